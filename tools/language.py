@@ -33,7 +33,6 @@ PENDING: tuple[str, ...] = (
     "src/gantry/jobs",
     "src/gantry/kubernetes/apiserver/admission.py",
     "src/gantry/kubernetes/controllers/templates.py",
-    "src/gantry/model",
     "src/gantry/rpc",
     "src/gantry/security.py",
     "src/gantry/sim",

@@ -83,8 +83,9 @@ def test_a_node_does_not_leave_the_networks_of_its_instances(cluster: lab.Lab) -
 def test_a_policy_holds_at_creation_and_modification_unless_it_is_ignored(cluster: lab.Lab) -> None:
     cluster.run("gnt-cluster", "modify", "--ipolicy-bounds-specs", "max:memory-size=256,cpu-count=2")
     cluster.run("gnt-group", "modify", "--ipolicy-bounds-specs", "min:memory-size=512", "rack2")
-    assert "violates the instance policy of node group default: memory-size 300 is above 256" in cluster.refused(
-        *ADD, "-n", "node1", "-B", "memory=300", "vm.example"
+    assert (
+        "violates the instance policy of node group default: memory-size 300 is above the maximum 256"
+        in cluster.refused(*ADD, "-n", "node1", "-B", "memory=300", "vm.example")
     )
     cluster.run(*ADD, "-B", "memory=512", "large.example")
     cluster.run(*ADD, "small.example")
@@ -94,7 +95,7 @@ def test_a_policy_holds_at_creation_and_modification_unless_it_is_ignored(cluste
     }
     assert "no node can take the instance" in cluster.refused(*ADD, "-B", "memory=300", "vm.example")
     modify = ("gnt-instance", "modify", "-B", "vcpus=3", "small.example")
-    assert "cpu-count 3 is above 2" in cluster.refused(*modify)
+    assert "cpu-count 3 is above the maximum 2" in cluster.refused(*modify)
     cluster.run(*modify, "--ignore-ipolicy")
     cluster.run("gnt-instance", "modify", "-B", "auto_balance=no", "small.example")
     said = cluster.run("gnt-group", "modify", "--ipolicy-bounds-specs", "max:memory-size=100", "default").stdout
@@ -115,7 +116,7 @@ def test_a_policy_holds_at_creation_and_modification_unless_it_is_ignored(cluste
         ("gnt-group modify default", "no change of node group default was requested"),
         ("gnt-group modify --alloc-policy preferred nowhere", "no such node group: nowhere; gnt-group list"),
         ("gnt-group modify -D plain:strips=2 default", "did you mean stripes?"),
-        ("gnt-group modify --ipolicy-bounds-specs min:cpu-count=3/max:cpu-count=2 default", "is above the most, 2"),
+        ("gnt-group modify --ipolicy-bounds-specs min:cpu-count=3/max:cpu-count=2 default", "is above the maximum, 2"),
         ("gnt-group modify --ipolicy-disk-templates fil default", "unknown disk template fil; did you mean file?"),
         ("gnt-group assign-nodes default node9", "no such node: node9"),
         ("gnt-group assign-nodes nowhere node2", "no such node group: nowhere"),

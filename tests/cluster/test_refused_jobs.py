@@ -42,7 +42,7 @@ def _number(cluster: lab.Lab, *words: object) -> str:
         ([{**DELAY, "colour": "red"}], "unknown field `colour`"),
         ([{**DELAY, "depends": [[987654, []]]}], "dependency on job 987654, which does not exist"),
         ([{**DELAY, "depends": [[-1, []]]}], "dependency -1 leads before the first job of the submission"),
-        ([{**DELAY, "interruptible": True}], "cannot do what interruptible asks for"),
+        ([{**DELAY, "interruptible": True}], "interruptible is not supported"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused(shared: lab.Lab, tmp_path: Path, ops: object, said: str) -> None:

@@ -176,7 +176,7 @@ def test_defaults_of_parameters_reach_instances_and_stay_until_they_are_reset(cl
     lab.wait_until(lambda: ssconf.read_text() == "migration_mode=non-live\n", "the ssconf files")
     shown = _info(cluster)
     assert shown["Hypervisor parameters"] == {"fake": {"migration_mode": "non-live"}}
-    # set to the built-in default it is kept, until the word default takes it back
+    # set to the built-in default it is kept, until the word default resets it
     _modify(cluster, "-H", "fake:migration_mode=live", "-B", "vcpus=1")
     stored = _stored(cluster)
     assert stored["hvparams"] == {"fake": {"migration_mode": "live"}}
@@ -194,17 +194,17 @@ def test_defaults_of_parameters_reach_instances_and_stay_until_they_are_reset(cl
         ("-B vcpu=2", 1, "unknown backend parameter vcpu; did you mean vcpus?"),
         ("-N lnk=br0", 1, "did you mean link?"),
         ("-H fale:x=y", 1, "unknown hypervisor fale; did you mean fake?"),
-        ("--enabled-hypervisors lxc", 1, "unknown hypervisor lxc; known are"),
+        ("--enabled-hypervisors lxc", 1, "unknown hypervisor lxc; known names:"),
         ("--defaults hypervisor=kvm", 1, "hypervisor kvm is not enabled"),
         ("-H fake:migration_mode=dead", 1, "'dead' is not one of live, non-live"),
-        ("-B vcpus=many", 1, "'many' is no int"),
-        ("-B vcpus=0", 1, "is below 1"),
+        ("-B vcpus=many", 1, "'many' is not an integer"),
+        ("-B vcpus=0", 1, "is below the minimum 1"),
         ("-B memory=99999999999999", 1, "is above"),
         ("-B minmem=4g", 1, "above maxmem"),
-        ("-C 0", 1, "0 is below 1"),
+        ("-C 0", 1, "0 is below the minimum 1"),
         ("-C -1", 1, "'-1' is not a number"),
-        ("-C 99999999", 1, "the number is above 1000"),
-        ("--max-running-jobs 0", 1, "0 is below 1"),
+        ("-C 99999999", 1, "the number is above the maximum 1000"),
+        ("--max-running-jobs 0", 1, "0 is below the minimum 1"),
         ("-m zz:00:00", 1, "MAC prefix zz:00:00 is not valid"),
         ("-m 01:00:00", 1, "multicast"),
         ("--network-thresholds 90,80", 1, "network thresholds 90,80 are invalid"),
@@ -242,7 +242,7 @@ def test_a_node_group_has_tags_and_tags_are_found_everywhere(cluster: lab.Lab) -
     found = cluster.run("gnt-cluster", "search-tags", "^rack:").stdout
     assert found == "/nodegroup/default rack:all\n/nodes/node2 rack:7\n"
     assert cluster.run("gnt-cluster", "search-tags", "nowhere", check=False).returncode == 1
-    assert "is no regular expression" in cluster.refused("gnt-cluster", "search-tags", "(")
+    assert "is not a regular expression" in cluster.refused("gnt-cluster", "search-tags", "(")
 
 
 def test_a_node_that_gave_the_flag_up_may_be_chosen_again(cluster: lab.Lab) -> None:

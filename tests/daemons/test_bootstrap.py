@@ -44,11 +44,11 @@ def test_a_description_needs_names_and_an_address() -> None:
         ({"port": 65536}, "port"),
         ({"mac_prefix": "aa:00"}, "MAC prefix aa:00 is not valid"),
         ({"mac_prefix": "01:00:00"}, "multicast"),
-        ({"enabled_hypervisors": ["lxc"]}, "unknown hypervisor lxc; known are chroot, fake, kvm, xen-"),
+        ({"enabled_hypervisors": ["lxc"]}, "unknown hypervisor lxc; known names: chroot, fake, kvm, xen-"),
         ({"enabled_hypervisors": []}, "no hypervisor is named"),
         ({"enabled_disk_templates": ["tape"]}, "unknown disk template tape"),
         ({"enabled_disk_templates": []}, "no disk template is named"),
-        ({"candidate_pool_size": 0}, "candidate_pool_size: 0 is below 1"),
+        ({"candidate_pool_size": 0}, "candidate_pool_size: 0 is below the minimum 1"),
     ],
 )
 def test_descriptions_that_are_refused(fields: dict[str, object], said: str) -> None:

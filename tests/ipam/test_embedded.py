@@ -210,8 +210,8 @@ def test_the_ledger_follows_every_history_of_instances_and_ports(
         if index == lost_at:
             before, house.state = house.state, durable
             house.ledger.follow(before, durable, ())
-        used = {nic.ip for owner in house.state.instances.values() for nic in owner.places()}
-        used |= {nic.ip for owner in house.state.ports.values() for nic in owner.places()}
+        used = {nic.ip for owner in house.state.instances.values() for nic in owner.allocations()}
+        used |= {nic.ip for owner in house.state.ports.values() for nic in owner.allocations()}
         assert _used(house.ledger.space("net", ranges.Family.IPV4)) == used
         free = sorted(set(range(1, 15)) - {int(ip.rpartition(".")[2]) for ip in used})
         if free:

@@ -172,5 +172,5 @@ def _used(house: House) -> set[str]:
 
 
 def test_the_key_of_a_record_is_network_and_address() -> None:
-    record = network.Rest(network="net", ip="10.0.0.1", until=5.0, instance="v", name="v.example")
+    record = network.Quarantine(network="net", ip="10.0.0.1", until=5.0, instance="v", name="v.example")
     assert states.Put(record).key == "net/10.0.0.1"

@@ -77,13 +77,13 @@ class World:
     def pick(
         self, project: str = "", *, request: segments.Request = ANY, owner: cluster.Cluster = ON
     ) -> tuple[str, str, int]:
-        return self.ledger.segments.pick(owner, request, project=project).place
+        return self.ledger.segments.pick(owner, request, project=project).key
 
     def take(self, project: str = "", *, owner: cluster.Cluster = ON) -> tuple[str, str, int]:
         """Create a network with the next free segment."""
         segment = self.ledger.segments.pick(owner, ANY, project=project)
         self.put(net(f"net-{self.state.serial}", segment))
-        return segment.place
+        return segment.key
 
 
 def test_a_project_takes_from_its_own_ranges_of_every_type_and_physical_network_before_any_shared_one() -> None:
@@ -217,7 +217,7 @@ def test_a_ledger_that_followed_changes_picks_the_same_as_a_rebuilt_ledger(
             with pytest.raises(errors.NoRoomError):
                 fresh.segments.pick(owner, ANY, project=project)
             continue
-        assert fresh.segments.pick(owner, ANY, project=project).place == segment
+        assert fresh.segments.pick(owner, ANY, project=project).key == segment
         assert segment not in seen
         seen.add(segment)
     for uuid in list(world.state.segmentranges):

@@ -29,38 +29,38 @@ OP = opcodes.InstanceReinstall(
 def test_scripts_get_all_and_readers_no_values() -> None:
     assert confidential.filled(OWNER, VM) == {"a": 1, "b": 2, "key": "k1", "c": 3, "password": "p"}
     blank = confidential.BLANK
-    assert confidential.filled_shown(OWNER, VM) == {"a": 1, "b": 2, "key": blank, "c": 3, "password": blank}
-    assert confidential.own_shown(VM) == {"c": 3, "password": blank}
+    assert confidential.filled_public(OWNER, VM) == {"a": 1, "b": 2, "key": blank, "c": 3, "password": blank}
+    assert confidential.own_public(VM) == {"c": 3, "password": blank}
 
 
 def test_an_opcode_is_shown_without_values_and_stored_without_secrets() -> None:
-    shown = confidential.shown(OP)
+    shown = confidential.public(OP)
     assert (shown.osparams, shown.osparams_private, shown.osparams_secret) == (
         {"a": 1}, {"password": "(blanked)"}, {"token": "(blanked)"},
     )  # fmt: skip
-    stored, secrets = confidential.parted(OP)
+    stored, secrets = confidential.split_secrets(OP)
     assert (stored.osparams_private, stored.osparams_secret, secrets) == (
         {"password": "p"}, {"token": "(blanked)"}, {"token": "t"},
     )  # fmt: skip
-    assert confidential.joined(stored, secrets) == OP
+    assert confidential.with_secrets(stored, secrets) == OP
     with pytest.raises(errors.ExecutionError, match="token"):
-        confidential.joined(stored, None)
+        confidential.with_secrets(stored, None)
     settings = opcodes.ClusterSetParams(osparams_private_cluster={"deb": {"key": "k1"}})
-    assert confidential.shown(settings).osparams_private_cluster == {"deb": {"key": "(blanked)"}}
+    assert confidential.public(settings).osparams_private_cluster == {"deb": {"key": "(blanked)"}}
 
 
 def test_what_has_none_stays_what_it_is() -> None:
     plain = opcodes.InstanceReinstall(instance_name="vm")
-    assert confidential.shown(plain) is plain
-    assert confidential.parted(plain) == (plain, {})
-    assert confidential.joined(plain, None) is plain
+    assert confidential.public(plain) is plain
+    assert confidential.split_secrets(plain) == (plain, {})
+    assert confidential.with_secrets(plain, None) is plain
     delay = opcodes.TestDelay(duration=1.0)
-    assert confidential.parted(delay) == (delay, {})
+    assert confidential.split_secrets(delay) == (delay, {})
 
 
 def test_a_parameter_is_not_public_and_private_at_once() -> None:
     confidential.check_apart(public={"a": 1}, private={"b": 1}, secret={"c": 1})
-    with pytest.raises(errors.InvalidError, match="b of the operating system is private and secret at once"):
+    with pytest.raises(errors.InvalidError, match="b of the operating system is both private and secret"):
         confidential.check_apart(public={"a": 1}, private={"b": 1}, secret={"b": 1})
 
 
@@ -77,4 +77,4 @@ def test_a_parameter_is_not_public_and_private_at_once() -> None:
 def test_the_url_of_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
     assert confidential.database(url) == shown
     op = opcodes.ClusterSetParams(ipam_driver="sql", ipam_database=url)
-    assert confidential.shown(op).ipam_database == shown
+    assert confidential.public(op).ipam_database == shown

@@ -47,7 +47,7 @@ def test_an_opcode_has_the_name_of_its_class_and_a_text(kind: type[opcodes.Opcod
         ({"disk_tempalte": "file"}, "did you mean disk_template?"),
         ({"disks": [["add", -1, {"szie": 1}]]}, "did you mean size?"),
         ({"nics": [["add", {"mca": "auto"}]]}, "did you mean mac?"),
-        ({"disks": [["modify", 0, {"mode": "rx"}]]}, "there are r, ro, rw, w"),
+        ({"disks": [["modify", 0, {"mode": "rx"}]]}, "valid values: r, ro, rw, w"),
         ({"disks": [["add", -1, {"spindles": -1}]]}, "see the reference of opcodes for its fields"),
     ],
 )
@@ -149,7 +149,7 @@ def test_fields_of_other_clients_that_ask_for_nothing_are_let_pass_and_forgotten
 def test_fields_of_other_clients_that_ask_for_what_is_not_built_are_refused(
     field: str, value: object, about: str
 ) -> None:
-    with pytest.raises(errors.InvalidError, match=f"OP_INSTANCE_CREATE cannot do what {field} asks for: .*{about}"):
+    with pytest.raises(errors.InvalidError, match=f"OP_INSTANCE_CREATE: {field} is not supported: .*{about}"):
         opcodes.decode(CREATE | {field: value})
 
 

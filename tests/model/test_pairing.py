@@ -45,7 +45,7 @@ def test_the_secondary_node_as_target_swaps_both_and_copies_nothing() -> None:
 @pytest.mark.parametrize(
     ("target", "failed", "keep", "why"),
     [
-        (P1, (), None, "primary node already"),
+        (P1, (), None, "already the primary node"),
         (P2, (P2,), None, "does not work"),
         (S1, (S1,), None, "does not work"),
         (P2, (P1, S1), None, "neither"),

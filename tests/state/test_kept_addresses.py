@@ -9,7 +9,7 @@ from gantry.model import instance, network
 from gantry.runtime import simulated
 from gantry.state import snapshot
 
-REST = network.Rest(network="net", ip="10.0.0.9", until=77.5, instance="i4", name="inst4")
+REST = network.Quarantine(network="net", ip="10.0.0.9", until=77.5, instance="i4", name="inst4")
 LINGERING = instance.Lingering(network="net", ip="10.0.0.8", nic="x1")
 VM = msgspec.structs.replace(build.vm(1, ip="10.0.0.1"), lingering=(LINGERING,))
 

@@ -97,11 +97,11 @@ class Ledger:
             else:
                 numbers.release(address.value)
 
-    def _quarantine(self, record: network.Rest) -> None:
+    def _quarantine(self, record: network.Quarantine) -> None:
         self._mark_number(record, used=True)
         self.quarantine.add(record)
 
-    def _mark_number(self, record: network.Rest, *, used: bool) -> None:
+    def _mark_number(self, record: network.Quarantine, *, used: bool) -> None:
         address = ranges.parse_address(record.ip)
         numbers = self._spaces.setdefault((record.network, address.family), space.Space())
         if used:
@@ -196,7 +196,7 @@ def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Itera
 
 def _addresses(owner: states.Holder | None) -> Iterator[tuple[str, ranges.Address]]:
     """Yield the addresses of an instance or port that belong to networks, with the networks' UUIDs."""
-    for nic in owner.places() if owner else ():
+    for nic in owner.allocations() if owner else ():
         if nic.network:
             yield nic.network, ranges.known_address(nic.ip)
 

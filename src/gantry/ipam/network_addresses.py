@@ -31,4 +31,4 @@ def before_and_after(
 
 def of_owner(owner: states.Holder) -> dict[NetworkAddress, states.Holder]:
     """Return the network addresses of an instance or port, with that owner."""
-    return {(nic.network, nic.ip): owner for nic in owner.places() if nic.network}
+    return {(nic.network, nic.ip): owner for nic in owner.allocations() if nic.network}

@@ -1,8 +1,8 @@
 """Addresses in quarantine: after its release, an address is not allocatable until the cluster's hold time is over.
 
 ``embedded.Ledger`` owns the ``Quarantine`` and marks its addresses as used. The record of each is a part of the state
-(``model.network.Rest``), written by the transaction that releases the address, so a new master knows it too. When the
-quarantine time is over, the address is free at once; a later transaction deletes its record (``changes``).
+(``model.network.Quarantine``), written by the transaction that releases the address, so a new master knows it too. When
+the quarantine time is over, the address is free at once; a later transaction deletes its record (``changes``).
 
 Life of a record: ``add`` when the state gets it, ``expire`` when its time is over, ``remove`` when the state deletes
 it. Invariant: an address of an instance or port is not in quarantine.
@@ -25,21 +25,21 @@ class Quarantine:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
-        self._live: dict[str, network.Rest] = {}
+        self._live: dict[str, network.Quarantine] = {}
         self._expired: dict[str, None] = {}
         self._expiries: list[tuple[float, str]] = []
 
-    def add(self, record: network.Rest) -> None:
+    def add(self, record: network.Quarantine) -> None:
         """Put the address of a record into quarantine."""
         self._live[record.uuid] = record
         heapq.heappush(self._expiries, (record.until, record.uuid))
 
-    def remove(self, key: str) -> network.Rest | None:
+    def remove(self, key: str) -> network.Quarantine | None:
         """Forget a record; return it if its address was in quarantine until now."""
         self._expired.pop(key, None)
         return self._live.pop(key, None)
 
-    def expire(self) -> Iterator[network.Rest]:
+    def expire(self) -> Iterator[network.Quarantine]:
         """Yield the records whose time is over. Cost: logarithmic, once for each record."""
         while self._expiries and self._expiries[0][0] <= self.now():
             until, key = heapq.heappop(self._expiries)
@@ -49,7 +49,7 @@ class Quarantine:
                 self._expired[key] = None
                 yield self._live.pop(key)
 
-    def record(self, network_uuid: str, ip: str) -> network.Rest | None:
+    def record(self, network_uuid: str, ip: str) -> network.Quarantine | None:
         """Return the quarantine record of an address, None if it is not in quarantine."""
         return self._live.get(f"{network_uuid}/{ip}")
 
@@ -77,7 +77,7 @@ class Quarantine:
         return [*(states.Delete("resting", key) for key in deleted if key not in added_keys), *map(states.Put, added)]
 
 
-def _record(network_uuid: str, ip: str, *, until: float, owner: states.Holder) -> network.Rest:
+def _record(network_uuid: str, ip: str, *, until: float, owner: states.Holder) -> network.Quarantine:
     noun = "port" if isinstance(owner, network.Port) else "instance"
     name = owner.name or owner.uuid
-    return network.Rest(network=network_uuid, ip=ip, until=until, instance=owner.uuid, name=name, noun=noun)
+    return network.Quarantine(network=network_uuid, ip=ip, until=until, instance=owner.uuid, name=name, noun=noun)

@@ -189,7 +189,7 @@ class Segments:
 
     def check_free(self, state: states.Snapshot, segment: network.Segment) -> None:
         """Refuse a segment that a network has (NotUniqueError) or that a job holds (BusyError)."""
-        owner = state.segments.get(segment.place)
+        owner = state.segments.get(segment.key)
         if owner is not None:
             raise integrity.segment_in_use(segment, holder=state.networks[owner])
         job = self._at(segment).held.get(segment.segmentation_id)

@@ -95,7 +95,7 @@ class Processor:
 
     async def _run_opcode(self, record: records.Record, index: int) -> object:
         secrets = self._book.secrets.get((record.newest.id, index))
-        op = confidential.joined(record.newest.ops[index].input, secrets)
+        op = confidential.with_secrets(record.newest.ops[index].input, secrets)
         now = self._book.now()
         record.update(index, start_timestamp=now)
         if record.newest.start_timestamp is None:

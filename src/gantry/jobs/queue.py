@@ -301,7 +301,7 @@ class Queue:
             raise errors.QueueFullError(f"the job queue is full ({self._limit} jobs)", hint="archive jobs that ended")
         number = self._book.store.snapshot.last_job + taken + 1
         wanted = dependencies.absolute(ops, number, earlier=earlier, status_of=self._status)
-        parts = [confidential.parted(op) for op in wanted]
+        parts = [confidential.split_secrets(op) for op in wanted]
         for index, (_, secrets) in enumerate(parts):
             # A number is used again when its job could not be stored.
             self._book.secrets.pop((number, index), None)

@@ -1,1 +1,1 @@
-"""What a cluster is: immutable objects, their parameters, the opcodes that change them, the fields that show them."""
+"""The cluster's data model: immutable objects, their parameters, the opcodes, and the query fields."""

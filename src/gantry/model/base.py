@@ -1,20 +1,20 @@
-"""What all objects of the configuration share: identity, times, and how they are written.
+"""The base of all objects of the configuration: identity, times, and serialization.
 
-Objects are frozen structs; a change is a new object (``msgspec.structs.replace``). Times and UUIDs are inputs: the
-model neither reads a clock nor a random source. Default values are not written
+Objects are frozen structs; a change creates a new object (``msgspec.structs.replace``). Times and UUIDs are inputs: the
+model reads neither a clock nor a random source. Serialization omits default values
 (contracts/cluster-design.md#object-parameters).
 """
 
 import msgspec
 
 Value = str | int | float | bool
-"""A parameter's value; None is not one (contracts/cluster-design.md#object-parameters)."""
+"""The value of a parameter; None is not a value (contracts/cluster-design.md#object-parameters)."""
 
 Parameters = dict[str, Value]
 
 
 class Entity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """An object of its own; ``serial_no`` counts its changes, times are seconds since the epoch."""
+    """An object with its own identity; ``serial_no`` counts its changes, times are seconds since the epoch."""
 
     uuid: str
     name: str
@@ -26,4 +26,4 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A piece of an Entity that is stored inside it."""
+    """A part of an Entity, stored inside the Entity."""

@@ -1,4 +1,4 @@
-"""Cluster, node group and node, with the roles a node can have.
+"""Cluster, node group and node, with the roles of nodes.
 
 See contracts/cluster-design.md#object-parameters and contracts/cluster-design.md#node-flags.
 """
@@ -8,20 +8,20 @@ from enum import StrEnum
 from gantry.model import base
 
 Specs = dict[str, int]
-"""Sizes by what ``model.policy`` knows; MiB where they are of memory or disks."""
+"""Limits by the names of ``model.policy.SPECS``; memory and disk sizes are in MiB."""
 
 
 class Bounds(base.Part, frozen=True):
-    """One range of sizes; what is not named is not bounded."""
+    """A range of sizes; names without a limit are not bounded."""
 
     min: Specs = {}
     max: Specs = {}
 
 
 class Policy(base.Part, frozen=True, rename="kebab"):
-    """How large an instance may be, as one level sets it: it has to fit one of ``minmax``.
+    """The instance policy that one level sets; an instance must fit one range of ``minmax``.
 
-    What is empty or 0 is not set. ``std`` is the standard instance, the cluster's alone.
+    Empty values and 0 mean not set. ``std`` is the standard instance, set for the cluster only.
     """
 
     minmax: tuple[Bounds, ...] = ()
@@ -32,30 +32,30 @@ class Policy(base.Part, frozen=True, rename="kebab"):
 
 
 NO_POLICY = Policy()
-"""What is written as nothing: the policy of a level that sets none."""
+"""The policy of a level that sets none; it is not serialized."""
 
 
 class Cluster(base.Entity, frozen=True):
-    """The cluster itself; ``master_node`` is the UUID of the node that holds the master role.
+    """The cluster itself; ``master_node`` is the UUID of the master.
 
-    ``candidate_pool_size`` is how many master candidates the cluster tries to keep. Parameter dictionaries hold only
-    what differs from the built-in defaults of ``model.parameters``; ``os_hvp`` is by operating system and hypervisor.
-    ``hidden_os`` are operating systems, or variants, that lists leave out, ``blacklisted_os`` those that are not
-    installed either.
-    ``network_thresholds`` are the percentages of a network's pools in use from which verify warns and complains.
-    ``ipam_hold_time`` is for how many seconds an address that an instance gave back rests before another one gets it.
+    ``candidate_pool_size`` is the target number of master candidates. Parameter dictionaries have only the values that
+    differ from the built-in defaults of ``model.parameters``; ``os_hvp`` is by operating system and hypervisor.
+    ``hidden_os`` are operating systems or variants that lists omit; ``blacklisted_os`` cannot be installed either.
+    ``network_thresholds`` are the percentages of a network's pools in use at which verify warns and fails.
+    ``ipam_hold_time`` is the quarantine time of released addresses, in seconds.
     The first of ``enabled_hypervisors`` and of ``enabled_disk_templates`` is the default; ``default_disk_size`` is in
-    MiB, 0 where there is none.
-    ``vg_name`` is the volume group of disks for which none is named; with ``prealloc_wipe_disks`` new disks are
-    overwritten with zeros.
-    ``default_iallocator`` is the program that places instances where none is named, with its options; empty for the
+    MiB, 0 for no default.
+    ``vg_name`` is the volume group of disks that name none; with ``prealloc_wipe_disks``, new disks are overwritten
+    with zeros.
+    ``default_iallocator`` is the default program that chooses nodes for instances, with its options; empty for the
     built-in allocator.
-    With ``segment_ranges`` the ranges that clients make apply besides those of the configuration file; with
-    ``segment_fallback`` a project that has used up its own takes from the shared ones. ``tenant_network_types`` and
-    ``physical_networks`` are what that file says: the network types of shared ranges in the order in which they are
-    tried, all of them if empty, and the physical networks that it names.
-    ``ipam_driver`` keeps the allocations of addresses, in ``ipam_database`` (a URL) if it is not the state.
-    ``watcher_pause`` is until when the watcher rests. While ``queue_drained`` no new jobs are taken.
+    With ``segment_ranges``, the ranges of clients apply beside those of the configuration file; with
+    ``segment_fallback``, a project whose own ranges are exhausted uses the shared ranges. ``tenant_network_types`` and
+    ``physical_networks`` are from that file: the network types of shared ranges in the order of preference, all types
+    if empty, and the physical networks.
+    ``ipam_driver`` stores the allocations of addresses, in ``ipam_database`` (a URL) or in the state.
+    The watcher is paused until ``watcher_pause``, in seconds since the epoch. While ``queue_drained`` is set, the queue
+    accepts no jobs.
     """
 
     master_node: str
@@ -94,7 +94,7 @@ class Cluster(base.Entity, frozen=True):
 
 
 class Connection(base.Part, frozen=True):
-    """How a network is plugged in at a node group: the L2 half of a network (contracts/networks.md#terms)."""
+    """The connection of a network to a node group: the L2 half of a network (contracts/networks.md#terms)."""
 
     mode: str
     link: str
@@ -102,7 +102,7 @@ class Connection(base.Part, frozen=True):
 
 
 class AllocPolicy(StrEnum):
-    """Whether instances that name no node may come to a group; ``last_resort`` is when no other group has room."""
+    """Whether the allocator may choose a group; ``last_resort`` means only if no other group has capacity."""
 
     PREFERRED = "preferred"
     LAST_RESORT = "last_resort"
@@ -110,9 +110,9 @@ class AllocPolicy(StrEnum):
 
 
 class NodeGroup(base.Entity, frozen=True):
-    """Nodes with one layer 2: ``networks`` maps the UUID of a connected network to its connection.
+    """Nodes with common layer 2 networks: ``networks`` maps the UUID of a network to its connection.
 
-    Parameters and policy hold only what differs from the cluster's.
+    Parameters and policy have only the values that differ from the cluster's.
     """
 
     alloc_policy: AllocPolicy = AllocPolicy.PREFERRED
@@ -123,7 +123,7 @@ class NodeGroup(base.Entity, frozen=True):
 
 
 class Role(StrEnum):
-    """The single status of a node that its flags add up to (contracts/cluster-design.md#node-flags)."""
+    """The status of a node, which follows from its flags (contracts/cluster-design.md#node-flags)."""
 
     MASTER = "M"
     CANDIDATE = "C"
@@ -135,8 +135,9 @@ class Role(StrEnum):
 class Node(base.Entity, frozen=True):
     """A machine of the cluster; ``group`` is the UUID of its node group.
 
-    ``accelerator`` is what the node's probe found a guest really runs with ("kvm" or "tcg"), empty before the first
-    probe, and ``accelerator_reason`` says why. A ``joining`` one may not have its certificate yet: it has no vote.
+    ``accelerator`` is the accelerator with which the node's test guest ran ("kvm" or "tcg"), empty before the first
+    test; ``accelerator_reason`` explains the result. A ``joining`` node may not have its certificate yet, so it has no
+    vote.
     """
 
     primary_ip: str
@@ -154,7 +155,7 @@ class Node(base.Entity, frozen=True):
     accelerator_reason: str = ""
 
     def role(self, cluster: Cluster) -> Role:
-        """Return the node's status; the master's own flags are never set."""
+        """Return the node's status; the master's flags are never set."""
         if cluster.master_node == self.uuid:
             return Role.MASTER
         if self.offline:

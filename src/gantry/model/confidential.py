@@ -1,9 +1,9 @@
-"""What is not for everybody to read: parameters of operating systems, the password of a database; pure.
+"""Protection of confidential values: parameters of operating systems, the password of a database; pure.
 
-*Private* ones are kept in the configuration, and shown to nobody: queries, exports and jobs have ``BLANK`` for their
-values. *Secret* ones are for one job alone: the queue keeps them in memory, what is stored of the opcode has ``BLANK``
-(``parted``), and the processor puts them back when the opcode runs (``joined``). Scripts get all of them alike. The URL
-of the addresses' database is kept like private ones, and shown without its password.
+*Private* parameters are stored in the configuration and never displayed: queries, exports and jobs have ``BLANK`` as
+their values. *Secret* parameters are for a single job: the stored opcode has ``BLANK`` (``split_secrets``), the queue
+keeps the values in memory, and the processor restores them when the opcode runs (``with_secrets``). Scripts receive
+both. The URL of the IPAM database is stored like private parameters, and displayed without its password.
 """
 
 import re
@@ -16,7 +16,7 @@ from gantry import errors
 from gantry.model import base, cluster, instance, opcodes
 
 BLANK = "(blanked)"
-"""What stands in the place of a value."""
+"""The text that replaces a confidential value."""
 
 SECRET = "osparams_secret"
 PRIVATE = ("osparams_private", SECRET)
@@ -39,72 +39,72 @@ def database(url: str) -> str:
     return _PASSWORD.sub(rf"\1{BLANK}", _LOGIN.sub(r"://\1@", url))
 
 
-def _given(op: opcodes.Opcode, field: str) -> base.Parameters:
-    found: base.Parameters = getattr(op, field, None) or {}
-    return found
+def _parameters(op: opcodes.Opcode, field: str) -> base.Parameters:
+    values: base.Parameters = getattr(op, field, None) or {}
+    return values
 
 
-def shown(op: Op) -> Op:
-    """Return an opcode as it may be shown."""
-    fields: dict[str, object] = {name: blanked(given) for name in PRIVATE if (given := _given(op, name))}
+def public(op: Op) -> Op:
+    """Return an opcode without its confidential values."""
+    fields: dict[str, object] = {name: blanked(values) for name in PRIVATE if (values := _parameters(op, name))}
     by_system: Mapping[str, base.Parameters] | None = getattr(op, PRIVATE_CLUSTER, None)
     if by_system:
-        fields[PRIVATE_CLUSTER] = {system: blanked(given) for system, given in by_system.items()}
+        fields[PRIVATE_CLUSTER] = {system: blanked(values) for system, values in by_system.items()}
     if url := getattr(op, DATABASE, None):
         fields[DATABASE] = database(url)
     return structs.replace(op, **fields) if fields else op
 
 
-def parted(op: Op) -> tuple[Op, base.Parameters]:
-    """Return an opcode as it may be stored, and its secrets."""
-    given = _given(op, SECRET)
-    return (structs.replace(op, **{SECRET: blanked(given)}), given) if given else (op, {})
+def split_secrets(op: Op) -> tuple[Op, base.Parameters]:
+    """Return an opcode without its secrets, for storage, and the secrets."""
+    secrets = _parameters(op, SECRET)
+    return (structs.replace(op, **{SECRET: blanked(secrets)}), secrets) if secrets else (op, {})
 
 
-def joined(op: Op, secrets: base.Parameters | None) -> Op:
-    """Return an opcode with its secrets again; ExecutionError when it had some that nobody knows any more."""
-    given = _given(op, SECRET)
-    if not given:
+def with_secrets(op: Op, secrets: base.Parameters | None) -> Op:
+    """Return an opcode with its secrets restored; raises ExecutionError if they are lost."""
+    blanks = _parameters(op, SECRET)
+    if not blanks:
         return op
     if not secrets:
         raise errors.ExecutionError(
-            f"its secret parameters ({', '.join(sorted(given))}) were lost when the master daemon ended",
-            hint="submit it again",
+            f"the opcode's secret parameters ({', '.join(sorted(blanks))}) were lost when the master daemon ended",
+            hint="submit the job again",
         )
     return structs.replace(op, **{SECRET: secrets})
 
 
-def check_apart(**given: Mapping[str, object]) -> None:
-    """Refuse a parameter that is given in two ways; raises InvalidError."""
-    seen: dict[str, str] = {}
-    for way, values in given.items():
+def check_apart(**groups: Mapping[str, object]) -> None:
+    """Check that no parameter is in two groups, as in public and private ones; raises InvalidError."""
+    group_of: dict[str, str] = {}
+    for group, values in groups.items():
         for name in values:
-            if name in seen:
+            if name in group_of:
                 raise errors.InvalidError(
-                    f"parameter {name} of the operating system is {seen[name]} and {way} at once",
-                    hint=f"take the one back first: {name}=default",
+                    f"parameter {name} of the operating system is both {group_of[name]} and {group}",
+                    hint=f"reset one of them first: {name}=default",
                 )
-            seen[name] = way
+            group_of[name] = group
 
 
 def _levels(system: str, by_system: Mapping[str, base.Parameters]) -> base.Parameters:
-    """Return what is set for an operating system; what is set for its variant comes last."""
-    names = dict.fromkeys((system.partition("+")[0], system))
-    return {name: value for one in names for name, value in by_system.get(one, {}).items()}
+    """Return the parameters of an operating system; values of its variant take precedence."""
+    systems = dict.fromkeys((system.partition("+")[0], system))
+    return {name: value for key in systems for name, value in by_system.get(key, {}).items()}
 
 
 def filled(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
-    """Return the parameters of an instance's operating system as its scripts get them."""
+    """Return the filled parameters of an instance's operating system, for its scripts."""
     defaults = _levels(vm.os, owner.osparams) | _levels(vm.os, owner.osparams_private_cluster)
     return defaults | vm.osparams | vm.osparams_private
 
 
-def filled_shown(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
-    """Return the same as it may be shown."""
+def filled_public(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
+    """Return the filled parameters of an instance's operating system, without confidential values."""
     defaults = _levels(vm.os, owner.osparams) | blanked(_levels(vm.os, owner.osparams_private_cluster))
     return defaults | vm.osparams | blanked(vm.osparams_private)
 
 
-def own_shown(vm: instance.Instance) -> base.Parameters:
-    """Return what an instance sets itself, as it may be shown."""
+def own_public(vm: instance.Instance) -> base.Parameters:
+    """Return the operating system parameters that an instance sets itself, without confidential values."""
     return vm.osparams | blanked(vm.osparams_private)

@@ -1,19 +1,19 @@
-"""How a parameter is declared; ``parameters``, ``kvm`` and ``xen`` hold the declarations, ``parameters`` uses them."""
+"""The type of a parameter's declaration; ``parameters``, ``templates``, ``kvm`` and ``xen`` declare parameters."""
 
 from dataclasses import dataclass
 
 from gantry.model import base
 
 LARGEST = 1 << 40
-"""No number is larger: an exbibyte, where it is memory in MiB."""
+"""The largest number that a parameter may have; as memory in MiB, an exbibyte."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter: its default fixes its type; ``choices``, ``minimum`` and ``maximum`` bound it where they are set.
+    """A parameter, which has the type of its default and may be limited by choices, minimum and maximum.
 
-    With ``several`` the value is any number of the choices, with colons between them; with ``letters`` it is made of
-    these. A ``cluster_wide`` one cannot be set for an instance.
+    With ``several``, the value is any number of choices separated by colons; with ``letters``, it consists of these
+    letters. A ``cluster_wide`` parameter cannot be set for an instance.
     """
 
     default: base.Value

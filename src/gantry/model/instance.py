@@ -10,11 +10,11 @@ from typing import NamedTuple
 from gantry.model import base, network
 
 PORTS = ""
-"""The space of the ports of mirrored disks, which are the cluster's; a minor is in the space of its node."""
+"""The space of the ports of mirrored disks, one for the cluster; each node has a space of minors."""
 
 
 class AdminState(StrEnum):
-    """What the administrator wants of an instance."""
+    """The state that the administrator requested for an instance."""
 
     UP = "up"
     DOWN = "down"
@@ -22,7 +22,7 @@ class AdminState(StrEnum):
 
 
 class Mirror(base.Part, frozen=True):
-    """What two nodes need to keep one disk: the minor on each (by UUID), the port they talk on, their secret."""
+    """The mirroring of a disk between two nodes: the minor on each node (by UUID), the port, the shared secret."""
 
     minors: dict[str, int]
     port: int
@@ -30,9 +30,10 @@ class Mirror(base.Part, frozen=True):
 
 
 class Disk(base.Part, frozen=True):
-    """A disk: size in MiB, mode ``rw`` or ``ro``; ``logical_id`` names it for its driver, for a file the path.
+    """A disk: size in MiB, mode ``rw`` or ``ro``; ``logical_id`` identifies it to its driver, as a path for a file.
 
-    A mirrored disk has no such name, but a ``mirror``, and ``children``, the same on both nodes: data and metadata.
+    A mirrored disk has no ``logical_id`` but a ``mirror``, and ``children`` for data and metadata, the same on both
+    nodes.
     """
 
     uuid: str
@@ -47,9 +48,10 @@ class Disk(base.Part, frozen=True):
 
 
 class DetachedDisk(base.Part, frozen=True):
-    """A disk that no instance has; it waits on its nodes, the UUIDs in ``nodes``, with all that is on it.
+    """A disk without an instance, which keeps its data on its ``nodes`` (UUIDs).
 
-    ``instance`` is the name of the one that had it last, the first node that one's primary. Minors and port stay its.
+    ``instance`` is the name of its last instance; the first node was that instance's primary node. The disk keeps its
+    minors and port.
     """
 
     disk: Disk
@@ -63,16 +65,16 @@ class DetachedDisk(base.Part, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return what it is called; two can have one name, and most have none."""
+        """Return the name of the disk, which need not be unique and is usually empty."""
         return self.disk.name
 
     def numbers(self) -> "Iterator[Number]":
-        """Yield the minors and the port that nobody else may have."""
+        """Yield the minors and the port that no other disk may have."""
         return numbers_of((self.disk,))
 
 
 class Nic(base.Part, frozen=True):
-    """A network card: any number of addresses, all from subnets of ``network`` (a UUID, empty for none)."""
+    """A NIC with any number of addresses, all from subnets of ``network`` (a UUID, empty for none)."""
 
     uuid: str
     mac: str
@@ -83,7 +85,7 @@ class Nic(base.Part, frozen=True):
 
 
 class Lingering(base.Part, frozen=True):
-    """An address that a NIC no longer has while the guest, which was not told, goes on with it; UUIDs of both ends."""
+    """An address that a NIC no longer has but that the running guest still uses; network and NIC are UUIDs."""
 
     network: str
     ip: str
@@ -91,7 +93,7 @@ class Lingering(base.Part, frozen=True):
 
 
 class Number(NamedTuple):
-    """A number that only one disk may have: a node's UUID with a minor, or ``PORTS`` with a port."""
+    """A number that only one disk may have: a minor in the space of a node's UUID, or a port in ``PORTS``."""
 
     space: str
     number: int
@@ -100,8 +102,9 @@ class Number(NamedTuple):
 class Instance(base.Entity, frozen=True):
     """A virtual machine; ``primary_node`` is the UUID of the node that runs it.
 
-    ``lingering`` are addresses that its guest uses until it has stopped, so nobody else gets them before that.
-    The parameter dictionaries hold only what was set for this instance; ``model.parameters`` fills the rest.
+    ``lingering`` are addresses that the running guest still uses; they are not released before the guest stops.
+    The parameter dictionaries have only the values that are set for this instance; ``model.parameters`` fills the
+    defaults.
     """
 
     primary_node: str
@@ -118,27 +121,27 @@ class Instance(base.Entity, frozen=True):
     network_port: int = 0
     lingering: tuple[Lingering, ...] = ()
 
-    def places(self) -> Iterator[network.Place]:
-        """Yield every address that nobody else may have: those of the NICs, and those that linger."""
+    def allocations(self) -> Iterator[network.Allocation]:
+        """Yield the addresses that no other owner may have: those of the NICs, and the lingering ones."""
         for nic in self.nics:
             for ip in nic.ip:
-                yield network.Place(nic.network, ip, nic.uuid)
-        for one in self.lingering:
-            yield network.Place(one.network, one.ip, one.nic)
+                yield network.Allocation(nic.network, ip, nic.uuid)
+        for address in self.lingering:
+            yield network.Allocation(address.network, address.ip, address.nic)
 
     @property
     def secondary_nodes(self) -> tuple[str, ...]:
-        """Return the UUIDs of the nodes that keep its disks too, beside the primary one."""
-        kept = (node for disk in self.disks if disk.mirror for node in disk.mirror.minors)
-        return tuple(dict.fromkeys(node for node in kept if node != self.primary_node))
+        """Return the UUIDs of the nodes other than the primary node that have copies of its disks."""
+        nodes = (node for disk in self.disks if disk.mirror for node in disk.mirror.minors)
+        return tuple(dict.fromkeys(node for node in nodes if node != self.primary_node))
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Return the UUIDs of all its nodes, the primary one first."""
+        """Return the UUIDs of all its nodes, the primary node first."""
         return (self.primary_node, *self.secondary_nodes)
 
     def numbers(self) -> Iterator[Number]:
-        """Yield the minors and ports that nobody else may have."""
+        """Yield the minors and ports that no other disk may have."""
         return numbers_of(self.disks)
 
 

@@ -1,7 +1,8 @@
-"""A job: opcodes that run one after the other, and what became of them.
+"""A job: opcodes that run one after the other, with their status, results and logs.
 
-The structs are what a job file holds, key by key, so that existing readers find what they know. Times are pairs of
-seconds and microseconds. There are thousands of them and nothing in them leads back, so the collector need not look.
+The structs have the keys of a job file, so that existing readers can read the file. Times are pairs of seconds and
+microseconds. The structs are exempt from garbage collection (``gc=False``): there are thousands of them, and they have
+no reference cycles.
 
 See contracts/jobs.md#job-object and contracts/jobs.md#status.
 """
@@ -34,13 +35,13 @@ FINAL = frozenset({Status.CANCELED, Status.SUCCESS, Status.ERROR})
 
 
 def timestamp(seconds: float) -> Timestamp:
-    """Return seconds since the epoch as the pair that job files hold."""
+    """Return seconds since the epoch as a pair of seconds and microseconds."""
     whole = int(seconds)
     return whole, int((seconds - whole) * 1_000_000)
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One opcode of a job; ``start`` is when it began to wait for locks, ``exec`` when it held them."""
+    """An opcode of a job; at ``start`` it began to wait for its locks, at ``exec`` it had acquired them."""
 
     input: opcodes.AnyOpcode
     status: Status = Status.QUEUED
@@ -63,23 +64,23 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def status(self) -> Status:
-        """Return the state that the opcodes add up to (contracts/jobs.md#status)."""
+        """Return the job's state, which follows from the states of its opcodes (contracts/jobs.md#status)."""
         if len(self.ops) == 1:
             return self.ops[0].status
         result = Status.QUEUED
-        done = 0
+        succeeded = 0
         for step in self.ops:
             if step.status is Status.QUEUED:
                 continue
             if step.status is Status.SUCCESS:
-                done += 1
+                succeeded += 1
                 continue
             result = step.status
             if step.status in (Status.CANCELING, Status.ERROR, Status.CANCELED):
                 break
-        return Status.SUCCESS if done == len(self.ops) else result
+        return Status.SUCCESS if succeeded == len(self.ops) else result
 
     @property
     def priority(self) -> int:
-        """Return the smallest number, which goes first, among the opcodes that have not ended."""
+        """Return the smallest priority number of the opcodes that have not ended; small numbers run first."""
         return min((step.priority for step in self.ops if step.status not in FINAL), default=0)

@@ -1,8 +1,8 @@
 """The parameters of the hypervisor kvm (contracts/hypervisor-parameters.md#defaults).
 
-Left out of what Ganeti knows are the disk types ``sd``, ``mtd`` and ``pflash`` and the flag ``kvm_flag`` of machines
-that do not exist any more; ``accel``, ``firmware`` and its file are ours. ``node.hypervisors.kvm.requirements`` checks
-what only a node can tell.
+Ganeti's disk types ``sd``, ``mtd`` and ``pflash`` and its ``kvm_flag`` are not supported, because QEMU no longer has
+them; ``accel``, ``firmware`` and ``firmware_path`` are Gantry's own. ``node.hypervisors.kvm.requirements`` checks what
+only a node can check, such as paths.
 """
 
 from gantry.model.declarations import Parameter
@@ -13,7 +13,7 @@ PORTS = 65535
 
 MACHINE: dict[str, Parameter] = {
     "accel": Parameter(
-        "auto", "Accelerator; auto uses KVM only where a guest really runs with it", ("auto", "kvm", "tcg")
+        "auto", "Accelerator; auto uses KVM only if a test guest ran with KVM on the node", ("auto", "kvm", "tcg")
     ),
     "acpi": Parameter(True, "Give the guest ACPI"),
     "boot_order": Parameter(
@@ -26,28 +26,30 @@ MACHINE: dict[str, Parameter] = {
     "cpu_sockets": Parameter(0, "Processor sockets; 0 leaves it to QEMU", minimum=0, maximum=1024),
     "cpu_threads": Parameter(0, "Threads of a core; 0 leaves it to QEMU", minimum=0, maximum=1024),
     "cpu_type": Parameter("", "Processor model; empty for QEMU's own"),
-    "firmware": Parameter(
-        "bios", "What boots the machine; uefi forgets its variables with each start", ("bios", "uefi")
+    "firmware": Parameter("bios", "Firmware; uefi resets its variables at each start", ("bios", "uefi")),
+    "firmware_path": Parameter(
+        "/usr/share/OVMF/OVMF_CODE_4M.fd", "UEFI firmware file; the file with its variables is in the same folder"
     ),
-    "firmware_path": Parameter("/usr/share/OVMF/OVMF_CODE_4M.fd", "UEFI firmware; its variables lie beside it"),
-    "initrd_path": Parameter("", "Initial RAM disk that goes with kernel_path"),
+    "initrd_path": Parameter("", "Initial RAM disk for kernel_path"),
     "kernel_args": Parameter("ro", "Arguments of the kernel"),
     "kernel_path": Parameter("", "Kernel to boot; empty boots from the disk"),
     "kvm_extra": Parameter("", "Further arguments of QEMU"),
-    "kvm_path": Parameter("/usr/bin/qemu-system-x86_64", "The QEMU program"),
+    "kvm_path": Parameter("/usr/bin/qemu-system-x86_64", "QEMU program"),
     "kvm_pci_reservations": Parameter(12, "First PCI slot of disks and NICs", minimum=12, maximum=30),
     "machine_version": Parameter("pc", "Machine type; its version is fixed while the guest runs"),
     "mem_path": Parameter("", "Folder of a file system of huge pages, for the guest's memory"),
     "reboot_behavior": Parameter("reboot", "What a reboot inside the guest does", ("reboot", "exit")),
-    "root_path": Parameter("/dev/vda1", "Root device that the kernel is told"),
+    "root_path": Parameter("/dev/vda1", "Root device, passed to the kernel"),
     "security_domain": Parameter("", "User that security_model=user runs QEMU as"),
     "security_model": Parameter(
-        "none", "Who QEMU runs as; pool takes a user of its own for each", ("none", "user", "pool")
+        "none",
+        "User that QEMU runs as: root (none), security_domain (user), or a separate user for each instance (pool)",
+        ("none", "user", "pool"),
     ),
-    "use_chroot": Parameter(False, "Lock QEMU into an empty folder"),
+    "use_chroot": Parameter(False, "Run QEMU with an empty root folder (chroot)"),
     "use_guest_agent": Parameter(False, "Give the guest a channel for its QEMU guest agent"),
-    "use_localtime": Parameter(False, "The guest's clock shows local time"),
-    "user_shutdown": Parameter(False, "A guest that switches itself off stays off"),
+    "use_localtime": Parameter(False, "Set the guest's clock to local time instead of UTC"),
+    "user_shutdown": Parameter(False, "Do not restart a guest that powers itself off"),
 }
 
 DEVICES: dict[str, Parameter] = {
@@ -57,18 +59,18 @@ DEVICES: dict[str, Parameter] = {
     "disk_aio": Parameter("threads", "How disks are read and written", ("threads", "native", "io_uring")),
     "disk_cache": Parameter("default", "Cache mode of the disks", ("default", "none", "writethrough", "writeback")),
     "disk_discard": Parameter(
-        "default", "What becomes of blocks that the guest gives up", ("default", "ignore", "unmap")
+        "default", "Ignore or pass on the guest's discard requests", ("default", "ignore", "unmap")
     ),
     "disk_type": Parameter("paravirtual", "How disks are presented", DISK_TYPES),
     "floppy_image_path": Parameter("", "Image of a floppy disk"),
     "nic_type": Parameter("paravirtual", "Model of the NICs", NIC_TYPES),
     "scsi_controller_type": Parameter("lsi", "Controller of SCSI disks", ("lsi", "megasas", "virtio-scsi-pci")),
     "soundhw": Parameter("", "Sound card", ("", "ac97", "es1370", "hda")),
-    "usb_devices": Parameter("", "USB devices, as QEMU's -device takes them, with blanks between them"),
+    "usb_devices": Parameter("", "USB devices, in the syntax of QEMU's -device, separated by spaces"),
     "usb_mouse": Parameter("", "Pointing device on USB", ("", "mouse", "tablet")),
-    "vhost_net": Parameter(False, "Let the node's kernel move the packets of paravirtual NICs"),
+    "vhost_net": Parameter(False, "Process packets of paravirtual NICs in the node's kernel"),
     "virtio_net_queues": Parameter(1, "Queues of a paravirtual NIC", minimum=1, maximum=8),
-    "vnet_hdr": Parameter(True, "Let paravirtual NICs leave checksums and segments to the node"),
+    "vnet_hdr": Parameter(True, "Offload checksums and segmentation of paravirtual NICs to the node"),
 }
 
 CONSOLES: dict[str, Parameter] = {
@@ -79,38 +81,41 @@ CONSOLES: dict[str, Parameter] = {
     "spice_image_compression": Parameter(
         "", "Compression of images", ("", "auto_glz", "auto_lz", "quic", "glz", "lz", "off")
     ),
-    "spice_ip_version": Parameter(0, "4 or 6 lets SPICE use nothing else", minimum=0, maximum=6),
-    "spice_jpeg_wan_compression": Parameter("", "Compression with losses", ("", "auto", "never", "always")),
-    "spice_password_file": Parameter("", "File that holds the password of the SPICE server"),
+    "spice_ip_version": Parameter(0, "IP version that SPICE may use, 4 or 6; 0 for both", minimum=0, maximum=6),
+    "spice_jpeg_wan_compression": Parameter("", "Lossy compression of images", ("", "auto", "never", "always")),
+    "spice_password_file": Parameter("", "File with the password of the SPICE server"),
     "spice_playback_compression": Parameter(True, "Compress sound"),
-    "spice_streaming_video": Parameter("", "What counts as video", ("", "off", "all", "filter")),
+    "spice_streaming_video": Parameter("", "Detection of video streams", ("", "off", "all", "filter")),
     "spice_tls_ciphers": Parameter("HIGH:-DES:-3DES:-EXPORT:-DH", "Ciphers of the SPICE server"),
     "spice_use_tls": Parameter(False, "Encrypt SPICE, with the certificates of vnc_x509_path"),
     "spice_use_vdagent": Parameter(True, "Give the guest a channel for its SPICE agent"),
-    "spice_zlib_glz_wan_compression": Parameter("", "Compression without losses", ("", "auto", "never", "always")),
+    "spice_zlib_glz_wan_compression": Parameter("", "Lossless compression of images", ("", "auto", "never", "always")),
     "vga": Parameter("", "Graphics card", ("", "std", "cirrus", "vmware", "qxl", "virtio", "none")),
     "vnc_bind_address": Parameter("", "Address of the VNC server, or folder of its socket; empty for none"),
-    "vnc_password_file": Parameter("", "File that holds the password of the VNC server"),
+    "vnc_password_file": Parameter("", "File with the password of the VNC server"),
     "vnc_tls": Parameter(False, "Encrypt VNC, with the certificates of vnc_x509_path"),
     "vnc_x509_path": Parameter("", "Folder of ca-cert.pem, server-cert.pem and server-key.pem"),
-    "vnc_x509_verify": Parameter(False, "VNC clients must show a certificate of that authority"),
+    "vnc_x509_verify": Parameter(False, "Require VNC clients to present a certificate of ca-cert.pem"),
 }
 
 MIGRATION: dict[str, Parameter] = {
     "migration_bandwidth": Parameter(
-        32, "MiB a second that a migration may send", minimum=1, maximum=1 << 20, cluster_wide=True
+        32, "Maximum bandwidth of a migration, in MiB per second", minimum=1, maximum=1 << 20, cluster_wide=True
     ),
-    "migration_caps": Parameter("", "Capabilities of QEMU to migrate with, with colons between them"),
+    "migration_caps": Parameter("", "QEMU migration capabilities, separated by colons"),
     "migration_downtime": Parameter(
-        30, "Milliseconds that a guest may stand still at the end", minimum=1, maximum=60_000
+        30, "Maximum downtime at the end of a migration, in milliseconds", minimum=1, maximum=60_000
     ),
     "migration_mode": Parameter(
-        "live", "Whether guests run on while they are sent", ("live", "non-live"), cluster_wide=True
+        "live",
+        "Keep the guest running during a migration (live) or pause it (non-live)",
+        ("live", "non-live"),
+        cluster_wide=True,
     ),
     "migration_port": Parameter(
-        8102, "First port that a target may listen on", minimum=1, maximum=PORTS, cluster_wide=True
+        8102, "First port on which the target node listens", minimum=1, maximum=PORTS, cluster_wide=True
     ),
 }
 
 PARAMETERS = dict(sorted((MACHINE | DEVICES | CONSOLES | MIGRATION).items()))
-"""All of them."""
+"""All parameters of kvm."""

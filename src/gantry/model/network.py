@@ -1,10 +1,10 @@
-"""Network, subnet, pool, port, and what segments and subnets are cut from.
+"""Network, subnet, pool, port, segment range and subnet pool.
 
-Ranges are written as text, ``first-last`` or one address, in the canonical spelling of the address family; the
-arithmetic on them is ``gantry.address``. Which addresses are in use is not stored here: the NICs of the instances and
-the ports say so, and the state keeps an index of them; which ones rest after their release (``Rest``) is a record each.
-A ``project`` is whose an object is, by the UUID that the doors' users have it by; empty for nobody's. The names of
-ports, segment ranges and subnet pools need not be unique, and may be empty.
+Ranges are text, ``first-last`` or a single address, in the canonical spelling of the address family; ``gantry.address``
+calculates with them. A network does not store which addresses are in use: the NICs of instances and the ports do, and
+the state has an index of them. Each quarantined address is a record (``Quarantine``). A ``project`` is the UUID of the
+object's project in the front ends, empty for none. The names of ports, segment ranges and subnet pools need not be
+unique, and may be empty.
 
 See contracts/networks.md#configuration-objects.
 """
@@ -15,8 +15,8 @@ from typing import NamedTuple
 from gantry.model import base
 
 
-class Place(NamedTuple):
-    """Where an address is in use: UUID of the network (empty for none), canonical text, UUID of the NIC or port."""
+class Allocation(NamedTuple):
+    """An address with its owner: UUID of the network (empty for none), canonical text, UUID of the NIC or port."""
 
     network: str
     ip: str
@@ -24,14 +24,14 @@ class Place(NamedTuple):
 
 
 class Pool(base.Part, frozen=True):
-    """A range inside a subnet from which addresses are handed out; names are unique in a network."""
+    """A range inside a subnet from which addresses are allocated; names are unique in a network."""
 
     range: str
     name: str = ""
 
 
 class HostRoute(base.Part, frozen=True):
-    """A way that guests are told of: what lies behind ``nexthop``."""
+    """A route for guests: ``destination`` is reached via ``nexthop``."""
 
     destination: str
     nexthop: str
@@ -41,11 +41,11 @@ class HostRoute(base.Part, frozen=True):
 
 
 class Subnet(base.Part, frozen=True):
-    """The layer 3 half of a network: only ``cidr`` is needed; ``external`` are the administrator's reservations.
+    """The layer 3 part of a network: only ``cidr`` is required; ``external`` are the external reservations.
 
-    ``label`` is what clients were promised to find it by where that could not be its name, None where it is the name;
-    ``ipv6_address_mode`` and ``ipv6_ra_mode`` are "slaac", "dhcpv6-stateful", "dhcpv6-stateless" or empty;
-    ``subnetpool`` is the UUID of the pool that the CIDR was cut from.
+    ``label`` is the name that a client requested if it could not become the subnet's name, otherwise None; clients can
+    find the subnet by it. ``ipv6_address_mode`` and ``ipv6_ra_mode`` are "slaac", "dhcpv6-stateful", "dhcpv6-stateless"
+    or empty; ``subnetpool`` is the UUID of the subnet pool from which the CIDR was allocated.
     """
 
     uuid: str
@@ -68,10 +68,10 @@ class Subnet(base.Part, frozen=True):
     mtime: float = 0.0
 
 
-class Rest(base.Part, frozen=True):
-    """A free address that nobody gets ``until`` a time, in seconds, but the instance (a UUID) that had it.
+class Quarantine(base.Part, frozen=True):
+    """A released address that ``until`` a time (seconds since the epoch) only its last owner may get.
 
-    ``noun`` is what that one is where it is no instance.
+    ``instance`` is the UUID of that owner, ``name`` its name, and ``noun`` its kind.
     """
 
     network: str
@@ -83,36 +83,36 @@ class Rest(base.Part, frozen=True):
 
     @property
     def uuid(self) -> str:
-        """Return its key in the collection, which is the place: an address rests once."""
+        """Return its key in the collection: an address of a network has at most one quarantine."""
         return f"{self.network}/{self.ip}"
 
 
 MTU = 1500
-"""How long packets are that guests send, in bytes, where no tunnel takes a part of them."""
+"""The MTU of guests outside tunnels, in bytes."""
 
 TUNNEL_MTU = 1450
-"""What a guest in a tunnelled segment may send: what VXLAN over IPv4 leaves of 1500 bytes. A node that offers its
-guests less is refused, so one that migrates finds the same everywhere."""
+"""The MTU of guests in a tunnelled segment, in bytes: 1500 without the headers of VXLAN over IPv4. Nodes that offer a
+smaller MTU are refused, so that a guest has the same MTU after a migration."""
 
 
 class Segment(base.Part, frozen=True):
-    """What a network is told apart by on the wire: "vlan" on a physical network, "vxlan", "gre" or "geneve"."""
+    """The segment of a network on the wire: "vlan" on a physical network, "vxlan", "gre" or "geneve", with its id."""
 
     network_type: str
     segmentation_id: int
     physical_network: str = ""
 
     @property
-    def place(self) -> tuple[str, str, int]:
-        """Return its key in the state: no two networks may have one."""
+    def key(self) -> tuple[str, str, int]:
+        """Return its key in the state: no two networks may have the same segment."""
         return self.network_type, self.physical_network, self.segmentation_id
 
 
 class Network(base.Entity, frozen=True):
-    """A cable with a name: any number of subnets that do not overlap, a MAC prefix of its own or the cluster's.
+    """A layer 2 network with any number of subnets that do not overlap, and its own MAC prefix or the cluster's.
 
-    ``shared`` ones are for every project. ``label`` is what clients were promised to find it by where that could not
-    be the name, because names of networks are unique; None where it is the name.
+    A ``shared`` network is for every project. ``label`` is the name that a client requested if it could not become the
+    network's name, because names of networks are unique; otherwise None.
     """
 
     mac_prefix: str = ""
@@ -126,14 +126,14 @@ class Network(base.Entity, frozen=True):
 
     @property
     def mtu(self) -> int:
-        """Return how long the packets of its guests may be, in bytes."""
+        """Return the MTU of its guests, in bytes."""
         return TUNNEL_MTU if self.segment and self.segment.network_type != "vlan" else MTU
 
 
 class SegmentRange(base.Entity, frozen=True):
-    """Segmentation ids from which the networks of a project get theirs, of every project if ``shared``.
+    """Segmentation ids for the networks of a project, or of every project if ``shared``.
 
-    A ``default`` one is from the configuration file and is not changed through the doors.
+    A ``default`` range is from the configuration file; clients cannot change it.
     """
 
     network_type: str
@@ -147,9 +147,9 @@ class SegmentRange(base.Entity, frozen=True):
 
 
 class Port(base.Entity, frozen=True):
-    """A place in a network (a UUID) with a MAC address and any number of addresses, held for who is no instance.
+    """An attachment to a network (a UUID) for something other than an instance: a MAC address and addresses.
 
-    ``device_id`` and ``device_owner`` say what for, in the words of who made it.
+    ``device_id`` and ``device_owner`` are the client's own description of the purpose.
     """
 
     network: str
@@ -161,15 +161,15 @@ class Port(base.Entity, frozen=True):
     admin_state_up: bool = True
     description: str = ""
 
-    def places(self) -> Iterator[Place]:
-        """Yield every address that nobody else may have."""
-        return (Place(self.network, ip, self.uuid) for ip in self.ip)
+    def allocations(self) -> Iterator[Allocation]:
+        """Yield the addresses that no other owner may have."""
+        return (Allocation(self.network, ip, self.uuid) for ip in self.ip)
 
 
 class SubnetPool(base.Entity, frozen=True):
-    """Prefixes of one family that the CIDRs of subnets are cut from, of every project's if ``shared``.
+    """Prefixes of one IP version from which CIDRs of subnets are allocated, for every project if ``shared``.
 
-    ``default_quota`` is how much one project may have of it, in /32 of IPv4 or /64 of IPv6; 0 is no limit.
+    ``default_quota`` limits the use by one project, in /32 of IPv4 or /64 of IPv6; 0 is no limit.
     """
 
     prefixes: tuple[str, ...]

@@ -1,9 +1,9 @@
-"""The parameter classes: which names exist, what values they take, their defaults, and how they are filled.
+"""The parameter classes: names, types, limits and defaults of parameters, and the functions that check and fill them.
 
-A level stores only what was set there; filling lays the levels over the built-in defaults, the nearest last
-(contracts/cluster-design.md#filling-of-defaults). The word ``default`` as a value takes a setting back. Hypervisors
-share names where they share meaning (contracts/cluster-design.md#object-parameters). The master checks names and types
-here; what only a node can tell (whether a kernel file exists) its driver checks.
+A level stores only the values that are set there; filling overlays the levels on the built-in defaults, the nearest
+level last (contracts/cluster-design.md#filling-of-defaults). The value ``default`` resets a parameter. Parameters of
+several hypervisors with the same meaning have the same name (contracts/cluster-design.md#object-parameters). The master
+checks names and types here; a node's driver checks what only the node knows, such as whether a kernel file exists.
 """
 
 import difflib
@@ -19,91 +19,91 @@ RESET = "default"
 
 CLUSTER: dict[str, Parameter] = {
     "candidate_pool_size": Parameter(
-        10, "How many nodes keep a copy of the state, the master among them", minimum=1, maximum=1000
+        10, "Number of nodes that keep a copy of the state, including the master", minimum=1, maximum=1000
     ),
-    "max_running_jobs": Parameter(1000, "How many jobs run at once; the others wait", minimum=1, maximum=20_000),
-    "mac_prefix": Parameter("aa:00:00", "First half of the MAC addresses that are made"),
+    "max_running_jobs": Parameter(1000, "Maximum number of running jobs; other jobs wait", minimum=1, maximum=20_000),
+    "mac_prefix": Parameter("aa:00:00", "First half of generated MAC addresses"),
     "master_netdev": Parameter("", "Network device of the master's own address"),
-    "default_disk_size": Parameter(0, "MiB of a disk whose size is not said; 0 for none", minimum=0),
-    "vg_name": Parameter("xenvg", "Volume group of logical volumes for which none is named"),
-    "default_iallocator": Parameter("", "Program that places instances; empty for the built-in allocator"),
+    "default_disk_size": Parameter(0, "Size of a disk without a size, in MiB; 0 for no default", minimum=0),
+    "vg_name": Parameter("xenvg", "Volume group of disks that name none"),
+    "default_iallocator": Parameter("", "Program that chooses nodes for instances; empty for the built-in allocator"),
     "prealloc_wipe_disks": Parameter(False, "Overwrite new disks with zeros before they are used"),
     "ipam_hold_time": Parameter(
-        0, "Seconds that an address rests which an instance has given back", minimum=0, maximum=10 * 366 * 86400
+        0, "Quarantine time of released addresses, in seconds", minimum=0, maximum=10 * 366 * 86400
     ),
-    "segment_ranges": Parameter(False, "Let segment ranges be made besides those of segments.ini"),
-    "segment_fallback": Parameter(
-        False, "Let a project that has used up its own segment ranges take from the shared ones"
-    ),
+    "segment_ranges": Parameter(False, "Allow segment ranges besides those of segments.ini"),
+    "segment_fallback": Parameter(False, "Let a project whose own segment ranges are exhausted use the shared ranges"),
 }
-"""The cluster's own settings that are one value each; its other settings are lists, and defaults of these classes."""
+"""The cluster's settings with a single value; its other settings are lists, or defaults of the classes below."""
 
 DISK_TEMPLATES = templates.NAMES
 
 BACKEND: dict[str, Parameter] = {
-    "maxmem": Parameter(128, "Memory the instance may have at most, in MiB", minimum=1),
-    "minmem": Parameter(128, "Memory the instance has at least, in MiB", minimum=1),
+    "maxmem": Parameter(128, "Maximum memory of the instance, in MiB", minimum=1),
+    "minmem": Parameter(128, "Minimum memory of the instance, in MiB", minimum=1),
     "vcpus": Parameter(1, "Virtual processors", minimum=1),
-    "auto_balance": Parameter(True, "Count the instance when spare memory is planned"),
+    "auto_balance": Parameter(True, "Include the instance in the planning of spare memory"),
     "always_failover": Parameter(False, "Fail over instead of migrating"),
-    "spindle_use": Parameter(1, "Disk spindles that the instance keeps busy, for planning", minimum=0),
+    "spindle_use": Parameter(1, "Disk spindles that the instance keeps busy, for capacity planning", minimum=0),
 }
 
 MEMORY = ("memory", "minmem", "maxmem")
-"""Backend parameters that are sizes; ``memory`` is another name for both bounds."""
+"""Backend parameters that are sizes; ``memory`` sets both ``minmem`` and ``maxmem``."""
 
 NIC: dict[str, Parameter] = {
-    "mode": Parameter("bridged", "How the NIC is plugged in", choices=("bridged", "routed")),
+    "mode": Parameter("bridged", "How the NIC is connected to the node's network", choices=("bridged", "routed")),
     "link": Parameter("br0", "Bridge, or routing table of a routed NIC"),
-    "vlan": Parameter("", "VLAN of the NIC on its bridge, as in 5; :6:7 for tagged frames of two, 5:6:7 for both"),
+    "vlan": Parameter(
+        "", "VLAN of the NIC on its bridge, as in 5; :6:7 for tagged frames of VLANs 6 and 7; 5:6:7 for both"
+    ),
 }
 
 NODE: dict[str, Parameter] = {
-    "oob_program": Parameter("", "Program that switches the node's power; kept for tools, nothing here runs it"),
-    "spindle_count": Parameter(1, "Disk spindles of the node, for planning", minimum=0),
-    "exclusive_storage": Parameter(False, "Kept for tools: a disk is never spread over physical volumes by this"),
-    "ovs": Parameter(False, "Kept for tools: whether the node has Open vSwitch"),
-    "ovs_name": Parameter("switch1", "Kept for tools: its switch"),
-    "ovs_link": Parameter("", "Kept for tools: the device that connects it"),
+    "oob_program": Parameter("", "Accepted for older tools; has no effect: program that switches the node's power"),
+    "spindle_count": Parameter(1, "Disk spindles of the node, for capacity planning", minimum=0),
+    "exclusive_storage": Parameter(False, "Accepted for older tools; has no effect: exclusive use of physical volumes"),
+    "ovs": Parameter(False, "Accepted for older tools; has no effect: whether the node has Open vSwitch"),
+    "ovs_name": Parameter("switch1", "Accepted for older tools; has no effect: name of the Open vSwitch switch"),
+    "ovs_link": Parameter("", "Accepted for older tools; has no effect: device that connects the Open vSwitch switch"),
     "ssh_port": Parameter(22, "Port of the node's SSH server", minimum=1, maximum=65535),
-    "cpu_speed": Parameter(1.0, "Speed of its processors beside other nodes', for planning", minimum=0),
+    "cpu_speed": Parameter(1.0, "Processor speed relative to other nodes, for capacity planning", minimum=0),
 }
 
 DISK = templates.PARAMETERS
 
 KVM = kvm.PARAMETERS
 
-FAKE: dict[str, Parameter] = {"migration_mode": Parameter("live", "How migration is simulated", ("live", "non-live"))}
+FAKE: dict[str, Parameter] = {
+    "migration_mode": Parameter("live", "Mode of the simulated migration", ("live", "non-live"))
+}
 
 CDROM = "cdrom_image_path"
 
 HYPERVISORS: dict[str, dict[str, Parameter]] = {"kvm": KVM, **xen.PARAMETERS, "fake": FAKE}
 
+_KIND_NAMES = {bool: "a boolean", int: "an integer", float: "a number", str: "text"}
 _UNITS = {"m": 1, "g": 1024, "t": 1024 * 1024}
 _WITH_UNIT = re.compile(r"\d+(\.\d+)?[mgtMGT]")
 
 
 def convert(value: object, parameter: Parameter, *, name: str) -> base.Value:
-    """Return ``value`` in the parameter's type; text is taken for numbers and truth values as clients send it.
-
-    Raises InvalidError.
-    """
+    """Return ``value`` in the parameter's type; numbers and booleans may be text. Raises InvalidError."""
     kind = type(parameter.default)
     converted = _to_kind(value, kind)
     if converted is None:
-        raise errors.InvalidError(f"parameter {name}: {value!r} is no {kind.__name__}")
+        raise errors.InvalidError(f"parameter {name}: {value!r} is not {_KIND_NAMES[kind]}")
     parts = str(converted).split(":") if parameter.several else [converted]
     if parameter.choices and not set(parts) <= set(parameter.choices):
         raise errors.InvalidError(f"parameter {name}: {value!r} is not one of {', '.join(parameter.choices)}")
     if parameter.letters and not set(str(converted)) <= set(parameter.letters):
-        raise errors.InvalidError(f"parameter {name}: {value!r} has other letters than {parameter.letters}")
+        raise errors.InvalidError(f"parameter {name}: {value!r} may only have the letters {parameter.letters}")
     if parameter.minimum is not None and isinstance(converted, int | float) and converted < parameter.minimum:
-        raise errors.InvalidError(f"parameter {name}: {value!r} is below {parameter.minimum}")
+        raise errors.InvalidError(f"parameter {name}: {value!r} is below the minimum {parameter.minimum}")
     if isinstance(converted, int | float) and converted > parameter.maximum:
-        raise errors.InvalidError(f"parameter {name}: the number is above {parameter.maximum}")
-    # Values stand in lines of files that programs read, and in the arguments of programs.
+        raise errors.InvalidError(f"parameter {name}: the number is above the maximum {parameter.maximum}")
+    # Values become lines of files and arguments of programs.
     if isinstance(converted, str) and not converted.isprintable():
-        raise errors.InvalidError(f"parameter {name}: {value!r} has characters that cannot be printed")
+        raise errors.InvalidError(f"parameter {name}: {value!r} has characters that are not printable")
     return converted
 
 
@@ -125,51 +125,52 @@ def _to_kind(value: object, kind: type) -> base.Value | None:
             return None
     if kind is float and isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
-            return found if math.isfinite(found := float(value)) else None
+            return number if math.isfinite(number := float(value)) else None
         except (ValueError, OverflowError):
             return None
     return value if isinstance(value, str) and kind is str else None
 
 
-def check(given: Mapping[str, object], known: Mapping[str, Parameter], *, what: str) -> base.Parameters:
-    """Check names and types of what somebody sets and return it converted.
+def check(values: Mapping[str, object], known: Mapping[str, Parameter], *, noun: str) -> base.Parameters:
+    """Check the names of parameters and return their values converted; raises InvalidError.
 
-    Values that take a setting back stay as the word ``default``; ``merge`` acts on them.
+    The value ``default`` is kept; ``merge`` then resets the parameter. ``noun`` names the class in errors.
 
     See contracts/cluster-design.md#parameter-checks.
     """
-    if wrong := sorted(set(given) - set(known)):
-        raise unknown(f"{what} parameter", wrong, known)
-    return {name: RESET if value == RESET else convert(value, known[name], name=name) for name, value in given.items()}
+    if names := sorted(set(values) - set(known)):
+        raise unknown(f"{noun} parameter", names, known)
+    return {name: RESET if value == RESET else convert(value, known[name], name=name) for name, value in values.items()}
 
 
-def nic(given: Mapping[str, object]) -> base.Parameters:
-    """Check what is set for a NIC."""
-    checked = check(given, NIC, what="NIC")
+def nic(values: Mapping[str, object]) -> base.Parameters:
+    """Check the parameters of a NIC."""
+    checked = check(values, NIC, noun="NIC")
     return checked | {name: vlan(str(value)) for name, value in checked.items() if name == "vlan" and value != RESET}
 
 
 def vlan(text: str) -> str:
-    """Return a NIC's VLAN; InvalidError. ``.ID`` is the same as ``ID`` (contracts/opcodes.md#value-coercion).
+    """Return a NIC's VLAN in its canonical form; raises InvalidError. The input may be ``.ID`` for ``ID``.
 
-    It is ``ID`` for frames without a tag, ``:ID:ID`` for tagged ones, ``ID:ID:ID`` for both.
+    The form is ``ID`` for untagged frames, ``:ID:ID`` for tagged frames, ``ID:ID:ID`` for both
+    (contracts/opcodes.md#value-coercion).
     """
     plain = text.removeprefix(".")
     ids = plain.removeprefix(":").split(":") if text else []
-    if not all(one.isascii() and one.isdecimal() and len(one) <= 4 and 1 <= int(one) <= 4094 for one in ids):
+    if not all(id_.isascii() and id_.isdecimal() and len(id_) <= 4 and 1 <= int(id_) <= 4094 for id_ in ids):
         raise errors.InvalidError(f"VLAN {text} is not valid", hint="write a number from 1 to 4094, as in vlan=5")
     return plain
 
 
-def unknown(what: str, wrong: Sequence[str], known: Collection[str]) -> errors.InvalidError:
-    """Return the error for names that are not known; it shows the nearest one that is, or all where none is near."""
-    close = difflib.get_close_matches(wrong[0], known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known)) or 'none'}"
-    return errors.InvalidError(f"unknown {what} {', '.join(name or '(empty)' for name in wrong)}", hint=hint)
+def unknown(noun: str, names: Sequence[str], known: Collection[str]) -> errors.InvalidError:
+    """Return the error for unknown names, with the most similar known name as hint, or all known names."""
+    close = difflib.get_close_matches(names[0], known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known names: {', '.join(sorted(known)) or 'none'}"
+    return errors.InvalidError(f"unknown {noun} {', '.join(name or '(empty)' for name in names)}", hint=hint)
 
 
-def size(value: int | str, *, what: str = "disk size") -> int:
-    """Return a size in MiB; text may end in m, g or t and is rounded up to 4 MiB.
+def size(value: int | str, *, noun: str = "disk size") -> int:
+    """Return a size in MiB; text may have the unit m, g or t and is rounded up to a multiple of 4 MiB.
 
     See contracts/opcodes.md#value-coercion.
     """
@@ -180,72 +181,74 @@ def size(value: int | str, *, what: str = "disk size") -> int:
         return math.ceil(float(number) * _UNITS[unit] / 4) * 4
     except (KeyError, ValueError, OverflowError):
         raise errors.InvalidError(
-            f"{what} {value!r:.40} is not valid", hint="write MiB, or a number with m, g or t"
+            f"{noun} {value!r:.40} is not valid", hint="write a number of MiB, or a number with the unit m, g or t"
         ) from None
 
 
-def backend(given: Mapping[str, object]) -> base.Parameters:
-    """Check backend parameters; ``memory`` sets both bounds (contracts/opcodes.md#value-coercion)."""
-    plain = {name: _in_mebibytes(value) if name in MEMORY else value for name, value in given.items()}
+def backend(values: Mapping[str, object]) -> base.Parameters:
+    """Check backend parameters; ``memory`` sets minmem and maxmem (contracts/opcodes.md#value-coercion)."""
+    plain = {name: _in_mebibytes(value) if name in MEMORY else value for name, value in values.items()}
     if "memory" in plain:
         if "minmem" in plain or "maxmem" in plain:
             raise errors.InvalidError("backend parameter memory cannot be given together with minmem or maxmem")
         plain["minmem"] = plain["maxmem"] = plain.pop("memory")
-    if wrong := sorted(set(plain) - set(BACKEND)):
-        raise unknown("backend parameter", wrong, [*BACKEND, "memory"])
-    return check(plain, BACKEND, what="backend")
+    if names := sorted(set(plain) - set(BACKEND)):
+        raise unknown("backend parameter", names, [*BACKEND, "memory"])
+    return check(plain, BACKEND, noun="backend")
 
 
 def _in_mebibytes(value: object) -> object:
-    return size(value, what="memory") if isinstance(value, str) and _WITH_UNIT.fullmatch(value) else value
+    return size(value, noun="memory") if isinstance(value, str) and _WITH_UNIT.fullmatch(value) else value
 
 
 def check_memory(filled: Mapping[str, base.Value]) -> None:
-    """Refuse filled backend parameters that leave an instance no memory to have; raises InvalidError."""
-    least, most = int(filled["minmem"]), int(filled["maxmem"])
-    if least > most:
+    """Check that minmem is not above maxmem in filled backend parameters; raises InvalidError."""
+    minimum, maximum = int(filled["minmem"]), int(filled["maxmem"])
+    if minimum > maximum:
         raise errors.InvalidError(
-            f"backend parameter minmem would be {least}, which is above maxmem, {most}", hint="memory sets both"
+            f"backend parameter minmem would be {minimum}, which is above maxmem, {maximum}",
+            hint="memory sets both",
         )
 
 
-def hypervisor(name: str, given: Mapping[str, object]) -> base.Parameters:
-    """Check the parameters of a hypervisor."""
+def hypervisor(name: str, values: Mapping[str, object]) -> base.Parameters:
+    """Check the parameters of a hypervisor; raises InvalidError."""
     if name not in HYPERVISORS:
         raise unknown("hypervisor", [name], HYPERVISORS)
     known = HYPERVISORS[name]
-    if CDROM in known and "cdrom" in given and CDROM not in given:
-        # The word of an example in the 2.0 design (contracts/commands.md#letters-of-options).
-        given = {CDROM if key == "cdrom" else key: value for key, value in given.items()}
-    return check(given, known, what=f"{name} hypervisor")
+    if CDROM in known and "cdrom" in values and CDROM not in values:
+        # An example in the 2.0 design uses this name (contracts/commands.md#letters-of-options).
+        values = {CDROM if key == "cdrom" else key: value for key, value in values.items()}
+    return check(values, known, noun=f"{name} hypervisor")
 
 
-def instance_hypervisor(name: str, given: Mapping[str, object]) -> base.Parameters:
-    """Check what is set for an instance; some parameters are the cluster's alone.
+def instance_hypervisor(name: str, values: Mapping[str, object]) -> base.Parameters:
+    """Check the hypervisor parameters of an instance, which must not be cluster-wide; raises InvalidError.
 
     See contracts/hypervisor-parameters.md#parameters-of-the-cluster-alone.
     """
-    checked = hypervisor(name, given)
-    refuse_cluster_wide(name, checked, whom="an instance")
+    checked = hypervisor(name, values)
+    refuse_cluster_wide(name, checked, level="an instance")
     return checked
 
 
-def refuse_cluster_wide(name: str, given: Collection[str], *, whom: str) -> None:
-    """Refuse parameters of a hypervisor that only the cluster can set; raises InvalidError."""
-    if wrong := [parameter for parameter in given if HYPERVISORS[name][parameter].cluster_wide]:
+def refuse_cluster_wide(name: str, parameters: Collection[str], *, level: str) -> None:
+    """Raise InvalidError if any of a hypervisor's parameters can only be set for the whole cluster."""
+    if cluster_wide := [parameter for parameter in parameters if HYPERVISORS[name][parameter].cluster_wide]:
         raise errors.InvalidError(
-            f"parameter {wrong[0]} cannot be set for {whom}", hint="gnt-cluster modify sets it for all"
+            f"parameter {cluster_wide[0]} cannot be set for {level}",
+            hint="set it for the cluster with gnt-cluster modify",
         )
 
 
-def merge(stored: Mapping[str, base.Value], given: Mapping[str, base.Value]) -> base.Parameters:
-    """Lay what is given over what is stored; ``default`` removes the setting."""
-    merged = {**stored, **given}
-    return {name: value for name, value in merged.items() if given.get(name) != RESET}
+def merge(stored: Mapping[str, base.Value], changes: Mapping[str, base.Value]) -> base.Parameters:
+    """Return stored parameters with changes applied; the value ``default`` removes a parameter."""
+    merged = {**stored, **changes}
+    return {name: value for name, value in merged.items() if changes.get(name) != RESET}
 
 
 def fill(known: Mapping[str, Parameter], *levels: Mapping[str, base.Value]) -> base.Parameters:
-    """Return every parameter of a class with its value: built-in defaults, then the levels in order."""
+    """Return every parameter of a class with its value: the built-in default, overridden by the levels in order."""
     filled = {name: parameter.default for name, parameter in known.items()}
     for level in levels:
         filled.update(level)
@@ -258,7 +261,7 @@ def fill_hypervisor(owner: cluster.Cluster, vm: instance.Instance) -> base.Param
 
 
 def fill_system(owner: cluster.Cluster, hypervisor: str, system: str) -> base.Parameters:
-    """Return what a hypervisor's instances with an operating system get: what is set for its variant comes last."""
+    """Return the filled hypervisor parameters of an operating system; values of its variant take precedence."""
     levels = [owner.os_hvp.get(name, {}).get(hypervisor, {}) for name in dict.fromkeys((system.split("+")[0], system))]
     return fill(HYPERVISORS[hypervisor], owner.hvparams.get(hypervisor, {}), *levels)
 
@@ -279,6 +282,6 @@ def fill_node(owner: cluster.Cluster, group: cluster.NodeGroup | None, node: clu
 
 
 def fill_disk(owner: cluster.Cluster, group: cluster.NodeGroup | None, template: str) -> base.Parameters:
-    """Return the filled parameters of a kind of disk in a node group; one that is not known has none."""
+    """Return the filled parameters of a disk template in a node group; an unknown template has none."""
     levels = (owner.diskparams.get(template, {}), group.diskparams.get(template, {}) if group else {})
     return fill(DISK.get(template, {}), *levels)

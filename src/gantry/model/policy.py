@@ -1,8 +1,8 @@
 """The instance policy: how large an instance may be, for the cluster and for a node group. Pure.
 
-A level stores only what was set there: what is empty is not set. ``filled`` lays the levels over ``OPEN``, which
-forbids nothing but what no instance can have; ``violations`` says what of an instance a filled policy forbids. The
-ratios are not checked: they are for those who plan capacity. Sizes are MiB.
+A level stores only the values that are set there; empty means not set. ``filled`` overlays the levels on ``OPEN``,
+which forbids only impossible sizes; ``violations`` returns how an instance violates a filled policy. The ratios are not
+checked: capacity planning uses them. Sizes are in MiB.
 
 See contracts/configuration.md#instance-policy.
 """
@@ -23,13 +23,13 @@ SPECS: dict[str, Parameter] = {
     "disk-size": Parameter(1024, "Size of each disk", minimum=0),
     "memory-size": Parameter(128, "Memory", minimum=0),
     "nic-count": Parameter(1, "NICs", minimum=0),
-    "spindle-use": Parameter(1, "Disk spindles it keeps busy", minimum=0),
+    "spindle-use": Parameter(1, "Disk spindles that the instance keeps busy", minimum=0),
 }
-"""What a policy bounds; the default is that of the standard instance."""
+"""The sizes that a policy limits; the default is the size of the standard instance."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="kebab"):
-    """A change of a policy: what is left out stays, the word ``default`` takes a setting back."""
+    """A change of a policy. Omitted settings stay unchanged; the word ``default`` resets a setting."""
 
     minmax: tuple[Bounds, ...] | Literal["default"] | None = None
     std: dict[str, int | str] | Literal["default"] | None = None
@@ -38,60 +38,62 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     spindle_ratio: float | Literal["default"] | None = None
 
 
-_LEAST = dict.fromkeys(SPECS, 0)
-_MOST = dict.fromkeys(SPECS, LARGEST) | {"disk-count": 16, "nic-count": 8}
+_MINIMUM = dict.fromkeys(SPECS, 0)
+_MAXIMUM = dict.fromkeys(SPECS, LARGEST) | {"disk-count": 16, "nic-count": 8}
 
 OPEN = Policy(
-    minmax=(Bounds(min=_LEAST, max=_MOST),),
-    std={name: int(one.default) for name, one in SPECS.items()},
+    minmax=(Bounds(min=_MINIMUM, max=_MAXIMUM),),
+    std={name: int(spec.default) for name, spec in SPECS.items()},
     disk_templates=tuple(sorted(templates.PARAMETERS)),
     vcpu_ratio=4.0,
     spindle_ratio=32.0,
 )
-"""The policy where nothing is set."""
+"""The policy if no level sets anything."""
 
 
 def changed(stored: Policy, change: Change) -> Policy:
-    """Return a level's policy with a change laid over it; raises InvalidError."""
+    """Return a level's policy after a change; raises InvalidError."""
     if change.minmax == () or change.disk_templates == ():
-        raise errors.InvalidError("an empty list of a policy would allow no instance", hint="default takes it back")
-    given = {name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not None}
-    fresh = {name: getattr(NO_POLICY, name) if value == parameters.RESET else value for name, value in given.items()}
+        raise errors.InvalidError("an empty list in a policy would forbid all instances", hint="default resets it")
+    settings = {name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not None}
+    values = {
+        name: getattr(NO_POLICY, name) if value == parameters.RESET else value for name, value in settings.items()
+    }
     if isinstance(change.std, dict):
-        fresh["std"] = parameters.merge(stored.std, parameters.check(change.std, SPECS, what="policy"))
-    wanted = msgspec.structs.replace(stored, **fresh)
-    _check(wanted)
-    return NO_POLICY if wanted == NO_POLICY else wanted
+        values["std"] = parameters.merge(stored.std, parameters.check(change.std, SPECS, noun="policy"))
+    policy = msgspec.structs.replace(stored, **values)
+    _check(policy)
+    return NO_POLICY if policy == NO_POLICY else policy
 
 
-def _check(wanted: Policy) -> None:
-    for bounds in wanted.minmax:
+def _check(policy: Policy) -> None:
+    for bounds in policy.minmax:
         for specs in (bounds.min, bounds.max):
-            parameters.check(specs, SPECS, what="policy")
+            parameters.check(specs, SPECS, noun="policy")
         for name in bounds.min:
-            if bounds.min[name] > bounds.max.get(name, _MOST[name]):
+            if bounds.min[name] > bounds.max.get(name, _MAXIMUM[name]):
                 raise errors.InvalidError(
-                    f"policy {name}: the least, {bounds.min[name]}, is above the most, {bounds.max[name]}"
+                    f"policy {name}: the minimum, {bounds.min[name]}, is above the maximum, {bounds.max[name]}"
                 )
-    if wrong := [name for name in wanted.disk_templates if name not in templates.PARAMETERS]:
-        raise parameters.unknown("disk template", wrong, templates.PARAMETERS)
+    if unknown := [name for name in policy.disk_templates if name not in templates.PARAMETERS]:
+        raise parameters.unknown("disk template", unknown, templates.PARAMETERS)
     for name in ("vcpu_ratio", "spindle_ratio"):
-        if getattr(wanted, name) < 0:
-            raise errors.InvalidError(f"policy {name}: {getattr(wanted, name):g} is below 0")
+        if getattr(policy, name) < 0:
+            raise errors.InvalidError(f"policy {name}: {getattr(policy, name):g} is below 0")
 
 
 def filled(*levels: Policy) -> Policy:
-    """Return the policy that holds: what nothing bounds is open, the nearest level comes last."""
-    found = OPEN
+    """Return the effective policy: later levels take precedence, and values that no level sets are open."""
+    effective = OPEN
     for level in levels:
-        set_here = {name: value for name in level.__struct_fields__ if (value := getattr(level, name))}
-        found = msgspec.structs.replace(found, **set_here)
-    minmax = tuple(Bounds(min=_LEAST | one.min, max=_MOST | one.max) for one in found.minmax)
-    return msgspec.structs.replace(found, minmax=minmax, std={**OPEN.std, **found.std})
+        own_values = {name: value for name in level.__struct_fields__ if (value := getattr(level, name))}
+        effective = msgspec.structs.replace(effective, **own_values)
+    minmax = tuple(Bounds(min=_MINIMUM | bounds.min, max=_MAXIMUM | bounds.max) for bounds in effective.minmax)
+    return msgspec.structs.replace(effective, minmax=minmax, std={**OPEN.std, **effective.std})
 
 
 def shape(vm: instance.Instance, backend: Mapping[str, base.Value]) -> dict[str, Sequence[int]]:
-    """Return what a policy looks at of an instance, whose backend parameters are filled."""
+    """Return the sizes of an instance that a policy limits; ``backend`` are its filled backend parameters."""
     return {
         "cpu-count": (int(backend["vcpus"]),),
         "disk-count": (len(vm.disks),),
@@ -102,19 +104,19 @@ def shape(vm: instance.Instance, backend: Mapping[str, base.Value]) -> dict[str,
     }
 
 
-def violations(holds: Policy, vm: instance.Instance, backend: Mapping[str, base.Value]) -> list[str]:
-    """Return what a filled policy forbids of an instance, a line each; of several bounds the nearest is told of."""
+def violations(policy: Policy, vm: instance.Instance, backend: Mapping[str, base.Value]) -> list[str]:
+    """Return how an instance violates a filled policy, a line each; of several ranges, that with fewest violations."""
     sizes = shape(vm, backend)
-    best = min((list(_outside(bounds, sizes)) for bounds in holds.minmax), key=len)
-    if vm.disk_template not in holds.disk_templates:
-        best.append(f"disk template {vm.disk_template} is not one of {', '.join(holds.disk_templates)}")
-    return best
+    fewest = min((list(_outside(bounds, sizes)) for bounds in policy.minmax), key=len)
+    if vm.disk_template not in policy.disk_templates:
+        fewest.append(f"disk template {vm.disk_template} is not one of {', '.join(policy.disk_templates)}")
+    return fewest
 
 
 def _outside(bounds: Bounds, sizes: Mapping[str, Sequence[int]]) -> Iterable[str]:
     for name, values in sizes.items():
-        least, most = bounds.min[name], bounds.max[name]
+        minimum, maximum = bounds.min[name], bounds.max[name]
         for value in dict.fromkeys(values):
-            if not least <= value <= most:
-                side, limit = ("below", least) if value < least else ("above", most)
-                yield f"{name} {value} is {side} {limit}"
+            if not minimum <= value <= maximum:
+                limit = f"below the minimum {minimum}" if value < minimum else f"above the maximum {maximum}"
+                yield f"{name} {value} is {limit}"

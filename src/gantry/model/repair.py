@@ -1,8 +1,8 @@
-"""When a volume group is repaired without anybody's asking (contracts/cluster-design.md#lvm-self-repair). Pure.
+"""The decision whether to repair a volume group automatically (contracts/cluster-design.md#lvm-self-repair). Pure.
 
-The clock's job looks at all nodes from time to time and remembers whether all volume groups were whole the last time.
-A single disk that has just died is taken out of its group; a disk that was gone before, or several at once, are for
-people: a switch or a shelf that is down looks like many dead disks, and all of them come back.
+A periodic job checks all nodes and records whether all volume groups were complete at the last check. If a single disk
+has just failed, the job removes the disk from its volume group. If the disk was already missing, or several disks fail
+at once, an administrator must decide: a failed switch or disk shelf looks like many failed disks, which all return.
 """
 
 from collections.abc import Collection
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Deed(Enum):
-    """What follows from two looks at the volume groups."""
+class Action(Enum):
+    """The result of comparing two checks of the volume groups."""
 
     NOTHING = "nothing"
     RECOVERED = "recovered"
@@ -21,23 +21,23 @@ class Deed(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do: the deed, the node it is done on, and whether to remember all groups as whole from now on."""
+    """The action, its node, and whether to record that all volume groups are complete."""
 
-    deed: Deed
+    action: Action
     node: str = ""
     whole: bool = False
 
 
 def decide(*, whole_before: bool, broken: Collection[str]) -> Decision:
-    """Decide by the five cases of the design; ``broken`` are the nodes that have an inconsistent volume group.
+    """Decide by the five cases of the design; ``broken`` are the nodes with an incomplete volume group.
 
     See contracts/cluster-design.md#lvm-self-repair.
     """
     if not broken:
-        return Decision(Deed.NOTHING if whole_before else Deed.RECOVERED, whole=True)
+        return Decision(Action.NOTHING if whole_before else Action.RECOVERED, whole=True)
     if not whole_before:
-        return Decision(Deed.NOTHING)
+        return Decision(Action.NOTHING)
     if len(broken) > 1:
-        return Decision(Deed.TOO_MANY)
+        return Decision(Action.TOO_MANY)
     (node,) = broken
-    return Decision(Deed.REPAIR, node=node)
+    return Decision(Action.REPAIR, node=node)

@@ -1,8 +1,8 @@
-"""The parameters of disks, by kind of disk, with what each template understands.
+"""The disk templates and their parameters.
 
-They are set for the cluster and for node groups, never for one disk; ``operations.fill`` fills them into what nodes
-are sent. A kind that has none is listed all the same: its name is known. Left out are the stripes of DRBD's own
-volumes, whose only size here is one.
+Parameters are set for the cluster and for node groups, never for a single disk; ``operations.fill`` fills them into
+calls to nodes. A template without parameters is listed too. The stripes of DRBD's own volumes are not a parameter here:
+such a volume always has one stripe.
 
 See contracts/configuration.md#disk-parameters.
 """
@@ -10,35 +10,37 @@ See contracts/configuration.md#disk-parameters.
 from gantry.model.declarations import Parameter
 
 DRBD: dict[str, Parameter] = {
-    "resync-rate": Parameter(61440, "KiB a second that a resynchronisation may send", minimum=1),
+    "resync-rate": Parameter(61440, "Maximum rate of a resynchronization, in KiB per second", minimum=1),
     "metavg": Parameter("xenvg", "Volume group of the metadata"),
     "disk-barriers": Parameter(
-        "n", "Which barriers are off: n for none, b barriers, f flushes, d drain", ("n", "b", "bf", "bfd", "f", "fd")
+        "n",
+        "Disable these methods: b barriers, f flushes, d drain; n disables none",
+        ("n", "b", "bf", "bfd", "f", "fd"),
     ),
-    "meta-barriers": Parameter(False, "Do without flushes of the metadata"),
-    "disk-custom": Parameter("", "Further options of the disk, as drbdsetup takes them"),
-    "net-custom": Parameter("", "Further options of the connection, as drbdsetup takes them"),
-    "protocol": Parameter("C", "When a write counts as done", ("A", "B", "C")),
-    "dynamic-resync": Parameter(False, "Let DRBD find the rate of a resynchronisation by itself"),
+    "meta-barriers": Parameter(False, "Disable flushes of the metadata"),
+    "disk-custom": Parameter("", "Further disk options, in the syntax of drbdsetup"),
+    "net-custom": Parameter("", "Further connection options, in the syntax of drbdsetup"),
+    "protocol": Parameter("C", "Replication protocol, which decides when a write is complete", ("A", "B", "C")),
+    "dynamic-resync": Parameter(False, "Let DRBD adapt the rate of a resynchronization"),
     "c-plan-ahead": Parameter(20, "Agility of the dynamic rate, in tenths of a second", minimum=0),
-    "c-fill-target": Parameter(0, "Sectors in flight that the dynamic rate aims at", minimum=0),
-    "c-delay-target": Parameter(1, "Delay that it aims at, in tenths of a second", minimum=0),
-    "c-max-rate": Parameter(61440, "KiB a second that it may send at most", minimum=1),
-    "c-min-rate": Parameter(4096, "KiB a second that it sends at least", minimum=0),
+    "c-fill-target": Parameter(0, "Target number of sectors in flight for the dynamic rate", minimum=0),
+    "c-delay-target": Parameter(1, "Target delay of the dynamic rate, in tenths of a second", minimum=0),
+    "c-max-rate": Parameter(61440, "Maximum of the dynamic rate, in KiB per second", minimum=1),
+    "c-min-rate": Parameter(4096, "Minimum of the dynamic rate, in KiB per second", minimum=0),
 }
 
 NAMES = ("file", "diskless", "sharedfile", "plain", "drbd", "ext")
-"""The kinds of disks that there are."""
+"""The names of all disk templates."""
 
 IN_VOLUME_GROUPS = ("plain", "drbd")
 SHARED = ("sharedfile", "ext")
-"""Those whose disks every node of a group reaches."""
+"""The templates whose disks every node of a group can access."""
 
 ALWAYS_ACTIVE = ("file", "sharedfile")
-"""Those whose disks need not be activated before they are used."""
+"""The templates whose disks need no activation."""
 
 BY_NAME = ("file", "sharedfile")
-"""Those whose disks lie in a place that has the name of their instance."""
+"""The templates whose disks are in a folder with the name of the instance."""
 
 META_SIZE = 128
 """MiB of a mirrored disk's metadata (contracts/configuration.md#disk-identifiers)."""
@@ -48,7 +50,11 @@ PARAMETERS: dict[str, dict[str, Parameter]] = {
     "drbd": DRBD,
     "ext": {"access": Parameter("kernelspace", "How guests reach the disk", ("kernelspace", "userspace"))},
     "file": {},
-    "plain": {"stripes": Parameter(1, "Physical volumes that a logical volume is spread over", minimum=1, maximum=128)},
+    "plain": {
+        "stripes": Parameter(
+            1, "Number of physical volumes over which a logical volume is striped", minimum=1, maximum=128
+        )
+    },
     "sharedfile": {},
 }
-"""By template."""
+"""The parameters of each template."""

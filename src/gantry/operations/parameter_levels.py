@@ -26,7 +26,7 @@ def merged(stored: Mapping[str, entities.Parameters], changes: Mapping[str, enti
 
 def node(stored: entities.Parameters, changes: Mapping[str, object] | None) -> entities.Parameters:
     """Return node parameters after a change; raises InvalidError."""
-    return parameters.merge(stored, parameters.check(changes or {}, parameters.NODE, what="node"))
+    return parameters.merge(stored, parameters.check(changes or {}, parameters.NODE, noun="node"))
 
 
 def disks(stored: ByName, changes: Mapping[str, Mapping[str, object]] | None) -> ByName:
@@ -37,7 +37,7 @@ def disks(stored: ByName, changes: Mapping[str, Mapping[str, object]] | None) ->
     return merged(
         stored,
         {
-            template: parameters.check(values, parameters.DISK[template], what=f"{template} disk")
+            template: parameters.check(values, parameters.DISK[template], noun=f"{template} disk")
             for template, values in requested.items()
         },
     )
@@ -53,7 +53,7 @@ def systems(
     }
     for by_name in requested.values():
         for name, values in by_name.items():
-            parameters.refuse_cluster_wide(name, values, whom="an operating system")
+            parameters.refuse_cluster_wide(name, values, level="an operating system")
     combined = {system: merged(stored.get(system, {}), requested.get(system, {})) for system in {**stored, **requested}}
     return {system: by_name for system, by_name in combined.items() if by_name}
 

@@ -73,9 +73,9 @@ def _check_state(state: states.Snapshot) -> None:
         names = [getattr(one, "name", "") for one in state.collection(kind).values()]
         _check_once(UNIQUE, f"name in {kind}", names)
     _check_once(UNIQUE, "MAC address", [*(nic.mac for nic in nics), *(port.mac for port in state.ports.values())])
-    places = [place for one in holders(state) for place in one.places() if place.network]
+    places = [place for one in holders(state) for place in one.allocations() if place.network]
     _check_once(UNIQUE, "address", (place[:2] for place in places))
-    _check_once(UNIQUE, "segment", (net.segment.place for net in state.networks.values() if net.segment))
+    _check_once(UNIQUE, "segment", (net.segment.key for net in state.networks.values() if net.segment))
     _check_once(UNIQUE, "port of a console", (vm.network_port for vm in vms if vm.network_port))
     _check_once(UNIQUE, "place of a node daemon", ((node.primary_ip, node.port) for node in nodes))
     _check_once(UNIQUE, "file of a disk", (disk.logical_id for disk in _disks(state)))
@@ -164,7 +164,7 @@ def things(vm: instance.Instance) -> Iterator[Thing]:
         yield (disk.logical_id[-1],)
     for nic in vm.nics:
         yield vm.uuid, nic.mac
-    for place in vm.places():
+    for place in vm.allocations():
         yield vm.uuid, place.network, place.ip
 
 

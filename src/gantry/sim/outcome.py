@@ -225,7 +225,7 @@ class Outcome:
 
 def _free(state: states.Snapshot, net: network.Network, subnet: network.Subnet) -> int:
     """Count the free addresses of a subnet's pools one by one: they are small."""
-    places = [place.ip for one in invariants.holders(state) for place in one.places() if place.network == net.uuid]
+    places = [place.ip for one in invariants.holders(state) for place in one.allocations() if place.network == net.uuid]
     places += [rest.ip for rest in state.resting.values() if rest.network == net.uuid]
     used = {ranges.parse_address(ip) for ip in places}
     excluded = embedded.excluded_ranges(subnet)

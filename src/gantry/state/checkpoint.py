@@ -52,7 +52,7 @@ class _File(msgspec.Struct, frozen=True):
     networks: dict[str, reserved.Network]
     instances: dict[str, instance.Instance]
     disks: dict[str, instance.DetachedDisk] = {}
-    resting: dict[str, network.Rest] = {}
+    resting: dict[str, network.Quarantine] = {}
     segmentranges: dict[str, network.SegmentRange] = {}
     ports: dict[str, network.Port] = {}
     subnetpools: dict[str, network.SubnetPool] = {}

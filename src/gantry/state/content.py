@@ -39,7 +39,7 @@ class Content:
     nodegroups: HashTrieMap[str, clusters.NodeGroup] = field(default_factory=HashTrieMap)
     nodes: HashTrieMap[str, clusters.Node] = field(default_factory=HashTrieMap)
     networks: HashTrieMap[str, network.Network] = field(default_factory=HashTrieMap)
-    resting: HashTrieMap[str, network.Rest] = field(default_factory=HashTrieMap)
+    resting: HashTrieMap[str, network.Quarantine] = field(default_factory=HashTrieMap)
     segmentranges: HashTrieMap[str, network.SegmentRange] = field(default_factory=HashTrieMap)
     ports: HashTrieMap[str, network.Port] = field(default_factory=HashTrieMap)
     subnetpools: HashTrieMap[str, network.SubnetPool] = field(default_factory=HashTrieMap)

@@ -56,7 +56,7 @@ class Draft:
             case job.Job() as new:
                 self.jobs = self.jobs.insert(change.key, new)
                 self.last_job = max(self.last_job, new.id)
-            case network.Rest() as rest:
+            case network.Quarantine() as rest:
                 self.resting = self.resting.insert(rest.uuid, rest)
             case instance.Instance() as vm:
                 old = self.instances.get(vm.uuid)
@@ -82,7 +82,7 @@ class Draft:
             case clusters.Cluster():
                 self.cluster = None
                 return
-            case job.Job() | network.Rest() | network.SegmentRange() | network.SubnetPool():
+            case job.Job() | network.Quarantine() | network.SegmentRange() | network.SubnetPool():
                 setattr(self, kind, getattr(self, kind).remove(key))
                 return
             case network.Port():
@@ -105,7 +105,7 @@ class Draft:
     def _forget_network(self, old: network.Network) -> None:
         self.networks = self.networks.remove(old.uuid)
         if old.segment:
-            self.segments = self.segments.discard(old.segment.place)
+            self.segments = self.segments.discard(old.segment.key)
         for subnet in old.subnets:
             self.subnet_network = self.subnet_network.discard(subnet.uuid)
             if subnet.subnetpool:
@@ -132,7 +132,7 @@ class Draft:
             self.nics = self.nics.discard(nic.uuid)
         for cable in _cables(old):
             self.in_network = _drop(self.in_network, cable, old.uuid)
-        for place in old.places():
+        for place in old.allocations():
             self.addresses = self.addresses.discard((place.network, place.ip))
 
     def _forget_disk(self, old: instance.DetachedDisk) -> None:
@@ -148,7 +148,7 @@ class Draft:
             case clusters.Cluster():
                 self.cluster = new
                 return
-            case job.Job() | network.Rest():
+            case job.Job() | network.Quarantine():
                 raise errors.InternalError("neither jobs nor rests are in an index")
             case network.SegmentRange():
                 self.segmentranges = self.segmentranges.insert(new.uuid, new)
@@ -182,10 +182,10 @@ class Draft:
     def _remember_network(self, new: network.Network) -> None:
         self.networks = self.networks.insert(new.uuid, new)
         if new.segment:
-            holder = self.segments.get(new.segment.place)
+            holder = self.segments.get(new.segment.key)
             if holder is not None:
                 raise integrity.segment_in_use(new.segment, holder=self.networks[holder])
-            self.segments = self.segments.insert(new.segment.place, new.uuid)
+            self.segments = self.segments.insert(new.segment.key, new.uuid)
         for subnet in new.subnets:
             if subnet.uuid in self.subnet_network:
                 raise errors.ExistsError(f"subnet {subnet.uuid} exists already")
@@ -213,7 +213,7 @@ class Draft:
             self.nics = self.nics.insert(nic.uuid, new.uuid)
         for cable in _cables(new):
             self.in_network = _add(self.in_network, cable, new.uuid)
-        for place in new.places():
+        for place in new.allocations():
             self._take_address(place.network, place.ip, kinds.AddressOwner(new.uuid, place.nic))
 
     def _take_mac(self, mac: str, new: kinds.Holder) -> None:

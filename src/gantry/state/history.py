@@ -228,7 +228,7 @@ class _Fold:
         wanted = self.question.address
         return frozenset(
             (place.network, place.ip)
-            for place in (holder.places() if holder else ())
+            for place in (holder.allocations() if holder else ())
             if place.network in self.networks and wanted in ("", place.ip)
         )
 

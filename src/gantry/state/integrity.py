@@ -137,7 +137,7 @@ def _check_instance(after: content.Content, vm: instance.Instance) -> None:
 
 def _check_network(before: content.Content, after: content.Content, cable: network.Network) -> None:
     if cable.segment:
-        kind, physical, number = cable.segment.place
+        kind, physical, number = cable.segment.key
         segments.check_scope(kind, physical)
         segments.checked_run(kind, number, maximum=number)
     for subnet in cable.subnets:
@@ -153,7 +153,9 @@ def _check_network(before: content.Content, after: content.Content, cable: netwo
         _check_addresses(cable, tuple(ip for ip in lost if (cable.uuid, ip) in after.addresses))
         return
     for uuid in instances:
-        _check_addresses(cable, tuple(one.ip for one in after.instances[uuid].places() if one.network == cable.uuid))
+        _check_addresses(
+            cable, tuple(one.ip for one in after.instances[uuid].allocations() if one.network == cable.uuid)
+        )
     for uuid in ports:
         _check_addresses(cable, after.ports[uuid].ip)
 

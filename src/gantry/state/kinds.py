@@ -15,7 +15,7 @@ Keeper = instance.Instance | instance.DetachedDisk
 Holder = instance.Instance | network.Port
 """Who has addresses and MAC addresses."""
 
-Layer = network.Network | network.Rest | network.SegmentRange | network.Port | network.SubnetPool
+Layer = network.Network | network.Quarantine | network.SegmentRange | network.Port | network.SubnetPool
 
 Stored = clusters.Cluster | clusters.NodeGroup | clusters.Node | Layer | Keeper | job.Job
 
@@ -48,7 +48,7 @@ KINDS = {
         Kind("networks", network.Network, "network", "gnt-network list", "network", unique_names=True),
         Kind("instances", instance.Instance, "instance", "gnt-instance list", "instance", unique_names=True),
         Kind("disks", instance.DetachedDisk),
-        Kind("resting", network.Rest),
+        Kind("resting", network.Quarantine),
         Kind("segmentranges", network.SegmentRange, "segment range", "gantry segment range list", "segmentrange"),
         Kind("ports", network.Port, "port", event="port"),
         Kind("subnetpools", network.SubnetPool, "subnet pool", event="subnetpool"),

@@ -87,7 +87,7 @@ def fault(
 
     InvalidError for a range or an address that is none.
     """
-    nics = ((one.network, one.ip) for vm in instances for one in vm.places())
+    nics = ((one.network, one.ip) for vm in instances for one in vm.allocations())
     used = _used(networks, itertools.chain(nics, ((port.network, ip) for port in ports for ip in port.ip)))
     for net in networks:
         for pool in (pool for subnet in net.subnets for pool in subnet.pools):

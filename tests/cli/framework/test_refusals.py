@@ -39,7 +39,7 @@ def label(field: str) -> str:
         ({"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": "a", "timeout": "x"}, "--timeout: must be a whole number"),
         (
             {"OP_ID": "OP_INSTANCE_REBOOT", "instance_name": "a", "reboot_type": "warm"},
-            "--type: 'warm' is not a valid value; there are soft, hard, full",
+            "--type: 'warm' is not a valid value; valid values: soft, hard, full",
         ),
         (
             {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "a", "nics": [{"name": "n" * 256}]},
@@ -50,7 +50,7 @@ def label(field: str) -> str:
 def test_a_wrong_field_is_named_by_its_option(fields: dict[str, object], text: str) -> None:
     told = refusals.text(refused(**fields), label)
     if fields["OP_ID"] == "OP_INSTANCE_REBOOT":
-        assert told.startswith("--type: 'warm' is not a valid value; there are ")
+        assert told.startswith("--type: 'warm' is not a valid value; valid values: ")
         assert all(kind in told for kind in ("soft", "hard", "full"))
     else:
         assert told == text

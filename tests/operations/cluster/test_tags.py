@@ -99,4 +99,4 @@ async def test_tags_of_all_kinds_of_objects_are_found(house: build.House) -> Non
 async def test_a_pattern_has_to_be_a_regular_expression(house: build.House, pattern: str) -> None:
     error = await house.refused(opcodes.TagsSearch(pattern=pattern))
     assert isinstance(error, errors.InvalidError)
-    assert "is no regular expression" in str(error)
+    assert "is not a regular expression" in str(error)

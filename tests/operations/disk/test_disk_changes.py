@@ -328,7 +328,7 @@ async def test_the_newest_copy_is_not_given_up(house: build.House, monkeypatch: 
     await mirrored(house, start=True)
     alone = msgspec.structs.replace(state("UpToDate"), connection="WFConnection")
     monkeypatch.setattr(build.Machine, "find", lambda *_: alone)
-    with pytest.raises(errors.WrongStateError, match="not connected to the one that is written to"):
+    with pytest.raises(errors.WrongStateError, match="not connected to the primary copy"):
         await house.run(replace("replace_on_primary"))
     assert not house.nodes.asked(calls.BlockdevRemovechildren)
 

@@ -82,9 +82,9 @@ async def test_a_change_is_reported_and_one_that_is_none_writes_nothing(house: b
     [
         ({}, "no change of node group default was requested; specify at least one setting"),
         ({"ndparams": {"cpu_sped": 1}}, "unknown node parameter cpu_sped; did you mean cpu_speed?"),
-        ({"ndparams": {"cpu_speed": "fast"}}, "cpu_speed: 'fast' is no float"),
-        ({"ndparams": {"cpu_speed": "nan"}}, "cpu_speed: 'nan' is no float"),
-        ({"ndparams": {"ssh_port": 70000}}, "ssh_port: the number is above 65535"),
+        ({"ndparams": {"cpu_speed": "fast"}}, "cpu_speed: 'fast' is not a number"),
+        ({"ndparams": {"cpu_speed": "nan"}}, "cpu_speed: 'nan' is not a number"),
+        ({"ndparams": {"ssh_port": 70000}}, "ssh_port: the number is above the maximum 65535"),
         ({"diskparams": {"plan": {}}}, "unknown disk template plan; did you mean plain?"),
         ({"diskparams": {"plain": {"strips": 2}}}, "unknown plain disk parameter strips; did you mean stripes?"),
         ({"diskparams": {"drbd": {"protocol": "D"}}}, "'D' is not one of A, B, C"),
@@ -92,10 +92,10 @@ async def test_a_change_is_reported_and_one_that_is_none_writes_nothing(house: b
         ({"ipolicy": {"minmax": [{"min": {"memory-sise": 1}}]}}, "unknown policy parameter memory-sise; did you mean"),
         (
             {"ipolicy": {"minmax": [{"min": {"cpu-count": 4}, "max": {"cpu-count": 2}}]}},
-            "the least, 4, is above the most, 2",
+            "the minimum, 4, is above the maximum, 2",
         ),
-        ({"ipolicy": {"minmax": [{"max": {"cpu-count": -1}}]}}, "cpu-count: -1 is below 0"),
-        ({"ipolicy": {"minmax": []}}, "would allow no instance"),
+        ({"ipolicy": {"minmax": [{"max": {"cpu-count": -1}}]}}, "cpu-count: -1 is below the minimum 0"),
+        ({"ipolicy": {"minmax": []}}, "would forbid all instances"),
         ({"ipolicy": {"disk-templates": ["fil"]}}, "unknown disk template fil; did you mean file?"),
         ({"ipolicy": {"vcpu-ratio": -1}}, "policy vcpu_ratio: -1 is below 0"),
     ],
@@ -198,12 +198,17 @@ async def test_a_policy_keeps_new_instances_of_the_wrong_size_out_unless_it_is_i
     await house.run(op(ipolicy={"minmax": [{"max": {"memory-size": 256}}, {"min": {"cpu-count": 8}}]}))
     big = diskless(beparams={"memory": 512}, pnode="node1")
     error = await house.refused(big)
-    assert "instance new violates the instance policy of node group default: memory-size 512 is above 256" in str(error)
+    assert (
+        "instance new violates the instance policy of node group default: memory-size 512 is above the maximum 256"
+        in str(error)
+    )
     assert await house.run(replace(big, pnode=None)) == ["node3"]
     assert await house.run(replace(big, instance_name="wide", beparams={"memory": 512, "vcpus": 8})) == ["node1"]
     assert await house.run(replace(big, instance_name="new2", ignore_ipolicy=True)) == ["node1"]
     refused = await house.refused(replace(big, instance_name="new3", pnode=None, group_name="default"))
-    assert "node group default: its instance policy forbids it: memory-size 512 is above 256" in str(refused)
+    assert "node group default: its instance policy forbids it: memory-size 512 is above the maximum 256" in str(
+        refused
+    )
 
 
 async def test_a_tighter_policy_tells_who_does_not_fit_it_and_lets_them_be(house: build.House) -> None:
@@ -215,7 +220,7 @@ async def test_a_tighter_policy_tells_who_does_not_fit_it_and_lets_them_be(house
     change = opcodes.InstanceSetParams(instance_name="vm1", beparams={"vcpus": 2})
     await house.run(change)
     less = replace(change, beparams={"memory": 64})
-    assert "memory-size 64 is below 256" in str(await house.refused(less))
+    assert "memory-size 64 is below the minimum 256" in str(await house.refused(less))
     await house.run(replace(less, ignore_ipolicy=True))
 
 
@@ -231,7 +236,7 @@ async def test_the_policy_of_the_cluster_holds_where_the_group_sets_none(house: 
     ]
     await house.run(opcodes.decode(limit))
     two = diskless(nics=[{}, {}], pnode="node1")
-    assert "nic-count 2 is above 1" in str(await house.refused(two))
+    assert "nic-count 2 is above the maximum 1" in str(await house.refused(two))
     await house.run(op(ipolicy={"minmax": [{"max": {"nic-count": 2}}]}))
     await house.run(two)
 

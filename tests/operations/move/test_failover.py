@@ -267,7 +267,7 @@ async def test_a_copy_that_may_have_missed_writes_is_not_failed_over_to(target: 
     house = House()
     house.mirrors.cut = True
     said = await house.refused(failover(target_node=target))
-    assert "not connected to the one that is written to" in said.message
+    assert "not connected to the primary copy" in said.message
     assert house.mirrors.started == [A1]
     house.mirrors.cut, house.mirrors.late = False, 3
     await house.run(failover(target_node=target))

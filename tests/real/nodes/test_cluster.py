@@ -269,7 +269,7 @@ def test_a_peer_with_another_secret_is_told_of_and_let_in_with_the_right_one(clu
     before = vm.write()
     assert "has another shared secret" in vm.sides()[1]
     said = vm.refused("failover", "-f")
-    assert "not connected to the one that is written to" in said
+    assert "not connected to the primary copy" in said
     assert "authentication failed, as its peer has another shared secret" in said
     assert vm.place == (one, two, "running")
     vm.gnt("activate-disks", "--wait-for-sync")

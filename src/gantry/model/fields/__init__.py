@@ -1,7 +1,7 @@
-"""The query field registry: every field of every resource, with the title, kind and text that lists show.
+"""The registry of query fields: every field of every resource, with its title, kind and description.
 
-The names are those that existing clients ask for (contracts/query.md#fields). ``operations.query`` has a getter
-for each; a test holds the two together. A field that is ``live`` needs an answer from a node.
+The names are those that existing clients use (contracts/query.md#fields). ``operations.query`` has a getter for each
+field; a test compares both. A ``live`` field needs an answer from a node.
 """
 
 from collections.abc import Sequence
@@ -16,49 +16,49 @@ from gantry.model.fields.instance import DISKS, NICS
 __all__ = ["DISKS", "NICS", "REGISTRY", "Field", "Kind", "ResultStatus", "canonical", "lookup"]
 
 _COMMON = (
-    Field("ctime", "CTime", T, "When it was created"),
-    Field("mtime", "MTime", T, "When it was changed last"),
-    Field("uuid", "UUID", doc="Its identifier for ever"),
-    Field("serial_no", "SerialNo", N, "How often it was changed"),
-    Field("tags", "Tags", O, "Its tags"),
+    Field("ctime", "CTime", T, "Time of creation"),
+    Field("mtime", "MTime", T, "Time of the last change"),
+    Field("uuid", "UUID", doc="UUID"),
+    Field("serial_no", "SerialNo", N, "Number of changes"),
+    Field("tags", "Tags", O, "Tags"),
 )
 
 _NODE = (
     Field("name", "Node", doc="Name"),
     Field("role", "Role", doc="M master, C candidate, R regular, D drained, O offline"),
-    Field("drained", "Drained", B, "Takes no new instances"),
-    Field("offline", "Offline", B, "Is not contacted"),
-    Field("master", "IsMaster", B, "Holds the master role"),
-    Field("master_candidate", "MasterC", B, "Keeps a copy of the state"),
-    Field("master_capable", "MasterCapable", B, "May become a candidate"),
-    Field("vm_capable", "VMCapable", B, "May run instances"),
-    Field("pip", "PrimaryIP", doc="Address of its node daemon"),
+    Field("drained", "Drained", B, "Whether the node is drained: it gets no new instances"),
+    Field("offline", "Offline", B, "Whether the node is marked offline: the master does not contact it"),
+    Field("master", "IsMaster", B, "Whether the node is the master"),
+    Field("master_candidate", "MasterC", B, "Whether the node is a master candidate, with a copy of the state"),
+    Field("master_capable", "MasterCapable", B, "Whether the node may become a master candidate"),
+    Field("vm_capable", "VMCapable", B, "Whether the node may run instances"),
+    Field("pip", "PrimaryIP", doc="Address of the node daemon"),
     Field("sip", "SecondaryIP", doc="Address for replication"),
     Field("group", "Group", doc="Node group"),
-    Field("group.uuid", "GroupUUID", doc="UUID of its node group"),
-    Field("pinst_cnt", "Pinst", N, "Instances it is the primary node of"),
-    Field("sinst_cnt", "Sinst", N, "Instances it is the secondary node of"),
-    Field("pinst_list", "PriInstances", O, "Names of those instances"),
-    Field("sinst_list", "SecInstances", O, "Names of those instances"),
-    Field("detached_disks", "DetachedDisks", O, "UUIDs of the disks it keeps that have no instance, with their names"),
+    Field("group.uuid", "GroupUUID", doc="UUID of the node group"),
+    Field("pinst_cnt", "Pinst", N, "Number of instances with this primary node"),
+    Field("sinst_cnt", "Sinst", N, "Number of instances with this secondary node"),
+    Field("pinst_list", "PriInstances", O, "Names of the instances with this primary node"),
+    Field("sinst_list", "SecInstances", O, "Names of the instances with this secondary node"),
+    Field("detached_disks", "DetachedDisks", O, "UUIDs and names of the detached disks on the node"),
     Field("ndparams", "NodeParameters", O, "Node parameters, filled"),
-    Field("custom_ndparams", "CustomNodeParameters", O, "Node parameters set here"),
-    Field("powered", "Powered", B, "Whether it has power: not known"),
-    Field("hv_state", "HypervisorState", O, "Not known"),
-    Field("disk_state", "DiskState", O, "Not known"),
-    Field("accelerator", "Accelerator", doc="What a guest really runs with: kvm or tcg"),
-    Field("accelerator_reason", "AccelReason", doc="What the probe of the accelerator found"),
+    Field("custom_ndparams", "CustomNodeParameters", O, "Node parameters set for the node itself"),
+    Field("powered", "Powered", B, "Whether the node has power; always unknown"),
+    Field("hv_state", "HypervisorState", O, "Hypervisor state; always unknown"),
+    Field("disk_state", "DiskState", O, "Disk state; always unknown"),
+    Field("accelerator", "Accelerator", doc="Accelerator with which a test guest ran: kvm or tcg"),
+    Field("accelerator_reason", "AccelReason", doc="Why that accelerator is used"),
     Field("bootid", "BootID", doc="Changes with each boot", live=True),
     Field("cnodes", "CNodes", N, "NUMA nodes", live=True),
     Field("cnos", "CNOs", N, "Processors that the node itself uses", live=True),
     Field("csockets", "CSockets", N, "Processor sockets", live=True),
     Field("ctotal", "CTotal", N, "Processors", live=True),
-    Field("dfree", "DFree", U, "Free room for disks", live=True),
-    Field("dtotal", "DTotal", U, "Room for disks", live=True),
+    Field("dfree", "DFree", U, "Free disk space", live=True),
+    Field("dtotal", "DTotal", U, "Disk space", live=True),
     Field("mfree", "MFree", U, "Free memory", live=True),
     Field("mnode", "MNode", U, "Memory that the node itself uses", live=True),
     Field("mtotal", "MTotal", U, "Memory", live=True),
-    Field("spfree", "SpFree", N, "Free spindles: all of them, they are not counted", live=True),
+    Field("spfree", "SpFree", N, "Free spindles; always all, as used spindles are not counted", live=True),
     Field("sptotal", "SpTotal", N, "Spindles", live=True),
 )
 
@@ -72,64 +72,64 @@ def _node_parameters() -> list[Field]:
 
 _GROUP = (
     Field("name", "Group", doc="Name"),
-    Field("alloc_policy", "AllocPolicy", doc="Whether new instances may go there"),
+    Field("alloc_policy", "AllocPolicy", doc="Whether the allocator may choose the group for new instances"),
     Field("ndparams", "NDParams", O, "Node parameters, filled"),
-    Field("custom_ndparams", "CustomNDParams", O, "Node parameters set here"),
-    Field("diskparams", "DiskParameters", O, "Disk parameters by kind of disk, filled"),
-    Field("custom_diskparams", "CustomDiskParameters", O, "Disk parameters set here"),
-    Field("ipolicy", "InstancePolicy", O, "How large an instance may be"),
-    Field("custom_ipolicy", "CustomInstancePolicy", O, "What of that is set here"),
-    Field("node_cnt", "Nodes", N, "How many nodes"),
+    Field("custom_ndparams", "CustomNDParams", O, "Node parameters set for the group itself"),
+    Field("diskparams", "DiskParameters", O, "Disk parameters by disk template, filled"),
+    Field("custom_diskparams", "CustomDiskParameters", O, "Disk parameters set for the group itself"),
+    Field("ipolicy", "InstancePolicy", O, "Instance policy, filled"),
+    Field("custom_ipolicy", "CustomInstancePolicy", O, "Instance policy set for the group itself"),
+    Field("node_cnt", "Nodes", N, "Number of nodes"),
     Field("node_list", "NodeList", O, "Names of the nodes"),
-    Field("pinst_cnt", "Instances", N, "How many instances"),
+    Field("pinst_cnt", "Instances", N, "Number of instances"),
     Field("pinst_list", "InstanceList", O, "Names of the instances"),
 )
 
 _JOB = (
     Field("id", "ID", N, "Number"),
     Field("status", "Status", doc="State"),
-    Field("priority", "Priority", N, "Smaller goes first"),
-    Field("archived", "Archived", B, "Whether it is in the archive"),
+    Field("priority", "Priority", N, "Priority; a smaller number runs first"),
+    Field("archived", "Archived", B, "Whether the job is in the archive"),
     Field("ops", "OpCodes", O, "The opcodes"),
     Field("opresult", "OpCode_result", O, "Results of the opcodes"),
     Field("opstatus", "OpCode_status", O, "States of the opcodes"),
     Field("oplog", "OpCode_log", O, "Logs of the opcodes"),
-    Field("opstart", "OpCode_start", O, "When each began to wait for locks"),
-    Field("opexec", "OpCode_exec", O, "When each held them"),
-    Field("opend", "OpCode_end", O, "When each ended"),
+    Field("opstart", "OpCode_start", O, "When each opcode began to wait for locks"),
+    Field("opexec", "OpCode_exec", O, "When each opcode had acquired its locks"),
+    Field("opend", "OpCode_end", O, "When each opcode ended"),
     Field("oppriority", "OpCode_prio", O, "Priorities of the opcodes"),
-    Field("summary", "Summary", doc="The opcodes in short"),
-    Field("received_ts", "Received", O, "When it came"),
-    Field("start_ts", "Start", O, "When it began"),
-    Field("end_ts", "End", O, "When it ended"),
+    Field("summary", "Summary", doc="Summary of the opcodes"),
+    Field("received_ts", "Received", O, "When the job was submitted"),
+    Field("start_ts", "Start", O, "When the job started"),
+    Field("end_ts", "End", O, "When the job ended"),
 )
 
 _LOCK = (
     Field("name", "Name", doc="Level and name"),
-    Field("mode", "Mode", doc="shared or exclusive; nothing when free"),
-    Field("owner", "Owner", O, "Jobs that hold it"),
-    Field("pending", "Pending", O, "Jobs that wait for it"),
-    Field("waits", "Waits", O, "Jobs that it keeps waiting, each with those it waits for and why"),
+    Field("mode", "Mode", doc="shared or exclusive; empty if the lock is free"),
+    Field("owner", "Owner", O, "Jobs that hold the lock"),
+    Field("pending", "Pending", O, "Jobs that wait for the lock"),
+    Field("waits", "Waits", O, "Jobs that wait for the lock, each with the jobs that block it and the reason"),
 )
 
 _EXPORT = (
-    Field("node", "Node", doc="Node that has it", live=True),
-    Field("export", "Export", doc="Name of the instance that was exported", live=True),
+    Field("node", "Node", doc="Node with the export", live=True),
+    Field("export", "Export", doc="Name of the exported instance", live=True),
 )
 
 _OS = (
     Field("name", "Name", doc="Name, without a variant"),
     Field("valid", "Valid", B, "Whether every node can install it"),
-    Field("node_status", "NodeStatus", O, "What each node has of it"),
+    Field("node_status", "NodeStatus", O, "Paths and status of the operating system on each node"),
     Field("variants", "Variants", O, "Variants"),
-    Field("parameters", "Parameters", O, "Parameters it takes"),
-    Field("api_versions", "ApiVersions", O, "Versions of the OS interface it speaks"),
-    Field("hypervisors", "Hypervisors", O, "Hypervisors it supports; empty for all"),
-    Field("hidden", "Hidden", B, "Whether lists leave it out"),
-    Field("blacklisted", "Blacklisted", B, "Whether it is not installed"),
-    Field("offered", "Offered", O, "Its names that lists show, with each variant"),
-    Field("osparams", "OsParameters", O, "Defaults of its parameters"),
-    Field("os_hvp", "OsHvp", O, "Defaults of hypervisor parameters with it"),
+    Field("parameters", "Parameters", O, "Supported parameters"),
+    Field("api_versions", "ApiVersions", O, "Supported versions of the OS interface"),
+    Field("hypervisors", "Hypervisors", O, "Supported hypervisors; empty for all"),
+    Field("hidden", "Hidden", B, "Whether lists omit the operating system"),
+    Field("blacklisted", "Blacklisted", B, "Whether the operating system must not be installed"),
+    Field("offered", "Offered", O, "Names in lists, one for each variant"),
+    Field("osparams", "OsParameters", O, "Default parameters"),
+    Field("os_hvp", "OsHvp", O, "Default hypervisor parameters of its instances"),
 )
 
 
@@ -151,28 +151,28 @@ REGISTRY: dict[str, dict[str, Field]] = {
     "export": _by_name(_EXPORT),
     "os": _by_name(_OS),
 }
-"""Resource to field name to field, in the order of the listings."""
+"""Maps a resource and a field name to the field, in the order of ``list-fields``."""
 
 
 _DESIGN_SPELLINGS = {"hvparam/": "hv/", "beparam/": "be/"}
 
 
 def canonical(name: str) -> str:
-    """Return the registry's name for a field; ``hvparam/NAME`` and ``beparam/NAME`` are spellings of the 2.0 design.
+    """Return the registry's name of a field; the 2.0 design writes ``hvparam/NAME`` and ``beparam/NAME``.
 
     See contracts/query.md#fields.
     """
-    for spelling, ours in _DESIGN_SPELLINGS.items():
+    for spelling, prefix in _DESIGN_SPELLINGS.items():
         if name.startswith(spelling):
-            return ours + name.removeprefix(spelling)
+            return prefix + name.removeprefix(spelling)
     return name
 
 
-def lookup(what: str, names: Sequence[str]) -> list[Field]:
-    """Return the fields of a resource by name; one that does not exist comes back with kind ``unknown``."""
-    known = REGISTRY[what]
-    found = [known.get(canonical(name)) for name in names]
+def lookup(resource: str, names: Sequence[str]) -> list[Field]:
+    """Return the fields of a resource by name; a field that does not exist has the kind ``unknown``."""
+    known = REGISTRY[resource]
+    fields = [known.get(canonical(name)) for name in names]
     return [
         msgspec.structs.replace(field, name=name) if field else Field(name, name, Kind.UNKNOWN)
-        for name, field in zip(names, found, strict=True)
+        for name, field in zip(names, fields, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""What a query field is; the pages of fields and the registry are made of it."""
+"""The type of a query field, for the registry and the reference pages."""
 
 from enum import IntEnum, StrEnum
 
@@ -8,7 +8,7 @@ from gantry.model import parameters
 
 
 class Kind(StrEnum):
-    """What a field's values are; ``unit`` is MiB, ``timestamp`` seconds since the epoch."""
+    """The type of a field's values; ``unit`` is MiB, ``timestamp`` is seconds since the epoch."""
 
     TEXT = "text"
     BOOL = "bool"
@@ -21,7 +21,7 @@ class Kind(StrEnum):
 
 
 class ResultStatus(IntEnum):
-    """What stands beside each value of a query's result."""
+    """The status of each value in a query's result."""
 
     NORMAL = 0
     UNKNOWN = 1
@@ -31,7 +31,7 @@ class ResultStatus(IntEnum):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field as QueryFields describes it; ``live`` stays inside."""
+    """A field as QueryFields describes it; ``live`` is internal."""
 
     name: str
     title: str
@@ -40,12 +40,12 @@ class Field(msgspec.Struct, frozen=True):
     live: bool = False
 
 
-B, N, U, T, O = Kind.BOOL, Kind.NUMBER, Kind.UNIT, Kind.TIMESTAMP, Kind.OTHER  # noqa: E741 - O and 0 stand nowhere together
-"""The kinds as the pages of fields write them."""
+B, N, U, T, O = Kind.BOOL, Kind.NUMBER, Kind.UNIT, Kind.TIMESTAMP, Kind.OTHER  # noqa: E741 - O never occurs beside 0
+"""Short names of the kinds for the modules that declare fields."""
 
 
 def kind_of(parameter: parameters.Parameter, name: str) -> Kind:
-    """Return the kind of the field that shows a parameter; memory is in MiB."""
+    """Return the kind of a parameter's field; memory is in MiB."""
     if isinstance(parameter.default, bool):
         return B
     if isinstance(parameter.default, float):

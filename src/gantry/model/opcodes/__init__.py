@@ -1,6 +1,6 @@
-"""The opcodes: one struct each, the single declaration that every door, command and page is made from.
+"""The opcodes: one struct each, from which the front ends, the commands and the reference pages are generated.
 
-``base`` has what they share; the others are by noun. All are found here.
+``base`` has the common fields and types; the other modules have the opcodes by noun. This package exports all of them.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import get_args
 import msgspec
 
 from gantry import errors
-from gantry.model.opcodes import complaint, disk, foreign
+from gantry.model.opcodes import disk, foreign, hints
 from gantry.model.opcodes.backup import BackupExport, BackupRemove
 from gantry.model.opcodes.base import Dependency, Name, Opcode, Size, Tags
 from gantry.model.opcodes.cluster import (
@@ -31,9 +31,9 @@ from gantry.model.opcodes.cluster import (
 from gantry.model.opcodes.disk import (
     ClusterRepairStorage,
     ClusterVerifyDisks,
-    DiskAnew,
     DiskChange,
     DiskMod,
+    DiskRecreation,
     DiskSpec,
     GroupVerifyDisks,
     InstanceActivateDisks,
@@ -166,36 +166,36 @@ _BY_NAME = {str(op.__struct_config__.tag): op for op in ALL}
 _WORDS = {"yes": True, "no": False}
 
 
-def _takes_truth(kind: object) -> bool:
+def _is_boolean(kind: object) -> bool:
     return kind is bool or bool in get_args(kind)
 
 
-_TRUTHS = {
-    str(op.__struct_config__.tag): {field.name for field in msgspec.structs.fields(op) if _takes_truth(field.type)}
+_BOOLEANS = {
+    str(op.__struct_config__.tag): {field.name for field in msgspec.structs.fields(op) if _is_boolean(field.type)}
     for op in ALL
 }
-"""The fields of each opcode, by its name on the wire, that take truth values."""
+"""The boolean fields of each opcode, by its name on the wire."""
 
 FOREIGN = {
-    name: {field: about for field, about in others.items() if field not in op.__struct_fields__}
+    name: {field: about for field, about in fields.items() if field not in op.__struct_fields__}
     for op in ALL
-    if (others := foreign.FIELDS.get(name := str(op.__struct_config__.tag)))
+    if (fields := foreign.FIELDS.get(name := str(op.__struct_config__.tag)))
 }
-"""The fields of other clients that an opcode does not have itself."""
+"""The fields of other clients that the opcode itself does not have, by its name on the wire."""
 
 
 def decode(raw: object) -> AnyOpcode:
-    """Parse one opcode from decoded JSON; numbers and truth values may be text (contracts/opcodes.md#value-coercion).
+    """Parse one opcode from decoded JSON; numbers and booleans may be text (contracts/opcodes.md#value-coercion).
 
-    Raises InvalidError that names the field by its path, or what a field of other clients asks for in vain.
+    Raises InvalidError with the path of the invalid field, or with the feature that a field of other clients requests.
     """
     kind = _BY_NAME.get(str(raw.get("OP_ID"))) if isinstance(raw, dict) else None
     try:
-        # msgspec looks through a union anew at each call, which for all opcodes takes as long as a small job.
-        op: AnyOpcode = msgspec.convert(_as_ours(raw), kind or AnyOpcode, strict=False)
+        # For the union of all opcodes, msgspec examines the union in each call, which takes as long as a small job.
+        op: AnyOpcode = msgspec.convert(_without_foreign(raw), kind or AnyOpcode, strict=False)
     except msgspec.ValidationError as error:
         raise errors.InvalidError(
-            f"opcode not valid: {_NAMED.sub(_A_NAME, str(error))}", hint=complaint.hint(kind, str(error))
+            f"opcode not valid: {_NAMED.sub(_A_NAME, str(error))}", hint=hints.hint(kind, str(error))
         ) from None
     return op
 
@@ -204,25 +204,26 @@ _NAMED = re.compile(r"`str` matching regex '\^\[A-Za-z0-9\]\S*'")
 _A_NAME = "a name (letters, digits and _ . + : @ -, a letter or digit first)"
 
 
-def _as_ours(raw: object) -> object:
-    """Return an opcode without the fields of other clients, and with ``yes`` and ``no`` for truth values replaced.
+def _without_foreign(raw: object) -> object:
+    """Return an opcode without the fields of other clients, and with ``yes`` and ``no`` as booleans.
 
-    The other words msgspec knows.
+    msgspec converts the other words for booleans.
     """
     if not isinstance(raw, dict):
         return raw
     name = str(raw.get("OP_ID"))
-    truths, others = _TRUTHS.get(name, ()), FOREIGN.get(name, {})
+    booleans, foreign_fields = _BOOLEANS.get(name, ()), FOREIGN.get(name, {})
     for field, value in raw.items():
-        if field in others and others[field].asks(value):
+        if field in foreign_fields and foreign_fields[field].requests(value):
             raise errors.InvalidError(
-                f"{name} cannot do what {field} asks for: {others[field].about}", hint="leave the field out"
+                f"{name}: {field} is not supported: it requests {foreign_fields[field].about}", hint="omit the field"
             )
-    disks = {"disks": [*map(disk.gathered, given)]} if isinstance(given := raw.get("disks"), list) else {}
+    raw_disks = raw.get("disks")
+    disks = {"disks": [*map(disk.gathered, raw_disks)]} if isinstance(raw_disks, list) else {}
     return {
-        field: _WORDS.get(value, value) if field in truths and isinstance(value, str) else value
+        field: _WORDS.get(value, value) if field in booleans and isinstance(value, str) else value
         for field, value in (raw | disks).items()
-        if field not in others
+        if field not in foreign_fields
     }
 
 
@@ -245,9 +246,9 @@ __all__ = [
     "ClusterVerify",
     "ClusterVerifyDisks",
     "Dependency",
-    "DiskAnew",
     "DiskChange",
     "DiskMod",
+    "DiskRecreation",
     "DiskSpec",
     "Fixed",
     "FixedSpec",

@@ -1,4 +1,4 @@
-"""The opcodes of exports; an instance is made from one by ``InstanceCreate`` with the mode ``import``."""
+"""The opcodes of exports; ``InstanceCreate`` with the mode ``import`` creates an instance from an export."""
 
 from typing import Annotated, Literal
 
@@ -13,10 +13,10 @@ Compression = Annotated[
 
 
 class BackupExport(Opcode, frozen=True):
-    """Copy an instance's disks to an export on a node, from snapshots where its storage can make them.
+    """Copy an instance's disks to an export on a node, from snapshots if the storage supports them.
 
-    An instance that runs is stopped for its snapshots, or for the whole copy; without ``shutdown`` it is not stopped at
-    all, which needs snapshots.
+    A running instance is stopped while snapshots are created, or without snapshots during the whole copy. Without
+    ``shutdown`` it keeps running, which requires snapshots.
     """
 
     DESCRIBES = "instance_name"
@@ -34,7 +34,7 @@ class BackupExport(Opcode, frozen=True):
 
 
 class BackupRemove(Opcode, frozen=True):
-    """Remove the exports of an instance, which need not exist any more, from all nodes."""
+    """Remove the exports of an instance from all nodes; the instance itself need not exist."""
 
     DESCRIBES = "instance_name"
 

@@ -1,9 +1,9 @@
-"""What all opcodes share: how they are named, written and checked, and the types of their fields.
+"""The base of all opcodes: names, serialization, checks, and common types of fields.
 
-The name on the wire is ``OP_`` and the class name in capitals (``InstanceCreate``: ``OP_INSTANCE_CREATE``), in the
-key ``OP_ID``. Fields have the names, types and defaults that existing clients send
-(contracts/opcodes.md#common-parameters); a field that no opcode knows is refused with its path. Texts in ``Meta`` are
-shown to users by the doors and the reference.
+The name on the wire, in the key ``OP_ID``, is ``OP_`` and the class name in capitals (``InstanceCreate``:
+``OP_INSTANCE_CREATE``). Fields have the names, types and defaults of existing clients
+(contracts/opcodes.md#common-parameters); the error about an unknown field has its path. Texts in ``Meta`` appear in
+help texts, error messages and the reference.
 """
 
 import functools
@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-# A dollar sign alone would let a newline at the end pass, and files have a name a line.
+# A dollar sign alone would allow a newline at the end, but files have one name per line.
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]*$(?!\n)")]
 Uuid = Annotated[str, Meta(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$(?!\n)")]
 Size = Annotated[int | str, Meta(description="MiB, or a number with the unit m, g or t")]
@@ -31,7 +31,7 @@ def _id_of(opcode: type[msgspec.Struct]) -> str:
 
 
 class Dependency(msgspec.Struct, frozen=True, array_like=True):
-    """A job that must have ended before; a negative id counts back in the same submission.
+    """A job that must end before this job starts; a negative id counts back in the same submission.
 
     See contracts/jobs.md#dependencies.
     """
@@ -50,7 +50,7 @@ class Opcode(
     tag_field="OP_ID",
     tag=_tag,
 ):
-    """What every opcode takes; ``DESCRIBES`` names the field that its summary shows."""
+    """The fields of every opcode; ``DESCRIBES`` names the field for the summary."""
 
     DESCRIBES: ClassVar[str] = ""
 
@@ -68,6 +68,6 @@ class Opcode(
 
     @property
     def summary(self) -> str:
-        """Return the short form that job lists show, ``INSTANCE_CREATE(inst1)``."""
+        """Return the summary for job lists, such as ``INSTANCE_CREATE(inst1)``."""
         short = self.op_id.removeprefix("OP_")
         return f"{short}({getattr(self, self.DESCRIBES)})" if self.DESCRIBES else short

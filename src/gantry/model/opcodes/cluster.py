@@ -15,15 +15,15 @@ Listing = Annotated[
     tuple[tuple[Literal["add", "remove"], Annotated[str, Meta(min_length=1, max_length=255)]], ...],
     Meta(max_length=1000),
 ]
-"""Names that are put on a list and taken off it."""
+"""Names to add to a list and to remove from it."""
 
 
 class ClusterDestroy(Opcode, frozen=True):
-    """Take the cluster apart: the nodes forget it, the master daemon ends."""
+    """Destroy the cluster: the nodes delete its files, and the master daemon ends."""
 
 
 class ClusterPostInit(Opcode, frozen=True):
-    """Run the hooks of a cluster that was just made."""
+    """Run the hooks of a new cluster."""
 
 
 class ClusterRedistConf(Opcode, frozen=True):
@@ -31,14 +31,14 @@ class ClusterRedistConf(Opcode, frozen=True):
 
 
 class ClusterVerify(Opcode, frozen=True):
-    """Check configuration, nodes and instances, and log what is wrong."""
+    """Check configuration, nodes and instances, and log the problems."""
 
     error_codes: bool = False
     verbose: bool = False
 
 
 class ClusterSetParams(Opcode, frozen=True):
-    """Change settings of the cluster. Those that are left out stay; the word ``default`` takes one back."""
+    """Change settings of the cluster. Omitted settings stay unchanged; the word ``default`` resets a setting."""
 
     enabled_hypervisors: Words | None = None
     default_hypervisor: Annotated[str, Meta(max_length=32)] | None = None
@@ -73,7 +73,7 @@ class ClusterSetParams(Opcode, frozen=True):
 
 
 class NodeAdd(Opcode, frozen=True):
-    """Take a machine into the cluster: give it a certificate, a group and its files."""
+    """Add a machine to the cluster: send it a certificate and the cluster's files, and assign it to a node group."""
 
     DESCRIBES = "node_name"
 
@@ -88,7 +88,7 @@ class NodeAdd(Opcode, frozen=True):
 
 
 class NodeRemove(Opcode, frozen=True):
-    """Send a node without instances out of the cluster."""
+    """Remove a node without instances from the cluster."""
 
     DESCRIBES = "node_name"
 
@@ -125,7 +125,7 @@ class TagsSet(Opcode, frozen=True):
 
 
 class TagsDel(Opcode, frozen=True):
-    """Remove tags of an object."""
+    """Remove tags from an object."""
 
     DESCRIBES = "name"
 
@@ -143,14 +143,14 @@ class TagsSearch(Opcode, frozen=True):
 
 
 class OsDiagnose(Opcode, frozen=True):
-    """List operating systems and what each node has of them."""
+    """List operating systems, with their status on each node."""
 
     output_fields: tuple[str, ...]
     names: tuple[str, ...] = ()
 
 
 class TestDelay(Opcode, frozen=True):
-    """Sleep on the master, on nodes or both, holding the locks of those nodes unless ``no_locks``."""
+    """Sleep on the master, on nodes or both; hold the locks of these nodes, unless ``no_locks`` is set."""
 
     DESCRIBES = "duration"
 

@@ -1,7 +1,7 @@
-"""The disks of opcodes, and the opcodes of disks.
+"""The opcodes of disks and storage, and the disks in opcodes of instances.
 
-A disk of a storage provider may have parameters that only the provider knows. Other clients write them beside the
-fields that all disks have (contracts/opcodes.md#device-modifications); ``gathered`` moves them into ``params``.
+A disk of a storage provider may have parameters that only the provider knows. Other clients send them beside the common
+fields of disks (contracts/opcodes.md#device-modifications); ``gathered`` moves them into ``params``.
 """
 
 from typing import Annotated, Literal
@@ -17,10 +17,10 @@ Path = Annotated[str, Meta(max_length=4096)]
 
 
 class DiskSpec(base.Part, frozen=True):
-    """A disk to make.
+    """A disk to create.
 
-    ``adopt`` names what is there already and becomes the disk, whose size it then has. ``path`` is the file of a disk
-    that is one. ``spindles`` is kept for tools. What stands in ``access`` may also be the mode, as ``r`` or ``w``.
+    ``adopt`` names an existing volume that becomes the disk, with its size. ``path`` is the file of a file disk.
+    ``spindles`` is accepted for older tools and has no effect. ``access`` may also be the mode, as ``r`` or ``w``.
     """
 
     size: Annotated[Size, Meta(description="MiB, a number with the unit m, g or t, or auto for the default")] = "auto"
@@ -38,12 +38,12 @@ class DiskSpec(base.Part, frozen=True):
 
 
 def gathered(raw: object) -> object:
-    """Return a disk of a client as ``DiskSpec`` has it, or the disks in a change of disks.
+    """Return a client's disk, or the list of a disk change, in the form of ``DiskSpec``.
 
-    ``access`` with r or w is a mode, and other keys are parameters.
+    ``access`` with r or w becomes the mode; unknown keys become parameters of the provider.
     """
     if isinstance(raw, list):
-        return [gathered(one) if isinstance(one, dict) else one for one in raw]
+        return [gathered(item) if isinstance(item, dict) else item for item in raw]
     if not isinstance(raw, dict):
         return raw
     disk = dict(raw)
@@ -52,12 +52,15 @@ def gathered(raw: object) -> object:
     if not disk.get("provider"):
         return disk
     extra = {name: disk.pop(name) for name in [*disk] if name not in DiskSpec.__struct_fields__}
-    given = disk.get("params", {})
-    return disk | {"params": {**given, **extra}} if extra and isinstance(given, dict) else disk
+    params = disk.get("params", {})
+    return disk | {"params": {**params, **extra}} if extra and isinstance(params, dict) else disk
 
 
 class DiskMod(base.Part, frozen=True):
-    """What changes of a disk, or what is made with ``add``; what is None stays as it is, ``none`` takes a name away."""
+    """The changes of a disk, or the values of a new disk for ``add``.
+
+    Fields that are None stay unchanged; the word ``none`` removes the name.
+    """
 
     size: Size | None = None
     mode: Literal["rw", "ro", "w", "r"] | None = None
@@ -79,9 +82,10 @@ class DiskMod(base.Part, frozen=True):
 class DiskChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """``[action, id, {...}]``, or the older ``[action, {...}]`` (contracts/opcodes.md#device-modifications).
 
-    The action is ``add``, ``modify``, ``remove``, ``attach`` or ``detach``, in the older form also an index, which
-    modifies. The id is an index, -1 for the last (``add``, ``attach``: behind the last), a name or a UUID; the older
-    form means the last. A disk that is detached stays without an instance, until it is attached to one on its nodes.
+    The action is ``add``, ``modify``, ``remove``, ``attach`` or ``detach``; in the older form it may be an index, which
+    means ``modify``. The id is an index, -1 for the last disk (for ``add`` and ``attach``, after the last), a name or a
+    UUID; the older form means the last disk. A detached disk keeps its data, and can be attached to an instance on the
+    same nodes.
     """
 
     action: Annotated[str | int, Meta(description="The action")]
@@ -106,7 +110,7 @@ class InstanceGrowDisk(Opcode, frozen=True):
 
 
 class InstanceActivateDisks(Opcode, frozen=True):
-    """Make the disks of an instance usable on its nodes."""
+    """Activate the disks of an instance on its nodes."""
 
     DESCRIBES = "instance_name"
 
@@ -116,7 +120,7 @@ class InstanceActivateDisks(Opcode, frozen=True):
 
 
 class InstanceDeactivateDisks(Opcode, frozen=True):
-    """Take the disks of an instance out of use."""
+    """Deactivate the disks of an instance."""
 
     DESCRIBES = "instance_name"
 
@@ -124,18 +128,18 @@ class InstanceDeactivateDisks(Opcode, frozen=True):
     force: Annotated[bool, Meta(description="Do not check whether the instance runs")] = False
 
 
-class DiskAnew(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """``[index, {...}]``: a lost disk that gets another size or mode when it is made anew."""
+class DiskRecreation(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """``[index, {...}]``: a lost disk to recreate with another size or mode."""
 
     index: Annotated[int, Meta(ge=0, description="Disk number, from 0")]
     disk: Annotated[DiskMod, Meta(description="New size and mode of the disk, if they change")] = DiskMod()
 
 
-Lost = Annotated[tuple[Annotated[int, Meta(ge=0)] | DiskAnew, ...], Meta(max_length=64)]
+Lost = Annotated[tuple[Annotated[int, Meta(ge=0)] | DiskRecreation, ...], Meta(max_length=64)]
 
 
 class InstanceRecreateDisks(Opcode, frozen=True):
-    """Make lost disks of an instance anew, empty, on its nodes or on others."""
+    """Recreate lost disks of an instance, empty, on its nodes or on other nodes."""
 
     DESCRIBES = "instance_name"
 
@@ -176,13 +180,13 @@ class NodeQueryStorage(Opcode, frozen=True):
 
 
 class StorageChanges(base.Part, frozen=True):
-    """What changes of a storage unit."""
+    """The changes of a storage unit."""
 
     allocatable: Annotated[bool, Meta(description="Whether new disks may use the storage")]
 
 
 class NodeModifyStorage(Opcode, frozen=True):
-    """Change a storage unit of a node: keep new disks off a physical volume, or let them use it."""
+    """Allow or forbid new disks on a storage unit of a node, which is a physical volume."""
 
     DESCRIBES = "node_name"
 
@@ -193,7 +197,7 @@ class NodeModifyStorage(Opcode, frozen=True):
 
 
 class RepairNodeStorage(Opcode, frozen=True):
-    """Take missing physical volumes out of a volume group of a node."""
+    """Remove missing physical volumes from a volume group of a node."""
 
     DESCRIBES = "node_name"
 
@@ -206,20 +210,20 @@ class RepairNodeStorage(Opcode, frozen=True):
 
 
 class ClusterRepairStorage(Opcode, frozen=True):
-    """Look at the volume groups of all nodes, and repair one that has just lost a disk."""
+    """Check the volume groups of all nodes, and repair a volume group that has just lost a disk."""
 
     whole_before: Annotated[bool, Meta(description="Whether all volume groups were complete at the last check")] = True
 
 
 class ClusterVerifyDisks(Opcode, frozen=True):
-    """Look for disks of running instances that are not active, a job for each node group."""
+    """Find inactive disks of running instances, by one job for each node group."""
 
     group_name: Annotated[str, Meta(max_length=255)] | None = None
     is_strict: bool = True
 
 
 class GroupVerifyDisks(Opcode, frozen=True):
-    """Look for disks of running instances of a node group that are not active."""
+    """Find inactive disks of running instances of a node group."""
 
     DESCRIBES = "group_name"
 

@@ -1,8 +1,8 @@
-"""Fields of opcodes that existing clients send and that no opcode here has (contracts/opcodes.md#common-parameters).
+"""Opcode fields that existing clients send but that Gantry does not support (contracts/opcodes.md#common-parameters).
 
-Clients fill in every field that they know. One that asks for nothing is let pass and forgotten, one that asks for what
-is not built is refused with what that is. A field moves out of here when its opcode gets it; the opcode's own fields
-always count first.
+Clients set every field that they know. A field that requests nothing is ignored; a field that requests an unsupported
+feature is refused, and the error names the feature. When an opcode gets a field, remove it here; the opcode's own
+fields take precedence.
 """
 
 from collections.abc import Mapping
@@ -10,33 +10,33 @@ from typing import Final, NamedTuple
 
 
 class Foreign(NamedTuple):
-    """What a field asks for, and with which values it asks for nothing, besides null and empty ones.
+    """The feature that a field requests, and the ``idle`` values with which it requests nothing, as null and empty do.
 
-    A field with no ``about`` only tunes or loosens what is not there, and may have any value.
+    A field without ``about`` only tunes an unsupported feature, so any value is ignored.
     """
 
     about: str
     idle: tuple[object, ...] = ()
 
-    def asks(self, value: object) -> bool:
-        """Tell whether a value asks for something."""
+    def requests(self, value: object) -> bool:
+        """Return whether a value requests the feature."""
         return bool(self.about) and value is not None and value not in ("", [], {}, *self.idle)
 
 
 _MEANINGLESS: Final = Foreign("")
 
 _OFF: Final = (False, "false", "no")
-_BY_UUID: Final = Foreign("naming objects by UUID in a field of its own")
+_BY_UUID: Final = Foreign("a separate field for an object's UUID")
 _SECONDARY: Final = Foreign("disks that are mirrored to a secondary node")
-_FILE_FOLDER: Final = Foreign("a folder of its own for an instance's files")
-_FILE_DRIVER: Final = Foreign("another driver for files", ("loop",))
+_FILE_FOLDER: Final = Foreign("a separate folder for an instance's files")
+_FILE_DRIVER: Final = Foreign("another driver for file disks", ("loop",))
 _IMPORT: Final = Foreign("moving an instance from another cluster")
 _NETWORK: Final = Foreign("a network between the instance and its node", _OFF)
-_HARDWARE: Final = Foreign("overriding what a node says of its hardware")
-_OFFLINE: Final = Foreign("working on an instance whose node is offline", _OFF)
+_HARDWARE: Final = Foreign("overriding the hardware values that a node reports")
+_OFFLINE: Final = Foreign("an operation on an instance whose node is offline", _OFF)
 _SIMULATED: Final = Foreign("simulated errors", _OFF)
-_VOLUMES: Final = Foreign("logical volumes")
-_USERS: Final = Foreign("a user of its own for each guest")
+_VOLUMES: Final = Foreign("reserved logical volumes")
+_USERS: Final = Foreign("a separate user for each guest")
 _MASTER_ADDRESS: Final = Foreign("the master's own address")
 
 FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
@@ -49,7 +49,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
         "uid_pool": _USERS,
         "add_uids": _USERS,
         "remove_uids": _USERS,
-        "maintain_node_health": Foreign("ending what should not run on a node", _OFF),
+        "maintain_node_health": Foreign("stopping instances that should not run on a node", _OFF),
         "master_netmask": _MASTER_ADDRESS,
         "use_external_mip_script": Foreign("the master's own address", _OFF),
         "modify_etc_hosts": Foreign("writing /etc/hosts", _OFF),
@@ -60,7 +60,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
         "zeroing_image": Foreign("zeroing disks by a helper virtual machine"),
         "compression_tools": Foreign("programs that compress exports"),
         "instance_communication_network": _NETWORK,
-        "enabled_user_shutdown": Foreign("telling a shutdown by the guest from a crash", _OFF),
+        "enabled_user_shutdown": Foreign("distinguishing a shutdown by the guest from a crash", _OFF),
         "enabled_data_collectors": _MEANINGLESS,
         "data_collector_interval": _MEANINGLESS,
     },
@@ -68,12 +68,12 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
         "skip_checks": _MEANINGLESS,
         "debug_simulate_errors": _SIMULATED,
         "ignore_errors": Foreign("errors that count as warnings"),
-        "group_name": Foreign("the verification of one node group alone"),
-        "verify_clutter": Foreign("looking for files that belong to nobody", _OFF),
+        "group_name": Foreign("the verification of a single node group"),
+        "verify_clutter": Foreign("a search for files without an owner", _OFF),
     },
     "OP_NODE_ADD": {
         "secondary_ip": Foreign("a second address of a node"),
-        "readd": Foreign("taking a node in again that the cluster knows", _OFF),
+        "readd": Foreign("adding a known node again", _OFF),
         "node_setup": Foreign("setting a node up by SSH", _OFF),
         "hv_state": _HARDWARE,
         "disk_state": _HARDWARE,
@@ -85,7 +85,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
     "OP_NODE_SET_PARAMS": {
         "node_uuid": _BY_UUID,
         "secondary_ip": Foreign("a second address of a node"),
-        "powered": Foreign("a node's power"),
+        "powered": Foreign("recording a node's power state"),
         "hv_state": _HARDWARE,
         "disk_state": _HARDWARE,
     },
@@ -103,7 +103,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
         "source_x509_ca": _IMPORT,
         "source_shutdown_timeout": _MEANINGLESS,
         "compress": _MEANINGLESS,
-        "identify_defaults": Foreign("forgetting parameters that equal the defaults", _OFF),
+        "identify_defaults": Foreign("dropping parameters that equal the defaults", _OFF),
         "forthcoming": Foreign("an instance that is only planned", _OFF),
         "commit": Foreign("an instance that is only planned", _OFF),
         "instance_communication": _NETWORK,
@@ -119,7 +119,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
     "OP_INSTANCE_SHUTDOWN": {
         "instance_uuid": _BY_UUID,
         "ignore_offline_nodes": _OFFLINE,
-        "admin_state_source": Foreign("remembering that the guest's own user stopped it", ("admin",)),
+        "admin_state_source": Foreign("recording that the guest's user stopped it", ("admin",)),
     },
     "OP_INSTANCE_REBOOT": {"instance_uuid": _BY_UUID, "ignore_secondaries": _MEANINGLESS},
     "OP_INSTANCE_CONSOLE": {"instance_uuid": _BY_UUID},
@@ -128,8 +128,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
         "file_driver": _FILE_DRIVER,
         "file_storage_dir": _FILE_FOLDER,
         "remote_node_uuid": _BY_UUID,
-        "pnode": Foreign("naming another primary node"),
-        "pnode_uuid": Foreign("naming another primary node"),
+        "pnode": Foreign("recording another primary node"),
+        "pnode_uuid": Foreign("recording another primary node"),
         "os_name": Foreign("recording another operating system"),
         "force_variant": _MEANINGLESS,
         "instance_communication": _NETWORK,
@@ -159,4 +159,4 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
         "on_node_uuids": _BY_UUID,
     },
 }
-"""By opcode and field."""
+"""The unsupported fields by opcode and field name."""

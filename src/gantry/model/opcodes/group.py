@@ -10,7 +10,7 @@ from gantry.model.opcodes.base import Name, Opcode, Tags
 
 
 class GroupAdd(Opcode, frozen=True):
-    """Make a node group."""
+    """Create a node group."""
 
     DESCRIBES = "group_name"
 
@@ -23,7 +23,7 @@ class GroupAdd(Opcode, frozen=True):
 
 
 class GroupSetParams(Opcode, frozen=True):
-    """Change a node group. What is left out stays; the word ``default`` takes a setting back."""
+    """Change a node group. Omitted settings stay unchanged; the word ``default`` resets a setting."""
 
     DESCRIBES = "group_name"
 
@@ -35,7 +35,7 @@ class GroupSetParams(Opcode, frozen=True):
 
 
 class GroupRename(Opcode, frozen=True):
-    """Give a node group another name."""
+    """Rename a node group."""
 
     DESCRIBES = "group_name"
 
@@ -52,7 +52,7 @@ class GroupRemove(Opcode, frozen=True):
 
 
 class GroupAssignNodes(Opcode, frozen=True):
-    """Put nodes into a node group."""
+    """Move nodes to a node group."""
 
     DESCRIBES = "group_name"
 

@@ -11,7 +11,7 @@ from gantry.model.opcodes.disk import DiskChange, DiskSpec
 
 
 class NicSpec(base.Part, frozen=True):
-    """A NIC to make; an ``ip`` is an address, ``pool`` or a pool's name.
+    """A NIC to create; an ``ip`` is an address, ``pool`` or a pool's name.
 
     See contracts/networks.md#several-addresses-of-a-nic.
     """
@@ -27,7 +27,7 @@ class NicSpec(base.Part, frozen=True):
 
 
 class InstanceCreate(Opcode, frozen=True):
-    """Create an instance: record it, make its disks, install its operating system, start it."""
+    """Create an instance: record it, create its disks, install its operating system, start it."""
 
     DESCRIBES = "instance_name"
 
@@ -70,7 +70,7 @@ class InstanceCreate(Opcode, frozen=True):
 
 
 class InstanceRemove(Opcode, frozen=True):
-    """Shut an instance down, remove its disks and free its addresses."""
+    """Shut an instance down, remove its disks and release its addresses."""
 
     DESCRIBES = "instance_name"
 
@@ -80,7 +80,7 @@ class InstanceRemove(Opcode, frozen=True):
 
 
 class InstanceStartup(Opcode, frozen=True):
-    """Start an instance; parameters given here hold for this start only."""
+    """Start an instance; the parameters apply to this start only."""
 
     DESCRIBES = "instance_name"
 
@@ -93,7 +93,7 @@ class InstanceStartup(Opcode, frozen=True):
 
 
 class InstanceShutdown(Opcode, frozen=True):
-    """Ask an instance to power off; after ``timeout`` seconds its power is cut."""
+    """Shut an instance down; a guest that still runs after ``timeout`` seconds is killed."""
 
     DESCRIBES = "instance_name"
 
@@ -104,7 +104,7 @@ class InstanceShutdown(Opcode, frozen=True):
 
 
 class InstanceReboot(Opcode, frozen=True):
-    """Restart an instance: soft in the guest, hard by the hypervisor, full with its disks and configuration."""
+    """Restart an instance: soft inside the guest, hard by the hypervisor, full with a new activation of its disks."""
 
     DESCRIBES = "instance_name"
 
@@ -114,9 +114,9 @@ class InstanceReboot(Opcode, frozen=True):
 
 
 class InstanceReinstall(Opcode, frozen=True):
-    """Install the operating system of a stopped instance again, or another one; what is on its disks is lost.
+    """Reinstall the operating system of a stopped instance, or install another one; the data on its disks is lost.
 
-    Parameters are laid over those that it has; ``default`` takes one back.
+    The parameters change those of the instance; the value ``default`` resets a parameter.
     """
 
     DESCRIBES = "instance_name"
@@ -130,7 +130,7 @@ class InstanceReinstall(Opcode, frozen=True):
 
 
 class InstanceRename(Opcode, frozen=True):
-    """Give a stopped instance another name, on its disks too: by the rename script of its operating system."""
+    """Rename a stopped instance; the rename script of its operating system changes the name on its disks."""
 
     DESCRIBES = "instance_name"
 
@@ -139,7 +139,7 @@ class InstanceRename(Opcode, frozen=True):
 
 
 class InstanceConsole(Opcode, frozen=True):
-    """Say how to reach an instance's console."""
+    """Return how to connect to an instance's console."""
 
     DESCRIBES = "instance_name"
 
@@ -147,11 +147,11 @@ class InstanceConsole(Opcode, frozen=True):
 
 
 class NicMod(base.Part, frozen=True):
-    """What changes of a NIC, or what is made with ``add``; what is None stays as it is.
+    """The changes of a NIC, or the values of a new NIC for ``add``. Fields that are None stay unchanged.
 
-    ``ip`` as text changes the first address, as a list all of them, and as a dictionary those with the indices given;
-    ``none`` takes an address away (contracts/networks.md#several-addresses-of-a-nic). A NIC that gets another
-    ``network`` (``none`` for no network) loses the addresses it had.
+    ``ip`` as text changes the first address, as a list all addresses, and as a dictionary the addresses with these
+    indices; ``none`` removes an address (contracts/networks.md#several-addresses-of-a-nic). A NIC that gets another
+    ``network`` (``none`` for no network) loses its addresses.
     """
 
     mac: Annotated[str, Meta(max_length=17)] | None = None
@@ -169,17 +169,17 @@ class NicMod(base.Part, frozen=True):
 class NicChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """``[action, id, {...}]``, or the older ``[action, {...}]`` (contracts/opcodes.md#device-modifications).
 
-    The action is ``add``, ``modify`` or ``remove``, in the older form also an index, which modifies. The id is an
-    index, -1 for the last (``add``: behind the last), a name or a UUID; the older form means the last.
+    The action is ``add``, ``modify`` or ``remove``; in the older form it may be an index, which means ``modify``. The
+    id is an index, -1 for the last NIC (for ``add``, after the last), a name or a UUID; the older form means the last.
     """
 
     action: Annotated[str | int, Meta(description="The action")]
     target: Annotated[str | int | NicMod, Meta(description="The NIC; in the older form its values")]
-    nic: Annotated[NicMod, Meta(description="Values of the disk")] = NicMod()
+    nic: Annotated[NicMod, Meta(description="Values of the NIC")] = NicMod()
 
 
 class InstanceSetParams(Opcode, frozen=True):
-    """Change an instance: NICs, parameters. The value ``default`` takes a parameter's setting back."""
+    """Change the NICs, disks and parameters of an instance. The value ``default`` resets a parameter."""
 
     DESCRIBES = "instance_name"
 
@@ -215,7 +215,7 @@ class InstanceSetParams(Opcode, frozen=True):
 
 
 class InstanceQueryData(Opcode, frozen=True):
-    """Describe instances in full, with what their nodes say unless ``static``."""
+    """Describe instances in full, with the state that their nodes report unless ``static`` is set."""
 
     instances: Annotated[tuple[Name, ...], Meta(max_length=10000)] = ()
     static: bool = False

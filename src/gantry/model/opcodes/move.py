@@ -1,4 +1,4 @@
-"""The opcodes that move instances: failover, migration, copy, and what empties a node or leaves a node group."""
+"""The opcodes that move instances: failover, migration, copy, and evacuation of nodes and node groups."""
 
 from typing import Annotated, Literal
 
@@ -14,10 +14,10 @@ Mode = Annotated[
 
 
 class InstanceFailover(Opcode, frozen=True):
-    """Stop an instance on its node and start it on another one that has its disks.
+    """Stop an instance on its node and start it on another node that has its disks.
 
-    Without a node it goes to its secondary node; where every node reaches the disks, to one that the allocator chooses.
-    Disks that are mirrored can go to any node: one of the two that had them stays as the secondary.
+    The default target is the secondary node, or for disks that every node can access, a node that the allocator
+    chooses. An instance with mirrored disks can fail over to any node: one of its two nodes becomes the secondary node.
 
     See contracts/cluster-design.md#failover-to-any-node.
     """
@@ -69,7 +69,7 @@ class InstanceMigrate(Opcode, frozen=True):
 
 
 class InstanceMove(Opcode, frozen=True):
-    """Copy the disks of an instance to another node and run it there; it stands still meanwhile."""
+    """Copy the disks of an instance to another node and run it there; the instance is stopped during the copy."""
 
     DESCRIBES = "instance_name"
 
@@ -84,7 +84,7 @@ class InstanceMove(Opcode, frozen=True):
 
 
 class InstanceChangeGroup(Opcode, frozen=True):
-    """Move an instance to another node group; the result are the jobs that do it."""
+    """Move an instance to another node group; the result is the list of jobs that move it."""
 
     DESCRIBES = "instance_name"
 
@@ -98,7 +98,7 @@ class InstanceChangeGroup(Opcode, frozen=True):
 
 
 class NodeEvacuate(Opcode, frozen=True):
-    """Bring what a node holds of instances to other nodes; the result are the jobs that do it, and what stays."""
+    """Move instances and disk copies off a node; the result has the jobs, and the instances that cannot move."""
 
     DESCRIBES = "node_name"
 
@@ -114,7 +114,7 @@ class NodeEvacuate(Opcode, frozen=True):
 
 
 class NodeMigrate(Opcode, frozen=True):
-    """Migrate all instances that run on a node; the result are the jobs that do it."""
+    """Migrate all instances that run on a node; the result is the list of jobs that migrate them."""
 
     DESCRIBES = "node_name"
 
@@ -130,7 +130,7 @@ class NodeMigrate(Opcode, frozen=True):
 
 
 class GroupEvacuate(Opcode, frozen=True):
-    """Bring all instances of a node group to others; the result are the jobs that do it, and what stays."""
+    """Move all instances out of a node group; the result has the jobs, and the instances that cannot move."""
 
     DESCRIBES = "group_name"
 

@@ -15,11 +15,11 @@ Ipv6Mode = Literal["", "slaac", "dhcpv6-stateful", "dhcpv6-stateless"]
 
 
 class SubnetSpec(base.Part, frozen=True):
-    """A subnet to add; ``pool`` makes a pool of all of it (contracts/networks.md#subnets).
+    """A subnet to add; ``pool`` creates a pool of the whole subnet (contracts/networks.md#subnets).
 
-    Instead of a CIDR of its own it may have one cut from a ``subnetpool``, with ``prefixlen`` or the pool's default.
-    ``pools`` are ranges that each become a pool. ``label`` is a name that may be taken or have any form: where it
-    cannot be the name the subnet is found by it all the same.
+    Without ``cidr``, the CIDR is allocated from ``subnetpool``, with ``prefixlen`` or the subnet pool's default length.
+    Each range of ``pools`` becomes a pool. ``label`` is a name of any form, which need not be unique: if it cannot
+    become the subnet's name, clients can still find the subnet by it.
     """
 
     cidr: Annotated[str, Meta(max_length=64)] = ""
@@ -42,9 +42,9 @@ class SubnetSpec(base.Part, frozen=True):
 
 
 class RangeSpec(base.Part, frozen=True):
-    """A range by its first address and its size, its last address, or both if they agree; one address with neither.
+    """A range by its first address and its size or last address, or both if they agree; a single address with neither.
 
-    The other form is a text: ``first-last``, one address or a CIDR (contracts/networks.md#configuration-objects).
+    The other form is text: ``first-last``, a single address or a CIDR (contracts/networks.md#configuration-objects).
     """
 
     start: Annotated[str, Meta(max_length=64)]
@@ -56,7 +56,7 @@ RangeText = Annotated[str, Meta(max_length=128)]
 
 
 class PoolSpec(base.Part, frozen=True):
-    """A pool to add: a range, in whatever subnet contains it, or all of the ``subnet``, by CIDR, name or UUID."""
+    """A pool to add: a range inside any subnet of the network, or the whole ``subnet``, by CIDR, name or UUID."""
 
     range: RangeText | RangeSpec = ""
     subnet: Annotated[str, Meta(max_length=255)] = ""
@@ -66,12 +66,13 @@ class PoolSpec(base.Part, frozen=True):
 class NetworkAdd(Opcode, frozen=True):
     """Create a network; without a subnet it is layer 2 only.
 
-    With a network type, a physical network or an id, or with ``segmented``, it has a segment
+    A network with a network type, a physical network, a segmentation id or ``segmented`` has a segment
     (contracts/segment-ranges.md#purpose).
 
-    ``network``, ``gateway``, ``network6`` and ``gateway6`` are the older form: a subnet each, with one pool over all
-    of it (contracts/networks.md#backwards-compatibility). A ``label`` is a name that may be taken or have any form:
-    where it cannot be the name one is made, and clients find the network by the label all the same.
+    ``network``, ``gateway``, ``network6`` and ``gateway6`` are the older form: each CIDR becomes a subnet with a pool
+    of all its addresses (contracts/networks.md#backwards-compatibility). ``label`` is a name of any form, which need
+    not be unique: if it cannot become the network's name, a name is generated, and clients can find the network by the
+    label.
     """
 
     DESCRIBES = "network_name"
@@ -101,13 +102,13 @@ class NetworkAdd(Opcode, frozen=True):
 
 
 class SubnetMod(base.Part, frozen=True):
-    """A change of one subnet; ``ident`` is a CIDR, a name or a UUID, and what is None stays as it is.
+    """A change of one subnet; ``ident`` is a CIDR, a name or a UUID. Fields that are None stay unchanged.
 
-    ``gateway`` and ``name`` are taken away by "" or "none"; ``pool``, the IPv6 modes, ``subnetpool``, ``prefixlen`` and
-    ``uuid`` go with ``add``. With ``usual`` gateway, pools and dhcp of a new subnet are the usual ones where none are
-    given, and pools that are given have no address that hosts do not get. ``pools`` are all that the subnet shall have.
-    Another ``cidr`` grows, shrinks or moves the subnet, which no address in use and no external range may stand
-    against; pools are trimmed (contracts/networks.md#subnets).
+    "" or "none" removes ``gateway`` and ``name``; ``pool``, the IPv6 modes, ``subnetpool``, ``prefixlen`` and ``uuid``
+    are for ``add`` only. With ``usual``, a new subnet gets the usual gateway, pools and dhcp if none are given, and
+    given pools must not contain addresses that hosts cannot have. ``pools`` replaces all pools of the subnet. A new
+    ``cidr`` grows, shrinks or moves the subnet: all addresses in use and external reservations must be inside, and
+    pools are trimmed (contracts/networks.md#subnets).
     """
 
     action: Literal["add", "modify", "remove"]
@@ -133,10 +134,10 @@ class SubnetMod(base.Part, frozen=True):
 
 
 class PoolMod(base.Part, frozen=True):
-    """A change of pools: ``add`` a range or all of a subnet, ``remove`` a range or a pool, ``modify`` a pool's name.
+    """A change of pools: ``add`` a range or a whole subnet, ``remove`` a range or a pool, ``modify`` a pool's name.
 
-    ``ident`` is the name, or exactly the range, of the pool that is modified or removed; ``subnet`` the CIDR, name or
-    UUID of the subnet that becomes a pool. A removed ``range`` trims and splits the pools that have some of it.
+    ``ident`` is the name, or the exact range, of the pool to modify or remove; ``subnet`` is the CIDR, name or UUID of
+    the subnet that becomes a pool. Removing a ``range`` trims and splits the pools that overlap it.
     """
 
     action: Literal["add", "modify", "remove"]
@@ -147,10 +148,10 @@ class PoolMod(base.Part, frozen=True):
 
 
 class NetworkSetParams(Opcode, frozen=True):
-    """Change a network: what it says of itself, subnets, pools and external reservations; all of it, or nothing.
+    """Change the attributes, subnets, pools and external reservations of a network, all together or not at all.
 
-    In this order: what is not reserved any more, the older form, subnets, pools, what is reserved. ``gateway``,
-    ``network6`` and ``gateway6`` are the older form: they mean the first subnet of their family, "none" takes it away.
+    The order is: removed reservations, the older form, subnets, pools, added reservations. ``gateway``, ``network6``
+    and ``gateway6`` are the older form: they change the first subnet of their IP version, and "none" removes the value.
     """
 
     DESCRIBES = "network_name"
@@ -178,7 +179,7 @@ class NetworkSetParams(Opcode, frozen=True):
 
 
 class NetworkRename(Opcode, frozen=True):
-    """Give a network another name."""
+    """Rename a network."""
 
     DESCRIBES = "network_name"
 
@@ -196,7 +197,7 @@ class NetworkRemove(Opcode, frozen=True):
 
 
 class NetworkConnect(Opcode, frozen=True):
-    """Plug a network in at a node group."""
+    """Connect a network to a node group."""
 
     DESCRIBES = "network_name"
 
@@ -209,7 +210,7 @@ class NetworkConnect(Opcode, frozen=True):
 
 
 class NetworkDisconnect(Opcode, frozen=True):
-    """Unplug a network from a node group whose instances do not use it."""
+    """Disconnect a network from a node group whose instances do not use the network."""
 
     DESCRIBES = "network_name"
 

@@ -1,4 +1,4 @@
-"""The opcodes of ports: places in a network for who is no instance (contracts/neutron-api.md#ports)."""
+"""The opcodes of ports: attachments to a network for other things than instances (contracts/neutron-api.md#ports)."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ MacAddress = Annotated[str, Meta(max_length=17)]
 
 
 class FixedSpec(base.Part, frozen=True):
-    """An address that a port shall have: any of a subnet (a UUID), this one, or this one of that subnet."""
+    """A requested address of a port: any address of a subnet (a UUID), this address, or this address of that subnet."""
 
     subnet: Annotated[str, Meta(max_length=36)] = ""
     ip: Address = ""
@@ -23,10 +23,11 @@ Fixed = Annotated[tuple[FixedSpec, ...], Meta(max_length=64)]
 
 
 class PortSpec(base.Part, frozen=True):
-    """A port to make in a network, which is named by name or UUID.
+    """A port to create on a network, which is given by name or UUID.
 
-    Without ``fixed`` it gets one address of each IP version that the network has subnets of, and one of each subnet
-    whose guests make their own; with an empty list none. What the guests of a subnet make up is made of ``mac``.
+    Without ``fixed``, the port gets one address for each IP version of the network's subnets, and one of each subnet
+    whose guests generate their addresses (SLAAC); with an empty list it gets none. Generated addresses derive from
+    ``mac``.
     """
 
     network: Annotated[str, Meta(min_length=1, max_length=255)]
@@ -43,15 +44,15 @@ class PortSpec(base.Part, frozen=True):
 
 
 class PortAdd(Opcode, frozen=True):
-    """Make ports, all of them or none; the result is a list of what was made."""
+    """Create ports, all of them or none; the result is the list of the new ports."""
 
     ports: Annotated[tuple[PortSpec, ...], Meta(min_length=1, max_length=4096)]
 
 
 class PortSetParams(Opcode, frozen=True):
-    """Change a port, by its UUID or a name that no other has; the result is what it became.
+    """Change a port, by its UUID or unique name; the result is the changed port.
 
-    Of ``fixed`` an address that the port has stays, as does one where any of a subnet is asked for.
+    The port keeps an address that ``fixed`` contains, or that is in a subnet of which ``fixed`` requests any address.
     """
 
     DESCRIBES = "port"
@@ -68,7 +69,7 @@ class PortSetParams(Opcode, frozen=True):
 
 
 class PortRemove(Opcode, frozen=True):
-    """Remove a port, by its UUID or a name that no other has; its addresses are free again."""
+    """Remove a port, by its UUID or unique name, and release its addresses."""
 
     DESCRIBES = "port"
 

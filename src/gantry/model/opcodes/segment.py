@@ -1,4 +1,4 @@
-"""The opcodes of segment ranges: which segmentation ids the networks of a project get.
+"""The opcodes of segment ranges, from which networks get their segmentation ids.
 
 See contracts/segment-ranges.md#purpose.
 """
@@ -20,9 +20,9 @@ RangeTags = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=255)], 
 
 
 class SegmentRangeSpec(base.Part, frozen=True):
-    """A segment range to make: of everybody if ``shared``, else of the ``project``.
+    """A segment range to create, for every project if ``shared``, else for ``project``.
 
-    The ``uuid`` is given by who wants to find it again though the answer is lost; without it, it is made up.
+    A client may set ``uuid``, to find the range again if the answer is lost; by default it is generated.
     """
 
     network_type: NetworkType
@@ -38,15 +38,15 @@ class SegmentRangeSpec(base.Part, frozen=True):
 
 
 class SegmentRangeAdd(Opcode, frozen=True):
-    """Make segment ranges, all of them or none; the result is a list of what was made."""
+    """Create segment ranges, all of them or none; the result is the list of the new ranges."""
 
     ranges: Annotated[tuple[SegmentRangeSpec, ...], Meta(min_length=1, max_length=256)]
 
 
 class SegmentRangeSetParams(Opcode, frozen=True):
-    """Change a segment range, by its UUID or a name that no other has; the result is what it became.
+    """Change a segment range, by its UUID or unique name; the result is the changed range.
 
-    Ids that a network has, or a running job is about to give to one, have to stay in it.
+    It must keep the ids that networks have or that running jobs hold.
     """
 
     DESCRIBES = "range"
@@ -60,7 +60,7 @@ class SegmentRangeSetParams(Opcode, frozen=True):
 
 
 class SegmentRangeRemove(Opcode, frozen=True):
-    """Remove a segment range of which no id is in use, by its UUID or a name that no other has."""
+    """Remove a segment range without ids in use, by its UUID or unique name."""
 
     DESCRIBES = "range"
 

@@ -1,4 +1,4 @@
-"""The opcodes of subnet pools: prefixes from which the CIDRs of subnets are cut.
+"""The opcodes of subnet pools: prefixes from which the CIDRs of subnets are allocated.
 
 See contracts/neutron-api.md#subnet-pools.
 """
@@ -16,10 +16,10 @@ Quota = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class SubnetPoolAdd(Opcode, frozen=True):
-    """Make a subnet pool; the result is what was made.
+    """Create a subnet pool; the result is the new subnet pool.
 
-    Without them ``min_prefixlen`` is 8 for IPv4 and 64 for IPv6, ``max_prefixlen`` 32 and 128, and
-    ``default_prefixlen`` what ``min_prefixlen`` is.
+    The default of ``min_prefixlen`` is 8 for IPv4 and 64 for IPv6, that of ``max_prefixlen`` 32 and 128, and that of
+    ``default_prefixlen`` the value of ``min_prefixlen``.
     """
 
     DESCRIBES = "name"
@@ -39,9 +39,9 @@ class SubnetPoolAdd(Opcode, frozen=True):
 
 
 class SubnetPoolSetParams(Opcode, frozen=True):
-    """Change a subnet pool, by its UUID or a name that no other has; the result is what it became.
+    """Change a subnet pool, by its UUID or unique name; the result is the changed subnet pool.
 
-    Its prefixes can only grow.
+    The new prefixes must contain all old prefixes.
     """
 
     DESCRIBES = "subnet_pool"
@@ -59,7 +59,7 @@ class SubnetPoolSetParams(Opcode, frozen=True):
 
 
 class SubnetPoolRemove(Opcode, frozen=True):
-    """Remove a subnet pool of which no subnet has anything, by its UUID or a name that no other has."""
+    """Remove a subnet pool from which no subnet was allocated, by its UUID or unique name."""
 
     DESCRIBES = "subnet_pool"
 

@@ -84,7 +84,7 @@ def _values(op: opcodes.ClusterSetParams) -> entities.Parameters:
     size = requested.get("default_disk_size")
     if size is not None and size != parameters.RESET:
         requested["default_disk_size"] = parameters.size(size)
-    checked = parameters.check(requested, parameters.CLUSTER, what="cluster")
+    checked = parameters.check(requested, parameters.CLUSTER, noun="cluster")
     values = {
         name: parameters.CLUSTER[name].default if value == parameters.RESET else value
         for name, value in checked.items()

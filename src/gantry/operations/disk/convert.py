@@ -345,7 +345,7 @@ def _provided(values: entities.Parameters) -> opcodes.DiskSpec:
     if not values.get("provider"):
         raise errors.InvalidError("no storage provider specified for the disks", hint="as in -e provider=NAME")
     known = templates.PARAMETERS[PROVIDED]
-    own = parameters.check({name: value for name, value in values.items() if name in known}, known, what="disk")
+    own = parameters.check({name: value for name, value in values.items() if name in known}, known, noun="disk")
     provider_params = {name: value for name, value in values.items() if name != "provider"}
     return opcodes.DiskSpec(provider=str(values["provider"]), params={**provider_params, **own})
 

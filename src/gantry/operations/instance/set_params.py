@@ -150,7 +150,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         return notes
 
     def _memory(self) -> int | None:
-        return None if self.op.runtime_mem is None else parameters.size(self.op.runtime_mem, what="memory")
+        return None if self.op.runtime_mem is None else parameters.size(self.op.runtime_mem, noun="memory")
 
     def _memory_steps(self, snapshot: states.Snapshot, new: instance.Instance, *, running: Running) -> list[base.Step]:
         """Return the step that changes the memory of a running guest."""
@@ -185,7 +185,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         kept = {(nic.network, ip) for nic in new.nics for ip in nic.ip}
         return tuple(
             instance.Lingering(network=owner.network, ip=owner.ip, nic=owner.nic)
-            for owner in old.places()
+            for owner in old.allocations()
             if owner.network and owner.nic not in changed_in_guest and (owner.network, owner.ip) not in kept
         )
 
@@ -251,7 +251,7 @@ class _Change:
         backend = parameters.fill_backend(snapshot.the_cluster, self.vm)
         parameters.check_memory(backend)
         if unit.op.runtime_mem is not None:
-            memory = parameters.size(unit.op.runtime_mem, what="memory")
+            memory = parameters.size(unit.op.runtime_mem, noun="memory")
             self.report.append(("runtime_memory", memory))
             _check_runtime(old.name, memory, backend)
         if not unit.op.ignore_ipolicy:

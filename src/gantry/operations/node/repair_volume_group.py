@@ -50,7 +50,7 @@ class ClusterRepairStorage(base.Unit[opcodes.ClusterRepairStorage, Facts]):
         """Reduce the groups of the node that lost a disk; otherwise only log the decision."""
         del snapshot
         names = ", ".join(f"{group.name} on {target.name}" for target, group in facts.broken)
-        repairs = facts.decision.deed is repair.Deed.REPAIR
+        repairs = facts.decision.action is repair.Action.REPAIR
         steps = [
             base.Step(
                 f"remove the missing volumes from volume group {group.name} on {target.name}",
@@ -59,7 +59,7 @@ class ClusterRepairStorage(base.Unit[opcodes.ClusterRepairStorage, Facts]):
             for target, group in facts.broken
             if repairs
         ]
-        line = f"volume groups: {facts.decision.deed.value}" + (f", {names}" if names else "")
+        line = f"volume groups: {facts.decision.action.value}" + (f", {names}" if names else "")
         return base.Plan(
             lines=[line],
             steps=[base.Step(line), *steps],

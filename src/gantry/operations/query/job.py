@@ -21,7 +21,7 @@ GETTERS: dict[str, cells.Getter[job.Job]] = {
     "status": lambda _, entry: entry.status,
     "priority": lambda _, entry: entry.priority,
     "archived": lambda context, entry: str(entry.id) not in context.state.jobs,
-    "ops": _each(lambda step: opcodes.encode(confidential.shown(step.input))),
+    "ops": _each(lambda step: opcodes.encode(confidential.public(step.input))),
     "opresult": _each(lambda step: step.result),
     "opstatus": _each(lambda step: step.status.value),
     "oplog": _each(lambda step: list(step.log)),

@@ -146,13 +146,13 @@ def _addresses(context: cells.Context, net: network.Network) -> list[list[object
     rows = [
         (ranges.parse_address(owner.ip), vm.name, _number(vm, owner))
         for vm in (context.state.instances[uuid] for uuid in context.state.in_network.get(net.uuid) or ())
-        for owner in vm.places()
+        for owner in vm.allocations()
         if owner.network == net.uuid
     ]
     return [[str(address), name, index] for address, name, index in sorted(rows, key=lambda row: row[0])]
 
 
-def _number(vm: instance.Instance, owner: network.Place) -> int | None:
+def _number(vm: instance.Instance, owner: network.Allocation) -> int | None:
     return next((index for index, nic in enumerate(vm.nics) if nic.uuid == owner.nic and owner.ip in nic.ip), None)
 
 
