@@ -8,32 +8,32 @@ from tests.cluster import lab, wires
 
 @pytest.fixture(scope="session")
 def shared() -> Iterator[lab.Lab]:
-    with lab.lab() as made:
-        made.init()
-        made.add_node()
-        made.add_network()
-        yield made
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.add_node()
+        cluster_lab.add_network()
+        yield cluster_lab
 
 
 @pytest.fixture
 def own() -> Iterator[lab.Lab]:
-    with lab.lab() as made:
-        made.init()
-        made.add_network()
-        yield made
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.add_network()
+        yield cluster_lab
 
 
 @pytest.fixture
 def wire(shared: lab.Lab) -> Iterator[wires.Wire]:
     """A cable without anything on it."""
-    found = wires.made(shared)
-    yield found
-    found.remove()
+    wire = wires.create_wire(shared)
+    yield wire
+    wire.remove()
 
 
 @pytest.fixture
 def lan(shared: lab.Lab) -> Iterator[wires.Wire]:
     """A cable with an IPv4 subnet, without a pool."""
-    found = wires.made(shared, "--subnet cidr=192.0.2.0/24,gateway=192.0.2.1,name=lan")
-    yield found
-    found.remove()
+    wire = wires.create_wire(shared, "--subnet cidr=192.0.2.0/24,gateway=192.0.2.1,name=lan")
+    yield wire
+    wire.remove()

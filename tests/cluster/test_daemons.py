@@ -33,7 +33,7 @@ def _call(node: lab.Node, certificate: Path | None) -> tuple[int, object]:
 
 
 @pytest.mark.promise("cluster-6")
-def test_nobody_but_the_master_daemon_can_talk_to_a_node_daemon(shared: lab.Lab) -> None:
+def test_only_the_master_daemon_can_call_a_node_daemon(shared: lab.Lab) -> None:
     first, second = shared.nodes
     for node in (first, second):
         status, answer = _call(node, first.root / "lib/certs/master")
@@ -114,6 +114,6 @@ def test_a_candidate_hears_of_jobs_and_of_their_archive_and_forgets_the_queue_wh
         assert not (queue / f"job-{archived}").exists()
         assert (third.root / "lib/journal").exists()
         cluster.run("gnt-node", "remove", "node3")
-        left = [path for folder in ("queue", "journal") for path in (third.root / "lib" / folder).rglob("*")]
-        assert not [path for path in left if path.name.startswith("job-") or path.suffix == ".log"]
+        remaining = [path for folder in ("queue", "journal") for path in (third.root / "lib" / folder).rglob("*")]
+        assert not [path for path in remaining if path.name.startswith("job-") or path.suffix == ".log"]
         assert not (third.root / "lib/config.data").exists()

@@ -42,9 +42,9 @@ def test_verify_names_the_place_where_the_journal_was_changed(own: lab.Lab) -> N
     data = bytearray(oldest.read_bytes())
     data[len(data) // 2] ^= 1
     oldest.write_bytes(data)
-    found = own.run("gnt-cluster", "verify", check=False)
-    assert found.returncode == 1
-    (line,) = [line for line in found.stdout.splitlines() if "ERROR" in line]
+    completed = own.run("gnt-cluster", "verify", check=False)
+    assert completed.returncode == 1
+    (line,) = [line for line in completed.stdout.splitlines() if "ERROR" in line]
     assert f"{oldest}, byte offset 0: the checksum does not fit" in line
 
 
@@ -56,7 +56,7 @@ def test_an_exported_configuration_has_no_secrets_and_no_keys(own: lab.Lab) -> N
     own.run("gantry", "export-config", "--output", file)
     text = file.read_text()
     exported = json.loads(text)
-    assert [one["name"] for one in exported["instances"].values()] == ["secret.example"]
+    assert [instance["name"] for instance in exported["instances"].values()] == ["secret.example"]
     assert '"mirror": "192.0.2.1"' in text
     assert "hunter2" not in text
     assert "PRIVATE KEY" not in text

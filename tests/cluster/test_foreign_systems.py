@@ -34,21 +34,21 @@ exec "$@"
 
 
 def test_a_system_that_does_nothing_goes_through_an_instances_life() -> None:
-    with lab.lab() as made:
-        made.init()
-        made.add_node()
-        for node in made.nodes:
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.add_node()
+        for node in cluster_lab.nodes:
             test_backup.define(node, "noop", NOOP)
-        assert "noop+default" in made.run("gnt-os", "list", "--no-headers").stdout.split()
-        test_backup.add(made, "old.example", "--no-nics", system="noop+default", disks=2)
-        made.run("gnt-instance", "reinstall", "-f", "old.example")
-        made.run("gnt-instance", "rename", "old.example", "new.example")
-        made.run("gnt-backup", "export", "-n", "node2", "new.example")
-        made.run("gnt-instance", "remove", "-f", "new.example")
-        made.run("gnt-backup", "import", "-t", "file", "-n", "node1", "--src-node", "node2", "new.example")
-        assert made.rows("gnt-instance", "name,os,disk.sizes") == [["new.example", "noop+default", "8,16"]]
-        made.run("gnt-instance", "start", "new.example")
-        made.run("gnt-instance", "remove", "-f", "new.example")
+        assert "noop+default" in cluster_lab.run("gnt-os", "list", "--no-headers").stdout.split()
+        test_backup.add(cluster_lab, "old.example", "--no-nics", system="noop+default", disks=2)
+        cluster_lab.run("gnt-instance", "reinstall", "-f", "old.example")
+        cluster_lab.run("gnt-instance", "rename", "old.example", "new.example")
+        cluster_lab.run("gnt-backup", "export", "-n", "node2", "new.example")
+        cluster_lab.run("gnt-instance", "remove", "-f", "new.example")
+        cluster_lab.run("gnt-backup", "import", "-t", "file", "-n", "node1", "--src-node", "node2", "new.example")
+        assert cluster_lab.rows("gnt-instance", "name,os,disk.sizes") == [["new.example", "noop+default", "8,16"]]
+        cluster_lab.run("gnt-instance", "start", "new.example")
+        cluster_lab.run("gnt-instance", "remove", "-f", "new.example")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Lab]:
+def cluster_lab(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Lab]:
     seen = tmp_path_factory.mktemp("seen")
     shutil.copytree(unpacked / "etc", seen / "etc")
     with (seen / "etc/default" / PACKAGE).open("a") as file:
@@ -81,15 +81,15 @@ def made(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[l
     probe = ["unshare", "--mount", "--propagation", "private", "sh", "-c", MOUNTS, str(seen)]
     if subprocess.run([*probe, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine has no overlays")
-    with lab.lab() as made:
-        made.init()
-        (node,) = made.nodes
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        (node,) = cluster_lab.nodes
         definition = unpacked / "usr/share/ganeti/os/debootstrap"
         shutil.copytree(definition, node.root / "srv/os/debootstrap", symlinks=True)
         node.stop()
         node.within = tuple(probe)
         node.start()
-        yield made
+        yield cluster_lab
 
 
 def _archive(path: Path, root: Path) -> None:
@@ -111,8 +111,8 @@ def _text(disk: Path, path: str) -> str:
     return subprocess.run(["debugfs", "-R", f"cat {path}", disk], capture_output=True, text=True, check=True).stdout
 
 
-def test_debians_definition_installs_renames_and_refuses_as_it_is(made: lab.Lab) -> None:
-    assert made.run("gnt-os", "list", "--no-headers").stdout.split() == ["debootstrap+default", "plain"]
+def test_debians_definition_installs_renames_and_refuses_as_it_is(cluster_lab: lab.Lab) -> None:
+    assert cluster_lab.run("gnt-os", "list", "--no-headers").stdout.split() == ["debootstrap+default", "plain"]
     disk = (
         "-t",
         "file",
@@ -125,20 +125,20 @@ def test_debians_definition_installs_renames_and_refuses_as_it_is(made: lab.Lab)
         "-o",
         "debootstrap+default",
     )
-    refused = made.refused("gnt-instance", "add", *disk, "-O", "filesystem=fat", "deb.example")
+    refused = cluster_lab.refused("gnt-instance", "add", *disk, "-O", "filesystem=fat", "deb.example")
     assert "Invalid value 'fat' for the filesystem parameter" in refused
     small = [word if word != "0:size=600m" else "0:size=64m" for word in disk]
-    assert "Device size is too small (64 MB)" in made.refused("gnt-instance", "add", *small, "deb.example")
-    made.run("gnt-instance", "add", *disk, "-O", "filesystem=ext3", "deb.example")
-    (path,) = test_backup.disk_files(made.nodes[0], "deb.example")
+    assert "Device size is too small (64 MB)" in cluster_lab.refused("gnt-instance", "add", *small, "deb.example")
+    cluster_lab.run("gnt-instance", "add", *disk, "-O", "filesystem=ext3", "deb.example")
+    (path,) = test_backup.disk_files(cluster_lab.nodes[0], "deb.example")
     assert _text(path, "/etc/hostname") == "deb.example\n"
     assert " ext3 " in _text(path, "/etc/fstab")
     assert _text(path, "/etc/shadow").startswith("root::")
-    made.run("gnt-instance", "rename", "deb.example", "new.example")
-    (path,) = test_backup.disk_files(made.nodes[0], "new.example")
+    cluster_lab.run("gnt-instance", "rename", "deb.example", "new.example")
+    (path,) = test_backup.disk_files(cluster_lab.nodes[0], "new.example")
     assert _text(path, "/etc/hostname") == "new.example\n"
-    made.run("gnt-instance", "reinstall", "-f", "-O", "filesystem=ext4", "new.example")
+    cluster_lab.run("gnt-instance", "reinstall", "-f", "-O", "filesystem=ext4", "new.example")
     assert " ext4 " in _text(path, "/etc/fstab")
     used = subprocess.run(["losetup", "--associated", path], capture_output=True, text=True, check=True).stdout
     assert used == ""
-    made.run("gnt-instance", "remove", "-f", "new.example")
+    cluster_lab.run("gnt-instance", "remove", "-f", "new.example")

@@ -13,21 +13,21 @@ SEVERAL = "ip0=192.0.2.20,ip1=198.51.100.20,ip2=2001:db8:5::20,network=wide"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[lab.Lab]:
-    with lab.lab() as made:
-        made.add_machine()
-        record(made.nodes[0], "cluster-init-post")
-        made.run(
+    with lab.lab() as cluster_lab:
+        cluster_lab.add_machine()
+        record(cluster_lab.nodes[0], "cluster-init-post")
+        cluster_lab.run(
             "gnt-cluster", "init", "--enabled-hypervisors", "fake", "--enabled-disk-templates", "file,diskless",
-            "--primary-ip", "127.0.0.1", "--port", made.nodes[0].port, "--node-name", "node1", "lab.example",
+            "--primary-ip", "127.0.0.1", "--port", cluster_lab.nodes[0].port, "--node-name", "node1", "lab.example",
         )  # fmt: skip
-        made.add_node()
-        made.add_network()
-        made.run(
+        cluster_lab.add_node()
+        cluster_lab.add_network()
+        cluster_lab.run(
             "gnt-network", "add", "--subnet", "cidr=192.0.2.0/24,gateway=192.0.2.1", "--subnet",
             "cidr=198.51.100.0/24,dhcp=true", "--subnet", "cidr=2001:db8:5::/64,gateway=2001:db8:5::1", "wide",
         )  # fmt: skip
-        made.run("gnt-network", "connect", "-N", "mode=routed,link=main", "wide", "default")
-        yield made
+        cluster_lab.run("gnt-network", "connect", "-N", "mode=routed,link=main", "wide", "default")
+        yield cluster_lab
 
 
 def script(node: lab.Node, where: str, commands: str, *, name: str = "10-test") -> Path:
@@ -39,10 +39,10 @@ def script(node: lab.Node, where: str, commands: str, *, name: str = "10-test") 
 
 
 def record(node: lab.Node, where: str) -> Path:
-    """Have a node write down what a hook is told; a shell would hide names with a colon from its children."""
-    told = node.root / f"told-{where}"
-    script(node, where, f"cat /proc/$$/environ > {told}")
-    return told
+    """Have a hook of a node record its environment; a shell would hide names with a colon from its children."""
+    recorded = node.root / f"recorded-{where}"
+    script(node, where, f"cat /proc/$$/environ > {recorded}")
+    return recorded
 
 
 def read(path: Path) -> dict[str, str]:
@@ -88,23 +88,23 @@ def test_every_script_learns_of_all_addresses_and_subnets_of_a_nic(cluster: lab.
         "NETWORK_DHCP:1": "True",
         "NETWORK_DHCP:2": "False",
     }
-    (told,) = (first.root / "srv/file-storage/several.example").glob("*.told")
-    for path, prefix in ((told, "NIC_0_"), (before, "GANETI_INSTANCE_NIC0_")):
-        found = read(path)
-        assert {name: found.get(prefix + name) for name in expected} == expected
+    (recorded,) = (first.root / "srv/file-storage/several.example").glob("*.told")
+    for path, prefix in ((recorded, "NIC_0_"), (before, "GANETI_INSTANCE_NIC0_")):
+        variables = read(path)
+        assert {name: variables.get(prefix + name) for name in expected} == expected
         readable = {name.replace(":", "_"): value for name, value in expected.items()}
-        assert {name: found.get(prefix + name) for name in readable} == readable
+        assert {name: variables.get(prefix + name) for name in readable} == readable
     assert not after.exists()
     cluster.run("gnt-instance", "remove", "-f", "several.example")
 
 
 @pytest.mark.promise("networks-83")
-def test_a_single_address_is_told_as_it_always_was(cluster: lab.Lab) -> None:
-    told = record(cluster.nodes[0], "instance-add-pre")
+def test_the_variables_of_a_single_address_are_unchanged(cluster: lab.Lab) -> None:
+    recorded = record(cluster.nodes[0], "instance-add-pre")
     cluster.add_instance("single.example", nics="ip=192.0.2.10,network=net1")
-    found = {name: value for name, value in read(told).items() if name.startswith("GANETI_INSTANCE_NIC0_")}
-    assert {name: found.pop(f"GANETI_INSTANCE_NIC0_{name}")[:0] for name in ("MAC", "UUID", "NETWORK_UUID")}
-    assert found == {
+    variables = {name: value for name, value in read(recorded).items() if name.startswith("GANETI_INSTANCE_NIC0_")}
+    assert {name: variables.pop(f"GANETI_INSTANCE_NIC0_{name}")[:0] for name in ("MAC", "UUID", "NETWORK_UUID")}
+    assert variables == {
         f"GANETI_INSTANCE_NIC0_{name}": value
         for name, value in {
             "IP": "192.0.2.10",
@@ -121,12 +121,12 @@ def test_a_single_address_is_told_as_it_always_was(cluster: lab.Lab) -> None:
     cluster.run("gnt-instance", "remove", "-f", "single.example")
 
 
-def test_a_change_is_told_before_and_after_on_the_master_and_the_primary_node(cluster: lab.Lab) -> None:
+def test_hooks_run_before_and_after_a_change_on_the_master_and_the_primary_node(cluster: lab.Lab) -> None:
     first, second = cluster.nodes
     cluster.add_instance("moves.example", "-n", "node2")
     before, after = record(first, "instance-modify-pre"), record(second, "instance-modify-post")
     cluster.run("gnt-instance", "modify", "--net", "0:modify,ip1=none", "moves.example")
-    wanted, found = read(before), read(after)
+    early, late = read(before), read(after)
     common = {
         "PATH": "/sbin:/bin:/usr/sbin:/usr/bin",
         "GANETI_HOOKS_VERSION": "2",
@@ -138,23 +138,23 @@ def test_a_change_is_told_before_and_after_on_the_master_and_the_primary_node(cl
         "GANETI_INSTANCE_NAME": "moves.example",
         "GANETI_INSTANCE_PRIMARY": "node2",
     }
-    assert common.items() <= wanted.items()
-    assert common.items() <= found.items()
-    assert (wanted["GANETI_DATA_DIR"], found["GANETI_DATA_DIR"]) == (f"{first.root}/lib", f"{second.root}/lib")
-    assert (wanted["GANETI_HOOKS_PHASE"], found["GANETI_HOOKS_PHASE"]) == ("pre", "post")
-    assert "GANETI_INSTANCE_NIC0_IP:1" not in wanted
-    assert found["GANETI_INSTANCE_NIC0_IP:1"].startswith("2001:db8::")
-    assert "GANETI_POST_INSTANCE_NIC0_IP:1" not in found
-    assert found["GANETI_POST_INSTANCE_NIC0_IP"] == found["GANETI_INSTANCE_NIC0_IP:0"]
+    assert common.items() <= early.items()
+    assert common.items() <= late.items()
+    assert (early["GANETI_DATA_DIR"], late["GANETI_DATA_DIR"]) == (f"{first.root}/lib", f"{second.root}/lib")
+    assert (early["GANETI_HOOKS_PHASE"], late["GANETI_HOOKS_PHASE"]) == ("pre", "post")
+    assert "GANETI_INSTANCE_NIC0_IP:1" not in early
+    assert late["GANETI_INSTANCE_NIC0_IP:1"].startswith("2001:db8::")
+    assert "GANETI_POST_INSTANCE_NIC0_IP:1" not in late
+    assert late["GANETI_POST_INSTANCE_NIC0_IP"] == late["GANETI_INSTANCE_NIC0_IP:0"]
     cluster.run("gnt-instance", "remove", "-f", "moves.example")
 
 
 def test_a_script_refuses_and_nothing_is_changed(cluster: lab.Lab) -> None:
     script(cluster.nodes[0], "instance-add-pre", 'echo "$GANETI_INSTANCE_NAME is not registered"; exit 1')
     free = cluster.rows("gnt-network", "name,free_count")
-    said = cluster.refused("gnt-instance", "add", *lab.instance_arguments(), "refused.example")
-    assert "hooks" in said
-    assert re.search(r"node1.*10-test.*refused\.example is not registered", said, re.DOTALL)
+    output = cluster.refused("gnt-instance", "add", *lab.instance_arguments(), "refused.example")
+    assert "hooks" in output
+    assert re.search(r"node1.*10-test.*refused\.example is not registered", output, re.DOTALL)
     assert "refused.example" not in [name for (name,) in cluster.rows("gnt-instance", "name")]
     assert cluster.rows("gnt-network", "name,free_count") == free
     assert not (cluster.master / "srv/file-storage/refused.example").exists()
@@ -177,9 +177,9 @@ def test_what_hooks_find_is_part_of_the_verdict_of_verify(cluster: lab.Lab) -> N
     assert heading < finding
 
 
-def test_a_new_cluster_and_a_new_node_are_told_of(cluster: lab.Lab) -> None:
+def test_hooks_run_for_a_new_cluster_and_a_new_node(cluster: lab.Lab) -> None:
     first = cluster.nodes[0]
-    assert read(first.root / "told-cluster-init-post")["GANETI_OP_TARGET"] == "lab.example"
+    assert read(first.root / "recorded-cluster-init-post")["GANETI_OP_TARGET"] == "lab.example"
     before = record(first, "node-add-pre")
     node = cluster.add_machine()
     after = record(node, "node-add-post")
@@ -194,20 +194,20 @@ def test_a_new_cluster_and_a_new_node_are_told_of(cluster: lab.Lab) -> None:
     cluster.nodes.remove(node)
 
 
-def test_the_end_of_a_cluster_is_told_of_while_there_is_one(own: lab.Lab) -> None:
-    told = record(own.nodes[0], "cluster-destroy-post")
+def test_hooks_run_before_a_cluster_is_destroyed(own: lab.Lab) -> None:
+    recorded = record(own.nodes[0], "cluster-destroy-post")
     own.run("gnt-cluster", "destroy", "--yes-do-it")
-    assert read(told)["GANETI_OP_TARGET"] == "lab.example"
+    assert read(recorded)["GANETI_OP_TARGET"] == "lab.example"
 
 
 @pytest.mark.promise("networks-58")
 def test_jobs_whose_hooks_run_at_the_same_time_get_different_addresses(cluster: lab.Lab) -> None:
     gate, waiting = cluster.folder / "gate", cluster.folder / "waiting"
-    told = 'echo "$GANETI_INSTANCE_NAME $GANETI_INSTANCE_NIC0_IP"'
+    record_owner = 'echo "$GANETI_INSTANCE_NAME $GANETI_INSTANCE_NIC0_IP"'
     wait = f"n=0; until [ -e {gate} ] || [ $n -gt 600 ]; do sleep 0.1; n=$((n + 1)); done"
     refuse = '[ "$GANETI_INSTANCE_NAME" != first.example ]'
-    others = '[ "$GANETI_INSTANCE_NAME" = third.example ] && exit 0'
-    script(cluster.nodes[0], "instance-add-pre", f"{others}; {told} >> {waiting}; {wait}; {refuse}")
+    skip_third = '[ "$GANETI_INSTANCE_NAME" = third.example ] && exit 0'
+    script(cluster.nodes[0], "instance-add-pre", f"{skip_third}; {record_owner} >> {waiting}; {wait}; {refuse}")
     names = ["first.example", "second.example"]
     op = {"OP_ID": "OP_INSTANCE_CREATE", "disk_template": "diskless", "pnode": "node1"}
     with cluster.luxi() as luxi:
@@ -217,8 +217,8 @@ def test_jobs_whose_hooks_run_at_the_same_time_get_different_addresses(cluster: 
         ]
         lab.wait_until(lambda: waiting.exists() and len(waiting.read_text().splitlines()) == 2, "both hooks")
         picked = dict(line.split() for line in waiting.read_text().splitlines())
-        asked = ("-t", "diskless", "-n", "node1", "--net", f"0:ip={picked['first.example']},network=net1")
-        refused = cluster.run("gnt-instance", "add", *asked, "third.example", check=False)
+        arguments = ("-t", "diskless", "-n", "node1", "--net", f"0:ip={picked['first.example']},network=net1")
+        refused = cluster.run("gnt-instance", "add", *arguments, "third.example", check=False)
         gate.touch()
         statuses = [luxi.finished(job)[0] for job in jobs]
     assert f"is held by job {jobs[0]}" in refused.stderr

@@ -51,7 +51,7 @@ def test_a_request_of_the_longest_length_costs_bounded_memory(own: lab.Lab) -> N
     _alive(own)
 
 
-def test_a_client_that_hangs_up_in_the_middle_disturbs_nobody(shared: lab.Lab) -> None:
+def test_a_client_that_disconnects_in_the_middle_of_a_message_does_no_harm(shared: lab.Lab) -> None:
     for _ in range(20):
         with shared.luxi() as luxi:
             luxi.send(b'{"method": "SubmitJob", "args": [[{"OP_ID": "OP_TEST_DEL')

@@ -46,8 +46,8 @@ def test_locks_end_with_the_master_and_nothing_has_to_be_cleared(own: lab.Lab) -
     with own.luxi() as luxi:
         holder, waiter = (luxi.value("SubmitJob", [LONG | {"on_nodes": ["node1"]}]) for _ in range(2))
         lab.wait_until(lambda: _statuses(luxi, [waiter]) == {"waiting"}, "somebody to wait for the lock")
-    said = own.run("gnt-debug", "locks").stdout
-    assert f"job/{waiter} for job/{holder} (exclusive)" in said
+    output = own.run("gnt-debug", "locks").stdout
+    assert f"job/{waiter} for job/{holder} (exclusive)" in output
     own.kill_master()
     own.start_master()
     assert "job/" not in own.run("gnt-debug", "locks").stdout

@@ -12,17 +12,17 @@ from tests.cluster import lab
 
 @contextlib.contextmanager
 def _cluster(nodes: int, *more: object) -> Iterator[lab.Lab]:
-    with lab.lab() as made:
-        made.init(*more)
+    with lab.lab() as cluster_lab:
+        cluster_lab.init(*more)
         for _ in range(nodes - 1):
-            made.add_node()
-        yield made
+            cluster_lab.add_node()
+        yield cluster_lab
 
 
 @pytest.fixture
 def three() -> Iterator[lab.Lab]:
-    with _cluster(3) as made:
-        yield made
+    with _cluster(3) as cluster_lab:
+        yield cluster_lab
 
 
 def _failover(cluster: lab.Lab, to: int, *options: str) -> None:
@@ -41,9 +41,9 @@ def _refusal(cluster: lab.Lab, node: int, *options: str) -> str:
     daemon = cluster.start_master(*options, check=False, on=cluster.nodes[node])
     assert daemon.wait(lab.PATIENCE) == 1
     assert daemon.stderr is not None
-    said = daemon.stderr.read()
-    assert "Traceback" not in said
-    return said
+    output = daemon.stderr.read()
+    assert "Traceback" not in output
+    return output
 
 
 @pytest.mark.promise("cluster-11", "cluster-30", "cluster-32", "cluster-54", "cluster-156")
@@ -76,9 +76,9 @@ def test_a_living_master_that_runs_jobs_is_replaced_only_on_demand(three: lab.La
         running = luxi.value("SubmitJob", [{"OP_ID": "OP_TEST_DELAY", "duration": 300, "on_nodes": ["node3"]}])
     lab.wait_until(lambda: three.rows("gnt-job", "status", str(running)) == [["running"]], "the job to run")
     old = three.master_pid()
-    said = three.refused("gnt-cluster", "master-failover", on=three.nodes[1])
-    assert f"node1, is alive and runs jobs that would be broken off: {running}" in said
-    assert "add --yes-do-it" in said
+    output = three.refused("gnt-cluster", "master-failover", on=three.nodes[1])
+    assert f"node1, is alive and runs jobs that would be broken off: {running}" in output
+    assert "add --yes-do-it" in output
     assert three.master_pid() == old
     assert three.rows("gnt-job", "status", str(running)) == [["running"]]
     three.run("gnt-cluster", "queue", "drain")
@@ -96,10 +96,10 @@ def test_an_old_master_that_comes_back_is_refused_and_becomes_a_candidate(three:
     three.run("gnt-debug", "delay", "0")
     jobs = three.rows("gnt-job", "id")
     # its own state names itself, and nobody has told it anything yet
-    said = _refusal(three, 0)
-    assert "node node1 is not confirmed as the master" in said
-    assert "node2 takes node2 for the master" in said
-    assert "--no-voting --yes-do-it" in said
+    output = _refusal(three, 0)
+    assert "node node1 is not confirmed as the master" in output
+    assert "node2 takes node2 for the master" in output
+    assert "--no-voting --yes-do-it" in output
     three.nodes[0].start()
     lab.wait_until(lambda: _has_copy(three.nodes[0], master=three.nodes[1]), "the new state on the old master")
     assert "by the state that is here it is node2" in _refusal(three, 0)
@@ -108,7 +108,7 @@ def test_an_old_master_that_comes_back_is_refused_and_becomes_a_candidate(three:
 
 
 def _has_copy(node: lab.Node, *, master: lab.Node) -> bool:
-    """Tell whether a node's copy says that ``master`` is the master."""
+    """Return whether ``master`` is the master in a node's copy of the state."""
     uuid = json.loads((master.root / "lib/certs/member.json").read_text())["uuid"]
     files = [node.root / "lib/config.data", *(node.root / "lib/journal").glob("*.log")]
     return any(f'"master_node":"{uuid}"' in file.read_text() for file in files if file.exists())
@@ -132,9 +132,9 @@ def test_a_master_that_was_forced_fences_the_one_that_it_replaces(three: lab.Lab
 @pytest.mark.promise("cluster-84", "cluster-86")
 def test_a_node_that_is_no_candidate_is_refused_with_those_that_are() -> None:
     with _cluster(3, "-C", "2") as cluster:
-        said = cluster.refused("gnt-cluster", "master-failover", on=cluster.nodes[2])
-        assert "node node3 is no master candidate" in said
-        assert "node1, node2" in said
+        output = cluster.refused("gnt-cluster", "master-failover", on=cluster.nodes[2])
+        assert "node node3 is no master candidate" in output
+        assert "node1, node2" in output
         assert cluster.answers()
         here = cluster.refused("gnt-cluster", "master-failover", on=cluster.nodes[0])
         assert "runs here already" in here
@@ -149,9 +149,9 @@ def test_two_nodes_with_one_down_need_the_override() -> None:
         cluster.start_master()
         cluster.kill_master()
         cluster.nodes[1].stop()
-        said = _refusal(cluster, 0)
-        assert "1 of 2 nodes" in said
-        assert "node2 does not answer" in said
+        output = _refusal(cluster, 0)
+        assert "1 of 2 nodes" in output
+        assert "node2 does not answer" in output
         assert "add --yes-do-it" in _refusal(cluster, 0, "--no-voting")
         cluster.start_master("--no-voting", "--yes-do-it")
         cluster.run("gnt-debug", "delay", "0")
@@ -168,7 +168,7 @@ def test_the_last_candidate_of_two_takes_over_with_the_override() -> None:
         cluster.run("gnt-debug", "delay", "0")
 
 
-def test_a_master_that_slept_through_its_replacement_can_tell_nobody_that_it_is_the_master(three: lab.Lab) -> None:
+def test_a_master_that_slept_through_its_replacement_is_refused_by_all_nodes(three: lab.Lab) -> None:
     daemon = three.nodes[0].daemon
     assert daemon is not None
     old = three.master_pid()

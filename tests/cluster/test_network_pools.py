@@ -58,8 +58,8 @@ def test_reservations_are_ranges(lan: wires.Wire) -> None:
     assert lan.external == ["192.0.2.20-192.0.2.50", "192.0.2.77"]
     lan.modify("--add-reserved-ips 192.0.2.64/29 --remove-reserved-ips 192.0.2.30-192.0.2.39,192.0.2.77")
     assert lan.external == ["192.0.2.20-192.0.2.29", "192.0.2.40-192.0.2.50", "192.0.2.64-192.0.2.71"]
-    said = lan.refused("--add-reserved-ips 192.0.2.45-192.0.2.60")
-    assert "192.0.2.45-192.0.2.60 overlaps external reservation 192.0.2.40-192.0.2.50" in said
+    output = lan.refused("--add-reserved-ips 192.0.2.45-192.0.2.60")
+    assert "192.0.2.45-192.0.2.60 overlaps external reservation 192.0.2.40-192.0.2.50" in output
     assert "no address of 192.0.2.30 is reserved externally" in lan.refused("--remove-reserved-ips 192.0.2.30")
 
 
@@ -86,8 +86,8 @@ def test_the_first_free_address_lies_behind_any_number_of_reserved_ones(wire: wi
 @pytest.mark.promise("networks-5", "networks-19")
 def test_pools_of_a_subnet_leave_out_what_lies_between(lan: wires.Wire) -> None:
     lan.modify("--pool add:192.0.2.10-192.0.2.11,name=low --pool add:192.0.2.200-192.0.2.201,name=high")
-    given = [lan.use("ip=pool") for _ in range(3)]
-    assert given == [["192.0.2.10"], ["192.0.2.11"], ["192.0.2.200"]]
+    addresses = [lan.use("ip=pool") for _ in range(3)]
+    assert addresses == [["192.0.2.10"], ["192.0.2.11"], ["192.0.2.200"]]
     assert lan.use("ip=high") == ["192.0.2.201"]
     assert f"every pool of network {lan.name} is full" in lan.not_given("ip=pool")
     assert lan.external == []
@@ -97,12 +97,17 @@ def test_pools_of_a_subnet_leave_out_what_lies_between(lan: wires.Wire) -> None:
 def test_a_pool_is_a_range_with_a_map_of_its_length_and_a_name(lan: wires.Wire) -> None:
     lan.modify("--pool add:192.0.2.10-192.0.2.100,name=web --pool add:192.0.2.120")
     lan.use("ip=192.0.2.12")
-    web, one = lan.subnets[0]["pools"]
+    web, unnamed = lan.subnets[0]["pools"]
     assert (web["start"], web["end"], web["name"], web["map"]) == (
         *("192.0.2.10", "192.0.2.100", "web"),
         "..X" + "." * 88,
     )
-    assert (one["start"], one["end"], one["name"], one["map"]) == ("192.0.2.120", "192.0.2.120", "", ".")
+    assert (unnamed["start"], unnamed["end"], unnamed["name"], unnamed["map"]) == (
+        "192.0.2.120",
+        "192.0.2.120",
+        "",
+        ".",
+    )
 
 
 @pytest.mark.promise("networks-37")
@@ -132,8 +137,8 @@ def test_an_instance_names_the_pool_it_takes_from(lan: wires.Wire) -> None:
 @pytest.mark.promise("networks-39")
 def test_any_pool_means_the_first_with_room(lan: wires.Wire) -> None:
     lan.modify("--subnet add:cidr=10.0.0.0/29,pool --pool add:192.0.2.40-192.0.2.41 --pool add:192.0.2.20")
-    given = [lan.use("ip=pool") for _ in range(4)]
-    assert given == [["192.0.2.40"], ["192.0.2.41"], ["192.0.2.20"], ["10.0.0.1"]]
+    addresses = [lan.use("ip=pool") for _ in range(4)]
+    assert addresses == [["192.0.2.40"], ["192.0.2.41"], ["192.0.2.20"], ["10.0.0.1"]]
 
 
 @pytest.mark.promise("networks-41", "networks-52")

@@ -56,15 +56,15 @@ class Site:
 @pytest.fixture
 def strict() -> Iterator[lab.Lab]:
     """A cluster that warns from 50 percent on and complains from 75."""
-    with lab.lab() as made:
-        first = made.add_machine()
-        made.run(
+    with lab.lab() as cluster_lab:
+        first = cluster_lab.add_machine()
+        cluster_lab.run(
             "gnt-cluster", "init", "--enabled-hypervisors", "fake", "--enabled-disk-templates", "file,diskless",
             "--primary-ip", "127.0.0.1", "--port", first.port, "--node-name", first.name,
             "--network-thresholds", "50,75", "lab.example",
         )  # fmt: skip
-        made.add_network()
-        yield made
+        cluster_lab.add_network()
+        yield cluster_lab
 
 
 def history(cluster: lab.Lab, *words: object) -> list[dict[str, object]]:
@@ -78,22 +78,22 @@ def holders(rows: list[dict[str, object]]) -> list[tuple[object, object]]:
     return [(row["instance"], row["end_opcode"]) for row in rows]
 
 
-def test_the_history_tells_who_had_an_address_when_and_by_which_job(site: Site) -> None:
-    one = site.add("web1", "--reason", "order 5")
+def test_the_history_has_the_past_owners_of_an_address_with_their_jobs(site: Site) -> None:
+    web1 = site.add("web1", "--reason", "order 5")
     before = time.time()
-    site.remove(one, "--reason", "order 6")
-    two = site.add("web2")
+    site.remove(web1, "--reason", "order 6")
+    web2 = site.add("web2")
     rows = history(site.cluster, "--address", "192.0.2.10", site.net)
-    assert holders(rows) == [(one, "OP_INSTANCE_REMOVE"), (two, None)]
+    assert holders(rows) == [(web1, "OP_INSTANCE_REMOVE"), (web2, None)]
     first, second = rows
     assert (first["opcode"], first["user"], first["reason"]) == ("OP_INSTANCE_CREATE", "gnt:user", "order 5; add")
     assert first["end_reason"] == "order 6; remove"
     jobs = dict(site.cluster.rows("gnt-job", "id,summary"))
-    assert jobs[str(first["job"])] == f"INSTANCE_CREATE({one})"
-    assert jobs[str(first["end_job"])] == f"INSTANCE_REMOVE({one})"
-    assert jobs[str(second["job"])] == f"INSTANCE_CREATE({two})"
-    assert [row["instance"] for row in history(site.cluster, "--at", before, site.net)] == [one]
-    assert [row["instance"] for row in history(site.cluster, "--at", "-0s", site.net)] == [two]
+    assert jobs[str(first["job"])] == f"INSTANCE_CREATE({web1})"
+    assert jobs[str(first["end_job"])] == f"INSTANCE_REMOVE({web1})"
+    assert jobs[str(second["job"])] == f"INSTANCE_CREATE({web2})"
+    assert [row["instance"] for row in history(site.cluster, "--at", before, site.net)] == [web1]
+    assert [row["instance"] for row in history(site.cluster, "--at", "-0s", site.net)] == [web2]
     early = site.cluster.run("gnt-network", "history", "--at", "-1d", site.net)
     assert early.stderr.startswith("Nothing is known of that time")
 
@@ -113,7 +113,7 @@ def test_the_history_outlives_the_master_and_its_checkpoints(own: lab.Lab) -> No
     assert holders(known) == [("web1.example", "OP_INSTANCE_REMOVE")]
 
 
-def test_addresses_of_a_job_that_failed_are_told_with_their_end(site: Site) -> None:
+def test_addresses_of_a_failed_job_are_recorded_with_their_end(site: Site) -> None:
     words = lab.instance_arguments(nics=f"ip0=lan4,network={site.net}")
     broken = site.cluster.master / "srv/os/broken"
     shutil.copytree(site.cluster.master / "srv/os/plain", broken, dirs_exist_ok=True)
@@ -133,8 +133,8 @@ def test_a_network_is_shown_as_it_was(site: Site) -> None:
     (then,) = yaml.safe_load(site.command("info", "--at", moment, site.net))
     assert [subnet["cidr"] for subnet in then["Subnets"]] == ["192.0.2.0/24", "2001:db8::/64"]
     assert then["used by 1 instances"] == {name: ["192.0.2.10", "2001:db8::10"]}
-    said = site.cluster.refused("gnt-network", "info", "--at", "-0s", site.net)
-    assert f"know of no network {site.net}" in said
+    output = site.cluster.refused("gnt-network", "info", "--at", "-0s", site.net)
+    assert f"know of no network {site.net}" in output
     assert holders(history(site.cluster, site.net)) == [(name, "OP_INSTANCE_REMOVE")] * 2
     assert "no such network: net9" in site.cluster.refused("gnt-network", "history", "net9")
 
@@ -150,14 +150,14 @@ def test_a_map_shows_what_is_free(site: Site) -> None:
 
 def verified(cluster: lab.Lab, *words: str) -> subprocess.CompletedProcess[str]:
     """Verify the cluster, once its nodes have the files that follow a change."""
-    found: list[subprocess.CompletedProcess[str]] = []
+    completed: list[subprocess.CompletedProcess[str]] = []
 
     def settled() -> bool:
-        found.append(cluster.run("gnt-cluster", "verify", *words, check=False))
-        return "is out of date" not in found[-1].stdout
+        completed.append(cluster.run("gnt-cluster", "verify", *words, check=False))
+        return "is out of date" not in completed[-1].stdout
 
     lab.wait_until(settled, "the files of the nodes")
-    return found[-1]
+    return completed[-1]
 
 
 def test_a_full_network_is_warned_of_and_then_an_error(strict: lab.Lab) -> None:
@@ -195,8 +195,8 @@ def test_what_one_network_exports_another_imports(site: Site) -> None:
 def test_a_wrong_line_of_an_import_changes_nothing(site: Site) -> None:
     path = site.file("in.csv")
     path.write_text("192.0.2.50,fine\n192.0.2.300,typed wrongly\n")
-    said = site.cluster.refused("gnt-network", "import-reservations", site.net, path)
-    assert f"{path}, line 2: " in said
+    output = site.cluster.refused("gnt-network", "import-reservations", site.net, path)
+    assert f"{path}, line 2: " in output
     assert site.reserved() == "-"
 
 

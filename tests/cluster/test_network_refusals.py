@@ -7,7 +7,7 @@ from tests.cluster import lab, test_refused_requests, wires
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("--subnet add:cidr=192.0.2.128/25", "subnets 192.0.2.0/24 and 192.0.2.128/25 overlap"),
         ("--subnet add:cidr=198.51.100.9/24", "its network is '198.51.100.0/24'"),
@@ -50,14 +50,16 @@ from tests.cluster import lab, test_refused_requests, wires
         ("", "no change of network"),
     ],
 )  # fmt: skip
-def test_changes_that_are_refused_change_nothing(crowded: wires.Wire, options: str, said: str) -> None:
-    assert said in crowded.refused(options)
+def test_changes_that_are_refused_change_nothing(crowded: wires.Wire, options: str, message: str) -> None:
+    assert message in crowded.refused(options)
 
 
 @pytest.fixture(scope="module")
 def crowded(shared: lab.Lab) -> Iterator[wires.Wire]:
     """A network that has something of everything."""
-    wire = wires.made(shared, "--subnet cidr=192.0.2.0/24,gateway=192.0.2.1,name=lan,dhcp=yes --subnet cidr=10.0.0.0/8")
+    wire = wires.create_wire(
+        shared, "--subnet cidr=192.0.2.0/24,gateway=192.0.2.1,name=lan,dhcp=yes --subnet cidr=10.0.0.0/8"
+    )
     wire.modify("--pool add:192.0.2.10-192.0.2.19,name=web --add-reserved-ips 192.0.2.50-192.0.2.59")
     wire.use("ip=192.0.2.33")
     yield wire
@@ -65,7 +67,7 @@ def crowded(shared: lab.Lab) -> Iterator[wires.Wire]:
 
 
 @pytest.mark.parametrize(
-    ("ips", "said"),
+    ("ips", "message"),
     [
         ("ip=192.0.2.0", "192.0.2.0 is the first address of the subnet"),
         ("ip=192.0.2.255", "192.0.2.255 is the last address of the subnet"),
@@ -76,16 +78,16 @@ def crowded(shared: lab.Lab) -> Iterator[wires.Wire]:
         ("ip0=web,ip1=192.0.2.11-192.0.2.19", "has no pool 192.0.2.11-192.0.2.19; its named pools are: web"),
     ],
 )
-def test_addresses_that_nobody_can_have(crowded: wires.Wire, ips: str, said: str) -> None:
-    assert said in crowded.not_given(ips)
+def test_addresses_that_cannot_be_allocated(crowded: wires.Wire, ips: str, message: str) -> None:
+    assert message in crowded.not_given(ips)
 
 
 def test_a_malformed_option_is_shown_with_a_mark_and_its_grammar(crowded: wires.Wire) -> None:
-    said = crowded.refused("--subnet 2001:db8::/64:modfy,dhcp=false")
-    shown, mark = said.splitlines()[3:5]
-    assert shown.strip() == "2001:db8::/64:modfy,dhcp=false"
-    assert mark.index("^") == shown.index("modfy")
-    assert "IDENT:modify[,cidr=CIDR]" in said
+    output = crowded.refused("--subnet 2001:db8::/64:modfy,dhcp=false")
+    displayed, mark = output.splitlines()[3:5]
+    assert displayed.strip() == "2001:db8::/64:modfy,dhcp=false"
+    assert mark.index("^") == displayed.index("modfy")
+    assert "IDENT:modify[,cidr=CIDR]" in output
     assert "add:RANGE[,name=NAME]" in crowded.refused("--pool 192.0.2.1")
 
 
@@ -99,8 +101,8 @@ def test_a_large_range_that_is_meant_is_taken(crowded: wires.Wire) -> None:
 def test_a_dry_run_says_what_would_be_different(crowded: wires.Wire) -> None:
     options = "--dry-run --subnet lan:modify,cidr=192.0.2.0/26,dhcp=no --pool remove:192.0.2.15"
     with test_refused_requests.unchanged(crowded.cluster):
-        said = crowded.cluster.run("gnt-network", "modify", *options.split(), crowded.name).stdout.splitlines()
-        assert said == [
+        output = crowded.cluster.run("gnt-network", "modify", *options.split(), crowded.name).stdout.splitlines()
+        assert output == [
             f"change network {crowded.name}",
             "subnet 192.0.2.0/24: cidr 192.0.2.0/24 becomes 192.0.2.0/26",
             "subnet 192.0.2.0/24: dhcp off",

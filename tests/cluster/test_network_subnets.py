@@ -13,9 +13,9 @@ def test_a_network_may_have_ipv6_only(wire: wires.Wire) -> None:
     assert wire.query("network", "network6", "gateway6") == [None, "2001:db8:6::/64", "2001:db8:6::1"]
     assert wire.use("ip=pool") == ["2001:db8:6::10"]
     assert wire.use("ip=2001:db8:6::77") == ["2001:db8:6::77"]
-    made = wires.made(wire.cluster, "--subnet cidr=2001:db8:7::/64,pool")
-    assert made.use("ip=pool") == ["2001:db8:7::1"]
-    made.remove()
+    new_wire = wires.create_wire(wire.cluster, "--subnet cidr=2001:db8:7::/64,pool")
+    assert new_wire.use("ip=pool") == ["2001:db8:7::1"]
+    new_wire.remove()
 
 
 @pytest.mark.promise("networks-21")
@@ -44,7 +44,7 @@ def test_an_ipv6_pool_may_be_all_of_a_subnet(wire: wires.Wire) -> None:
 def test_a_network_has_any_number_of_subnets(wire: wires.Wire) -> None:
     cidrs = ["192.0.2.0/25", "192.0.2.128/25", "198.51.100.0/24", "2001:db8:1::/64", "2001:db8:2::/64"]
     wire.modify(" ".join(f"--subnet add:cidr={cidr}" for cidr in cidrs))
-    assert [one["cidr"] for one in wire.subnets] == cidrs
+    assert [subnet["cidr"] for subnet in wire.subnets] == cidrs
     ips = ["192.0.2.5", "192.0.2.200", "198.51.100.9", "2001:db8:1::9", "2001:db8:2::9"]
     assert wire.use(",".join(f"ip{index}={ip}" for index, ip in enumerate(ips))) == ips
     assert "subnets 198.51.100.0/24 and 198.51.100.64/26 overlap" in wire.refused("--subnet add:cidr=198.51.100.64/26")
@@ -80,8 +80,8 @@ def test_a_subnet_needs_a_cidr_and_nothing_else(wire: wires.Wire) -> None:
     plain, full = wire.subnets
     bare = {"cidr": "192.0.2.0/24", "name": "", "gateway": "", "dhcp": False, "pools": [], "external": []}
     assert plain | bare == plain
-    given = {"cidr": "2001:db8:7::/64", "name": "six", "gateway": "2001:db8:7::1", "dhcp": True}
-    assert full | given | {"external": ["2001:db8:7::5"]} == full
+    ipv6 = {"cidr": "2001:db8:7::/64", "name": "six", "gateway": "2001:db8:7::1", "dhcp": True}
+    assert full | ipv6 | {"external": ["2001:db8:7::5"]} == full
     assert len(full["pools"]) == 1
     assert len({plain["uuid"], full["uuid"]}) == 2
     assert "--subnet: the subnet has no cidr" in wire.refused("--subnet add:name=x")
@@ -90,19 +90,19 @@ def test_a_subnet_needs_a_cidr_and_nothing_else(wire: wires.Wire) -> None:
 @pytest.mark.promise("networks-23")
 def test_the_option_for_subnets_has_the_form_of_that_for_nics(wire: wires.Wire) -> None:
     wire.modify("--subnet add:cidr=192.0.2.0/24,name=a --subnet a:modify,name=b,dhcp=yes --subnet add:cidr=10.0.0.0/8")
-    assert [(one["cidr"], one["name"], one["dhcp"]) for one in wire.subnets] == [
+    assert [(subnet["cidr"], subnet["name"], subnet["dhcp"]) for subnet in wire.subnets] == [
         ("192.0.2.0/24", "b", True),
         ("10.0.0.0/8", "", False),
     ]
     wire.modify("--subnet b:remove")
-    assert [one["cidr"] for one in wire.subnets] == ["10.0.0.0/8"]
+    assert [subnet["cidr"] for subnet in wire.subnets] == ["10.0.0.0/8"]
 
 
 @pytest.mark.promise("networks-26", "networks-27")
 def test_the_seeds_own_commands_add_subnets(wire: wires.Wire) -> None:
     wire.modify("--subnet add:cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=true")
     wire.modify("--subnet add:cidr=2001::/64,gateway=2001::1,dhcp=true")
-    assert [(one["cidr"], one["gateway"], one["dhcp"]) for one in wire.subnets] == [
+    assert [(subnet["cidr"], subnet["gateway"], subnet["dhcp"]) for subnet in wire.subnets] == [
         ("10.0.0.0/24", "10.0.0.1", True),
         ("2001::/64", "2001::1", True),
     ]
@@ -117,7 +117,7 @@ def test_a_subnet_is_named_by_cidr_name_or_uuid(wire: wires.Wire) -> None:
     assert "has no subnet wan; its subnets: 192.0.2.0/24 (lan), " in wire.refused("--subnet wan:remove")
     assert "has no subnet 192.0.2.0/25" in wire.refused("--subnet 192.0.2.0/25:remove")
     wire.modify("--subnet 2001:DB8:3:0::/64:remove")
-    assert [one["cidr"] for one in wire.subnets] == ["192.0.2.0/24", "10.0.0.0/8"]
+    assert [subnet["cidr"] for subnet in wire.subnets] == ["192.0.2.0/24", "10.0.0.0/8"]
     wire.modify(f"--subnet {uuid}:remove")
     wire.modify("--subnet lan:remove")
     assert wire.subnets == []
@@ -133,8 +133,8 @@ def test_an_identifier_that_fits_two_subnets_is_refused(lan: wires.Wire) -> None
 @pytest.mark.promise("networks-30")
 def test_a_subnet_in_use_is_not_removed(lan: wires.Wire) -> None:
     lan.use("ip=192.0.2.9")
-    said = lan.refused("--subnet lan:remove")
-    assert f"in use by instance {lan.instances[0]} (192.0.2.9)" in said
+    output = lan.refused("--subnet lan:remove")
+    assert f"in use by instance {lan.instances[0]} (192.0.2.9)" in output
     lan.free(lan.instances[0])
     lan.modify("--subnet lan:remove")
     assert lan.subnets == []
@@ -147,15 +147,15 @@ def test_one_subnet_of_each_family_has_dhcp(wire: wires.Wire) -> None:
     assert "subnets 192.0.2.0/25 and 192.0.2.128/25 both have dhcp" in wire.refused("--subnet b:modify,dhcp=yes")
     assert "both have dhcp" in wire.refused("--subnet add:cidr=2001:db8:9::/64,dhcp=yes")
     wire.modify("--subnet a:modify,dhcp=no --subnet b:modify,dhcp=yes")
-    assert [one["dhcp"] for one in wire.subnets] == [False, True, True]
+    assert [subnet["dhcp"] for subnet in wire.subnets] == [False, True, True]
 
 
 @pytest.mark.promise("networks-32")
 def test_name_and_dhcp_of_a_subnet_are_changed(lan: wires.Wire) -> None:
     lan.modify("--subnet 192.0.2.0/24:modify,dhcp=true")
-    assert [(one["name"], one["dhcp"]) for one in lan.subnets] == [("lan", True)]
+    assert [(subnet["name"], subnet["dhcp"]) for subnet in lan.subnets] == [("lan", True)]
     lan.modify("--subnet lan:modify,dhcp=false,name=foo")
-    assert [(one["name"], one["dhcp"]) for one in lan.subnets] == [("foo", False)]
+    assert [(subnet["name"], subnet["dhcp"]) for subnet in lan.subnets] == [("foo", False)]
     assert "has no subnet lan" in lan.refused("--subnet lan:modify,dhcp=true")
 
 
@@ -165,15 +165,15 @@ def _ports(*files: str) -> set[int]:
 
 
 @pytest.mark.promise("networks-33")
-def test_dhcp_is_told_to_scripts_and_no_service_runs(lan: wires.Wire) -> None:
+def test_scripts_get_the_dhcp_flag_and_no_service_runs(lan: wires.Wire) -> None:
     before = _ports("udp", "udp6")
     lan.modify("--subnet lan:modify,dhcp=true")
     name = "leased.example"
     nics = f"ip=192.0.2.5,network={lan.name}"
     lan.cluster.run("gnt-instance", "add", *lab.instance_arguments(nics=nics), name)
     lan.instances.append(name)
-    told = "\n".join(path.read_text() for path in lan.cluster.master.rglob("*.env") if name in path.read_text())
-    assert re.search(r"^NIC_0_NETWORK_DHCP.*=True$", told, flags=re.MULTILINE), told
+    variables = "\n".join(path.read_text() for path in lan.cluster.master.rglob("*.env") if name in path.read_text())
+    assert re.search(r"^NIC_0_NETWORK_DHCP.*=True$", variables, flags=re.MULTILINE), variables
     assert not (_ports("udp", "udp6") - before) & {67, 547}
 
 
@@ -200,7 +200,7 @@ def test_a_subnet_does_not_grow_over_another(lan: wires.Wire) -> None:
 
 
 @pytest.mark.promise("networks-36")
-def test_a_subnet_shrinks_only_where_nobody_has_anything(lan: wires.Wire) -> None:
+def test_a_subnet_shrinks_only_by_unused_addresses(lan: wires.Wire) -> None:
     lan.modify("--pool add:192.0.2.10-192.0.2.200,name=web --add-reserved-ips 192.0.2.150-192.0.2.160")
     lan.use("ip=192.0.2.180")
     shrink = "--subnet lan:modify,cidr=192.0.2.0/25"

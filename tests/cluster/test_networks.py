@@ -36,7 +36,7 @@ def test_a_nic_gets_mode_and_link_from_where_its_network_is_plugged_in(shared: l
 
 @pytest.mark.promise("networks-7")
 def test_a_network_has_name_uuid_mac_prefix_and_tags(shared: lab.Lab) -> None:
-    wire = wires.made(shared, "-m aa:00:77 --tags web,blue")
+    wire = wires.create_wire(shared, "-m aa:00:77 --tags web,blue")
     name, uuid, prefix, tags = wire.query("name", "uuid", "mac_prefix", "tags")
     assert (name, prefix, sorted(tags)) == (wire.name, "aa:00:77", ["blue", "web"])
     assert re.fullmatch("[0-9a-f-]{36}", uuid)
@@ -79,19 +79,19 @@ def test_queries_tell_subnets_with_their_pools(lan: wires.Wire) -> None:
     lan.modify("--pool add:192.0.2.10-192.0.2.13,name=a --pool add:2001:db8:f::1-2001:db8:f::3 --pool add:192.0.2.20")
     lan.modify("--add-reserved-ips 192.0.2.13")
     lan.use("ip0=192.0.2.11,ip1=2001:db8:f::2")
-    told = [{key: one[key] for key in ("cidr", "gateway", "dhcp", "name")} for one in lan.subnets]
-    assert told == [
+    subnets = [{key: subnet[key] for key in ("cidr", "gateway", "dhcp", "name")} for subnet in lan.subnets]
+    assert subnets == [
         {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "dhcp": False, "name": "lan"},
         {"cidr": "2001:db8:f::/64", "gateway": "2001:db8:f::1", "dhcp": True, "name": "six"},
     ]
-    maps = [[(pool["start"], pool["end"], pool["map"]) for pool in one["pools"]] for one in lan.subnets]
+    maps = [[(pool["start"], pool["end"], pool["map"]) for pool in subnet["pools"]] for subnet in lan.subnets]
     assert maps == [
         [("192.0.2.10", "192.0.2.13", ".X.X"), ("192.0.2.20", "192.0.2.20", ".")],
         [("2001:db8:f::1", "2001:db8:f::3", "XX.")],
     ]
 
 
-def test_a_map_too_long_to_draw_is_told_as_runs(wire: wires.Wire) -> None:
+def test_a_map_that_is_too_long_is_listed_as_runs(wire: wires.Wire) -> None:
     wire.modify("--subnet add:cidr=10.0.0.0/15,gateway=10.0.0.9,pool --add-reserved-ips 10.0.0.100-10.0.0.199")
     wire.use("ip0=pool,ip1=10.1.0.5")
     (pool,) = wire.subnets[0]["pools"]
@@ -115,7 +115,7 @@ def test_the_older_fields_are_of_the_first_pool_and_the_first_subnets(wire: wire
 
 @pytest.mark.promise("networks-78")
 def test_the_older_options_make_a_subnet_with_a_pool_over_all_of_it(shared: lab.Lab) -> None:
-    wire = wires.made(shared, "--network 192.0.2.0/29 --gateway 192.0.2.1 --network6 2001:db8:c::/126")
+    wire = wires.create_wire(shared, "--network 192.0.2.0/29 --gateway 192.0.2.1 --network6 2001:db8:c::/126")
     assert wire.pools == [("192.0.2.0", "192.0.2.7", ""), ("2001:db8:c::", "2001:db8:c::3", "")]
     assert wire.query("network", "gateway", "network6", "map") == [
         *("192.0.2.0/29", "192.0.2.1", "2001:db8:c::/126"),
@@ -123,14 +123,14 @@ def test_the_older_options_make_a_subnet_with_a_pool_over_all_of_it(shared: lab.
     ]
     assert wire.use("ip=pool") == ["192.0.2.2"]
     wire.modify("--gateway 192.0.2.6 --gateway6 2001:db8:c::1 -m aa:00:05 --network6 2001:db8:c::/64")
-    found = wire.query("gateway", "network6", "gateway6", "mac_prefix")
-    assert found == ["192.0.2.6", "2001:db8:c::/64", "2001:db8:c::1", "aa:00:05"]
+    values = wire.query("gateway", "network6", "gateway6", "mac_prefix")
+    assert values == ["192.0.2.6", "2001:db8:c::/64", "2001:db8:c::1", "aa:00:05"]
     wire.remove()
 
 
 @pytest.mark.promise("networks-79")
 def test_without_the_older_options_subnets_and_pools_are_asked_for(shared: lab.Lab) -> None:
-    wire = wires.made(shared, "--subnet cidr=192.0.2.0/29,name=lan")
+    wire = wires.create_wire(shared, "--subnet cidr=192.0.2.0/29,name=lan")
     assert (len(wire.subnets), wire.pools) == (1, [])
     assert "has no pool" in wire.not_given("ip=pool")
     wire.modify("--pool add:subnet=lan")
@@ -144,20 +144,20 @@ def test_info_tells_who_has_what(lan: wires.Wire) -> None:
     lan.use("ip0=pool,ip1=2001:db8:e::9", "--net", f"1:network={lan.name},ip=pool")
     lan.use("ip=192.0.2.200")
     first, second = lan.instances
-    found = lan.info()
-    assert found["addresses in use"] == {
+    values = lan.info()
+    assert values["addresses in use"] == {
         "192.0.2.10": f"{first}, NIC 0",
         "192.0.2.11": f"{first}, NIC 1",
         "192.0.2.200": f"{second}, NIC 0",
         "2001:db8:e::9": f"{first}, NIC 0",
     }
     users = {first: ["0:192.0.2.10,2001:db8:e::9", "1:192.0.2.11"], second: ["0:192.0.2.200"]}
-    assert found["used by 2 instances"] == users
-    (pool,) = found["Subnets"][0]["pools"]
+    assert values["used by 2 instances"] == users
+    (pool,) = values["Subnets"][0]["pools"]
     assert (pool["range"], pool["name"], pool["free"]) == ("192.0.2.10-192.0.2.99", "web", 78)
     assert pool["map"] == {0: "XX" + "." * 8 + "X" * 10 + "." * 44, 64: "." * 26}
-    assert found["externally reserved IPs"] == found["Subnets"][0]["externally reserved"] == ["192.0.2.20-192.0.2.29"]
-    assert found["connected to node groups"] == [{"group": "default", "mode": "routed", "link": "main"}]
+    assert values["externally reserved IPs"] == values["Subnets"][0]["externally reserved"] == ["192.0.2.20-192.0.2.29"]
+    assert values["connected to node groups"] == [{"group": "default", "mode": "routed", "link": "main"}]
 
 
 @pytest.mark.promise("networks-50", "networks-71")

@@ -40,26 +40,26 @@ class Api:
         finally:
             connection.close()
 
-    def made(self, path: str, values: dict[str, object]) -> dict[str, object]:
-        status, said = self.say("POST", path, {path.rpartition("/")[2].removesuffix("s"): values})
-        assert status == 201, said
-        (one,) = said.values()
-        return msgspec.convert(one, dict[str, object])
+    def create(self, path: str, values: dict[str, object]) -> dict[str, object]:
+        status, answer = self.say("POST", path, {path.rpartition("/")[2].removesuffix("s"): values})
+        assert status == 201, answer
+        (created_object,) = answer.values()
+        return msgspec.convert(created_object, dict[str, object])
 
     def together(self, *work: Callable[[], tuple[int, dict[str, object]]]) -> list[int]:
         """Send requests at one moment; return their statuses in order."""
-        start, found = threading.Barrier(len(work)), [0] * len(work)
+        start, results = threading.Barrier(len(work)), [0] * len(work)
 
         def run(index: int) -> None:
             start.wait(60)
-            found[index] = work[index]()[0]
+            results[index] = work[index]()[0]
 
         threads = [threading.Thread(target=run, args=(index,)) for index in range(len(work))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(120)
-        return found
+        return results
 
     def close(self) -> None:
         self.daemon.terminate()
@@ -68,25 +68,25 @@ class Api:
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
-    with lab.lab() as made:
-        made.init()
-        made.run("gnt-cluster", "modify", "--segment-ranges", "yes")
-        api = Api(made)
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.run("gnt-cluster", "modify", "--segment-ranges", "yes")
+        api = Api(cluster_lab)
         yield api
         api.close()
 
 
 def _range(minimum: int, maximum: int, **more: object) -> dict[str, object]:
-    given = {"network_type": "vxlan", "minimum": minimum, "maximum": maximum, **more}
-    return {"network_segment_range": given}
+    values = {"network_type": "vxlan", "minimum": minimum, "maximum": maximum, **more}
+    return {"network_segment_range": values}
 
 
 def test_of_ranges_that_overlap_one_is_made_however_many_ask(api: Api) -> None:
     def ask(index: int) -> Callable[[], tuple[int, dict[str, object]]]:
         return lambda: api.say("POST", RANGES, _range(1000 + index, 1100 + index, name="race"))
 
-    found = api.together(*map(ask, range(TOGETHER)))
-    assert sorted(found) == [201] + [409] * (TOGETHER - 1)
+    results = api.together(*map(ask, range(TOGETHER)))
+    assert sorted(results) == [201] + [409] * (TOGETHER - 1)
     rows = api.say("GET", f"{RANGES}?name=race")[1]["network_segment_ranges"]
     assert isinstance(rows, list)
     assert len(rows) == 1
@@ -95,13 +95,13 @@ def test_of_ranges_that_overlap_one_is_made_however_many_ask(api: Api) -> None:
 
 def test_a_range_goes_or_gives_an_id_but_never_both(api: Api) -> None:
     for round_ in range(3):
-        key = api.made(RANGES, {"network_type": "gre", "minimum": 1, "maximum": TOGETHER})["id"]
-        asked: list[Callable[[], tuple[int, dict[str, object]]]] = [
+        key = api.create(RANGES, {"network_type": "gre", "minimum": 1, "maximum": TOGETHER})["id"]
+        request: list[Callable[[], tuple[int, dict[str, object]]]] = [
             lambda: api.say("POST", NETWORKS, {"network": {"name": "raced"}}) for _ in range(TOGETHER - 1)
         ]
-        asked.insert(round_ * 7, functools.partial(api.say, "DELETE", f"{RANGES}/{key}"))
-        found = api.together(*asked)
-        gone, networks = found.pop(round_ * 7), found
+        request.insert(round_ * 7, functools.partial(api.say, "DELETE", f"{RANGES}/{key}"))
+        results = api.together(*request)
+        gone, networks = results.pop(round_ * 7), results
         assert gone in (204, 409)
         assert set(networks) <= {201, 503}
         rows = api.say("GET", f"{NETWORKS}?name=raced")[1]["networks"]
@@ -118,12 +118,12 @@ def test_a_range_goes_or_gives_an_id_but_never_both(api: Api) -> None:
 
 
 def test_a_subnet_that_runs_out_gives_each_address_once(api: Api) -> None:
-    api.made(RANGES, {"network_type": "geneve", "minimum": 1, "maximum": 1})
-    network = api.made(NETWORKS, {"name": "small"})
-    api.made("/v2.0/subnets", {"network_id": network["id"], "ip_version": 4, "cidr": "192.0.2.0/28"})
-    asked = {"port": {"network_id": network["id"]}}
-    found = api.together(*[lambda: api.say("POST", "/v2.0/ports", asked)] * TOGETHER)
-    assert sorted(found) == [201] * 13 + [409] * (TOGETHER - 13)
+    api.create(RANGES, {"network_type": "geneve", "minimum": 1, "maximum": 1})
+    network = api.create(NETWORKS, {"name": "small"})
+    api.create("/v2.0/subnets", {"network_id": network["id"], "ip_version": 4, "cidr": "192.0.2.0/28"})
+    request = {"port": {"network_id": network["id"]}}
+    results = api.together(*[lambda: api.say("POST", "/v2.0/ports", request)] * TOGETHER)
+    assert sorted(results) == [201] * 13 + [409] * (TOGETHER - 13)
     ports = api.say("GET", f"/v2.0/ports?network_id={network['id']}")[1]["ports"]
     assert isinstance(ports, list)
     assert len({port["fixed_ips"][0]["ip_address"] for port in ports}) == 13
@@ -136,9 +136,9 @@ def test_a_subnet_that_runs_out_gives_each_address_once(api: Api) -> None:
 def test_what_others_store_is_what_the_api_shows_and_works_on(api: Api) -> None:
     words = ("--network-type", "vxlan", "--minimum", "7000", "--maximum", "7001", "elsewhere")
     key = api.cluster.run("gantry", "segment", "range", "create", *words).stdout.strip()
-    shown = api.say("GET", f"{RANGES}/{key}")[1]["network_segment_range"]
-    assert isinstance(shown, dict)
-    assert (shown["name"], shown["available"]) == ("elsewhere", [7000, 7001])
+    current = api.say("GET", f"{RANGES}/{key}")[1]["network_segment_range"]
+    assert isinstance(current, dict)
+    assert (current["name"], current["available"]) == ("elsewhere", [7000, 7001])
     api.cluster.run("gantry", "segment", "range", "set", "--maximum", "7009", key)
     changed = api.say("PUT", f"{RANGES}/{key}", {"network_segment_range": {"minimum": 7009}})[1][
         "network_segment_range"
@@ -158,8 +158,8 @@ def test_a_body_beyond_ten_megabytes_is_refused(api: Api) -> None:
 def test_a_master_that_was_away_is_met_again(api: Api) -> None:
     assert api.say("GET", NETWORKS)[0] == 200
     api.cluster.kill_master()
-    status, said = api.say("GET", NETWORKS)
+    status, answer = api.say("GET", NETWORKS)
     assert status == 502
-    assert "NeutronError" in said
+    assert "NeutronError" in answer
     api.cluster.start_master()
     assert api.say("GET", NETWORKS)[0] == 200

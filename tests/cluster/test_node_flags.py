@@ -23,11 +23,11 @@ def _keeps_nothing(node: lab.Node) -> bool:
 @pytest.fixture(scope="module")
 def three() -> Iterator[lab.Lab]:
     """Node 1 is the master, 2 a candidate, 3 a regular node: the pool takes two."""
-    with lab.lab() as made:
-        made.init("-C", "2")
-        made.add_node()
-        made.add_node()
-        yield made
+    with lab.lab() as cluster_lab:
+        cluster_lab.init("-C", "2")
+        cluster_lab.add_node()
+        cluster_lab.add_node()
+        yield cluster_lab
 
 
 def _reset(cluster: lab.Lab) -> None:
@@ -50,8 +50,8 @@ def test_only_candidates_keep_the_state_and_the_key(three: lab.Lab) -> None:
 @pytest.mark.promise("cluster-83", "cluster-87", "cluster-89", "cluster-90", "cluster-91", "cluster-97")
 def test_an_offline_candidate_is_replaced_left_alone_shown_and_comes_back(three: lab.Lab) -> None:
     _reset(three)
-    said = three.run("gnt-node", "modify", "-O", "yes", "node2").stdout
-    assert "node3 becomes a master candidate" in said
+    output = three.run("gnt-node", "modify", "-O", "yes", "node2").stdout
+    assert "node3 becomes a master candidate" in output
     assert _roles(three) == "MOC"
     lab.wait_until(lambda: _keeps_state(three.nodes[2]), "the copy of the other node")
     assert _keeps_nothing(three.nodes[1])
@@ -90,8 +90,8 @@ def test_a_drained_node_keeps_its_instances_and_gets_no_others(three: lab.Lab) -
 
 def test_a_dry_run_says_what_would_become_of_the_node(three: lab.Lab) -> None:
     _reset(three)
-    said = three.run("gnt-node", "modify", "--dry-run", "-D", "yes", "node2").stdout
-    assert "drained of node node2 becomes yes" in said
+    output = three.run("gnt-node", "modify", "--dry-run", "-D", "yes", "node2").stdout
+    assert "drained of node node2 becomes yes" in output
     assert _roles(three) == "MCR"
 
 

@@ -95,10 +95,10 @@ def served(cluster: lab.Lab, *options: str) -> Iterator[Remote]:
 
 @pytest.fixture(scope="module")
 def remote() -> Iterator[Remote]:
-    with lab.lab() as made:
-        made.init()
-        made.add_network()
-        with served(made) as running:
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.add_network()
+        with served(cluster_lab) as running:
             yield running
 
 
@@ -110,10 +110,10 @@ def test_an_instance_lives_and_dies_over_https(remote: Remote) -> None:
         "nics": [{"network": "net1", "ip": "lan4"}], "pnode": "node1", "mode": "create",
     }  # fmt: skip
     remote.done("POST", "/2/instances", body)
-    shown = remote.ask("GET", "/2/instances/web1").value
-    assert isinstance(shown, dict)
-    assert (shown["name"], shown["status"], shown["pnode"]) == ("web1", "running", "node1")
-    assert shown["beparams"]["memory"] == shown["beparams"]["maxmem"]
+    instance = remote.ask("GET", "/2/instances/web1").value
+    assert isinstance(instance, dict)
+    assert (instance["name"], instance["status"], instance["pnode"]) == ("web1", "running", "node1")
+    assert instance["beparams"]["memory"] == instance["beparams"]["maxmem"]
     listed = remote.ask("GET", "/2/instances").value
     assert listed == [{"id": "web1", "uri": "/2/instances/web1"}]
     remote.done("PUT", "/2/instances/web1/shutdown", {"timeout": 1})
@@ -231,9 +231,9 @@ def test_daemon_and_requests_have_a_log_each_without_secrets(remote: Remote) -> 
         assert b" 400 " in broken.sock.recv(1000)
     folder = remote.cluster.master / "log"
     lines = (folder / "rapi-access.log").read_text().splitlines()
-    found = [LINE.fullmatch(line) for line in lines]
-    assert all(found)
-    (info,) = [one for one in found if one and one[7] == "exporter/1.0"]
+    matches = [LINE.fullmatch(line) for line in lines]
+    assert all(matches)
+    (info,) = [match for match in matches if match and match[7] == "exporter/1.0"]
     assert (info[1], info[2], info[3], info[4], info[6]) == ("alice", "GET", "/2/info", "200", "http://dash.example/")
     own = (folder / "rapi-daemon.log").read_text()
     assert f"listens on 127.0.0.1 port {remote.port}" in own

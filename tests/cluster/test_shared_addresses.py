@@ -21,15 +21,15 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield server.create("ipam").replace("postgres@", f"postgres:{SECRET}@")
 
 
-class Others:
+class OtherServer:
     """Another server on the database."""
 
     def __init__(self, url: str) -> None:
         self.driver = driver.Driver(engines.open_database(url), below=lambda _: 0)
-        (self.subnet,) = [one.id for one in self.driver.subnets() if one.cidr == "192.0.2.0/24"]
+        (self.subnet,) = [subnet.id for subnet in self.driver.subnets() if subnet.cidr == "192.0.2.0/24"]
 
-    def held(self) -> list[str]:
-        return [one.address for one in self.driver.allocations(self.subnet)]
+    def allocated(self) -> list[str]:
+        return [allocation.address for allocation in self.driver.allocations(self.subnet)]
 
     def take(self, ip: str) -> None:
         self.driver.allocate(self.subnet, requests.SpecificAddress(ip), owner="port-7", key=ip)
@@ -45,34 +45,34 @@ def add(own: lab.Lab, name: str, nic: str = "ip=lan4") -> str:
 def test_a_database_has_the_last_word_over_a_new_master_until_it_is_left(own: lab.Lab, url: str) -> None:
     assert add(own, "a.example") == "192.0.2.10"
     own.run("gnt-cluster", "modify", "--ipam-driver", "sql", "--ipam-database", url)
-    others = Others(url)
-    assert others.held() == ["192.0.2.10"]
-    others.take("192.0.2.11")
+    server = OtherServer(url)
+    assert server.allocated() == ["192.0.2.10"]
+    server.take("192.0.2.11")
     assert add(own, "b.example") == "192.0.2.12"
-    said = own.refused("gnt-cluster", "modify", "--ipam-driver", "embedded")
-    assert "192.0.2.11 to port-7" in said
+    output = own.refused("gnt-cluster", "modify", "--ipam-driver", "embedded")
+    assert "192.0.2.11 to port-7" in output
     own.kill_master()
-    others.take("192.0.2.13")
+    server.take("192.0.2.13")
     own.start_master()
-    said = own.refused("gnt-instance", "add", *lab.instance_arguments(nics="ip=lan4,network=net1"), "c.example")
-    assert "pool lan4 of network net1 is full" in said
-    said = own.refused("gnt-instance", "add", *lab.instance_arguments(nics="ip=192.0.2.13,network=net1"), "c.example")
-    assert "address 192.0.2.13 of network net1 is allocated to port-7 in the database" in said
+    output = own.refused("gnt-instance", "add", *lab.instance_arguments(nics="ip=lan4,network=net1"), "c.example")
+    assert "pool lan4 of network net1 is full" in output
+    output = own.refused("gnt-instance", "add", *lab.instance_arguments(nics="ip=192.0.2.13,network=net1"), "c.example")
+    assert "address 192.0.2.13 of network net1 is allocated to port-7 in the database" in output
     own.run("gnt-instance", "remove", "-f", "a.example")
-    lab.wait_until(lambda: "192.0.2.10" not in others.held(), "the address in the database")
-    others.take("192.0.2.10")
+    lab.wait_until(lambda: "192.0.2.10" not in server.allocated(), "the address in the database")
+    server.take("192.0.2.10")
     for ip in ("192.0.2.10", "192.0.2.11", "192.0.2.13"):
-        others.driver.deallocate(others.subnet, ip)
+        server.driver.deallocate(server.subnet, ip)
     own.run("gnt-cluster", "modify", "--ipam-driver", "embedded")
-    assert others.driver.subnets() == []
+    assert server.driver.subnets() == []
     assert add(own, "d.example") == "192.0.2.10"
 
 
 def test_the_password_of_a_database_is_shown_nowhere(own: lab.Lab, url: str) -> None:
     own.run("gnt-cluster", "modify", "--ipam-driver", "sql", "--ipam-database", url)
-    shown = own.run("gnt-cluster", "info").stdout
-    assert f"database of addresses: {url.replace(f':{SECRET}', '')}" in shown
-    texts = [shown, own.run("gnt-job", "info", "1", "2", "3", "4").stdout, own.run("gantry", "export-config").stdout]
+    info = own.run("gnt-cluster", "info").stdout
+    assert f"database of addresses: {url.replace(f':{SECRET}', '')}" in info
+    texts = [info, own.run("gnt-job", "info", "1", "2", "3", "4").stdout, own.run("gantry", "export-config").stdout]
     texts += [path.read_text() for path in (own.master / "log").rglob("*") if path.is_file()]
     assert all(SECRET not in text for text in texts)
     assert "ipam_database" in texts[1]

@@ -1,4 +1,4 @@
-"""The two commands that reach nodes by SSH: with stand-ins that note what they were told, and with a real server."""
+"""The two commands that reach nodes by SSH: with stand-ins that record their arguments, and with a real server."""
 
 import os
 import shutil
@@ -41,9 +41,9 @@ def _path(folder: Path) -> str:
 def test_a_command_runs_on_every_node_and_on_the_master_last(shared: lab.Lab, notes: Path) -> None:
     done = shared.run("gnt-cluster", "command", "ls", "-l", "/a b", PATH=_path(notes.parent), check=False)
     assert done.returncode == 1
-    told = [line.split("|") for line in notes.read_text().splitlines()]
-    assert [words[-2:] for words in told] == [["root@node2", "ls -l /a b"], ["root@node1", "ls -l /a b"]]
-    assert all("-oBatchMode=yes" in words for words in told)
+    calls = [line.split("|") for line in notes.read_text().splitlines()]
+    assert [words[-2:] for words in calls] == [["root@node2", "ls -l /a b"], ["root@node1", "ls -l /a b"]]
+    assert all("-oBatchMode=yes" in words for words in calls)
     assert done.stdout.splitlines() == [
         "-" * 48, "node: node2", "said by root@node2", "again", "return code = 3",
         "-" * 48, "node: node1", "said by root@node1", "again", "return code = 0",
@@ -65,8 +65,8 @@ def test_options_of_a_command_stand_before_it(shared: lab.Lab, notes: Path) -> N
 def test_a_file_is_copied_to_all_nodes_but_the_master(shared: lab.Lab, notes: Path, tmp_path: Path) -> None:
     file = tmp_path / "a file"
     file.write_text("content")
-    said = shared.refused("gnt-cluster", "copyfile", tmp_path / "none")
-    assert "is no file" in said
+    output = shared.refused("gnt-cluster", "copyfile", tmp_path / "none")
+    assert "is no file" in output
     done = shared.run("gnt-cluster", "copyfile", file, PATH=_path(notes.parent), check=False)
     assert done.returncode == 1
     assert f"Copy of file {file} to node node2 failed: said by root@node2:{file}" in done.stderr
@@ -119,9 +119,9 @@ def server(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.promise("cluster-10")
 def test_commands_and_files_reach_nodes_by_ssh(shared: lab.Lab, server: Path, tmp_path: Path) -> None:
-    told = shared.run("gnt-cluster", "command", "-M", "echo $((6 * 7)); exit 0", PATH=_path(server)).stdout
-    assert "node1: 42\n" in told
-    assert "node2: 42\n" in told
+    calls = shared.run("gnt-cluster", "command", "-M", "echo $((6 * 7)); exit 0", PATH=_path(server)).stdout
+    assert "node1: 42\n" in calls
+    assert "node2: 42\n" in calls
     failed = shared.run("gnt-cluster", "command", "-n", "node2", "exit 7", PATH=_path(server), check=False)
     assert "return code = 7" in failed.stdout
     file = tmp_path / "copied"

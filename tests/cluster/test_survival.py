@@ -129,10 +129,10 @@ def test_a_flipped_byte_is_refused_with_file_and_offset(own: lab.Lab) -> None:
     daemon = own.start_master(check=False)
     assert daemon.wait(lab.PATIENCE) == 2
     assert daemon.stderr is not None
-    said = daemon.stderr.read()
-    assert str(journal) in said
-    assert str(len(lines[0])) in said
-    assert "Traceback" not in said
+    output = daemon.stderr.read()
+    assert str(journal) in output
+    assert str(len(lines[0])) in output
+    assert "Traceback" not in output
     assert journal.read_bytes() == whole
 
 

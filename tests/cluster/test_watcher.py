@@ -52,11 +52,11 @@ def test_what_should_run_is_started_by_a_job_and_only_that_is_logged(guests: lab
     assert "attempt" not in _watch(guests)
     assert len(guests.rows("gnt-job", "id")) == jobs
     _crash(guests, "up.example")
-    said = _watch(guests)
+    output = _watch(guests)
     number, summary = guests.rows("gnt-job", "id,summary")[-1]
     assert summary == "INSTANCE_STARTUP(up.example)"
-    assert f"instance up.example is down: submitted job {number} to start it, attempt 1" in said
-    assert "stopped.example" not in said
+    assert f"instance up.example is down: submitted job {number} to start it, attempt 1" in output
+    assert "stopped.example" not in output
     _restarted(guests, "up.example")
     assert not _guest(guests, "stopped.example").exists()
     assert len(guests.rows("gnt-job", "id")) == jobs + 1
@@ -101,10 +101,10 @@ def test_a_pause_and_a_drained_queue_are_kept_over_a_restart_of_the_master(guest
 
 def test_a_node_that_does_not_answer_is_reported_with_what_to_do(guests: lab.Lab) -> None:
     guests.nodes[0].stop()
-    said = _watch(guests)
-    assert "node node1 does not answer its calls" in said
-    assert "gnt-node modify -f --offline yes node1" in said
-    assert "attempt" not in said
+    output = _watch(guests)
+    assert "node node1 does not answer its calls" in output
+    assert "gnt-node modify -f --offline yes node1" in output
+    assert "attempt" not in output
 
 
 @pytest.mark.promise("cluster-94")
@@ -112,11 +112,11 @@ def test_a_node_that_does_not_answer_is_put_offline_if_that_is_wanted(guests: la
     for _ in range(2):
         guests.add_node()
     guests.nodes[2].stop()
-    said = _watch(guests, "--offline-after", "2")
-    assert "to mark it offline" not in said
-    said = _watch(guests, "--offline-after", "2")
+    output = _watch(guests, "--offline-after", "2")
+    assert "to mark it offline" not in output
+    output = _watch(guests, "--offline-after", "2")
     number = guests.rows("gnt-job", "id")[-1][0]
-    assert f"node node3: submitted job {number} to mark it offline" in said
+    assert f"node node3: submitted job {number} to mark it offline" in output
     lab.wait_until(lambda: guests.rows("gnt-node", "role", "node3") == [["O"]], "the node to be offline")
 
 

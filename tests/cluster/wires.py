@@ -57,21 +57,21 @@ class Wire:
 
     @property
     def subnets(self) -> list[dict[str, Any]]:
-        (found,) = self.query("subnets")
-        return list(found)
+        (row,) = self.query("subnets")
+        return list(row)
 
     @property
     def pools(self) -> list[tuple[str, str, str]]:
         """Return first and last address and name of all pools."""
-        return [(pool["start"], pool["end"], pool["name"]) for one in self.subnets for pool in one["pools"]]
+        return [(pool["start"], pool["end"], pool["name"]) for subnet in self.subnets for pool in subnet["pools"]]
 
     @property
     def external(self) -> list[str]:
         return [run for subnet in self.subnets for run in subnet["external"]]
 
     def info(self) -> dict[str, Any]:
-        (found,) = yaml.safe_load(self.cluster.run("gnt-network", "info", self.name).stdout)
-        return dict(found)
+        (row,) = yaml.safe_load(self.cluster.run("gnt-network", "info", self.name).stdout)
+        return dict(row)
 
     def remove(self) -> None:
         for name in [*self.instances]:
@@ -80,7 +80,7 @@ class Wire:
         self.cluster.run("gnt-network", "remove", "-f", self.name)
 
 
-def made(cluster: lab.Lab, options: str = "") -> Wire:
+def create_wire(cluster: lab.Lab, options: str = "") -> Wire:
     name = f"wire{next(NUMBERS)}"
     cluster.run("gnt-network", "add", *shlex.split(options), name)
     cluster.run("gnt-network", "connect", "-N", "mode=routed,link=main", name, "default")
