@@ -36,30 +36,30 @@ def define(node: lab.Node, name: str, files: dict[str, str]) -> Path:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[lab.Lab]:
-    with lab.lab() as made:
-        made.init()
-        made.add_node()
-        made.add_network()
-        for node in made.nodes:
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.add_node()
+        cluster_lab.add_network()
+        for node in cluster_lab.nodes:
             define(node, "scripted", SCRIPTED)
-        yield made
+        yield cluster_lab
 
 
 @pytest.fixture
 def name(pair: lab.Lab, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of an instance; whatever there is of it afterwards is removed."""
-    made = f"vm{abs(hash(request.node.name)) % 10**6}.example"
-    yield made
-    for one in (made, f"new-{made}"):
-        pair.run("gnt-instance", "remove", "-f", "--shutdown-timeout", "0", one, check=False)
-        pair.run("gnt-backup", "remove", one, check=False)
-    assert leftovers(pair, made) == []
+    """The name of an instance; its remains are removed afterwards."""
+    vm = f"vm{abs(hash(request.node.name)) % 10**6}.example"
+    yield vm
+    for owner in (vm, f"new-{vm}"):
+        pair.run("gnt-instance", "remove", "-f", "--shutdown-timeout", "0", owner, check=False)
+        pair.run("gnt-backup", "remove", owner, check=False)
+    assert leftovers(pair, vm) == []
 
 
 def leftovers(pair: lab.Lab, name: str) -> list[str]:
-    folders = [node.root / place for node in pair.nodes for place in ("lib/export", "srv/file-storage")]
-    found = [path for folder in folders if folder.exists() for path in folder.glob(f"*{name}*/*-*-*-*-*")]
-    return [str(path) for path in found if path.suffix == ""]
+    folders = [node.root / folder for node in pair.nodes for folder in ("lib/export", "srv/file-storage")]
+    paths = [path for folder in folders if folder.exists() for path in folder.glob(f"*{name}*/*-*-*-*-*")]
+    return [str(path) for path in paths if path.suffix == ""]
 
 
 def add(pair: lab.Lab, name: str, *more: object, system: str = "plain", disks: int = 1) -> list[Path]:
@@ -70,8 +70,8 @@ def add(pair: lab.Lab, name: str, *more: object, system: str = "plain", disks: i
 
 def disk_files(node: lab.Node, name: str) -> list[Path]:
     folder = node.root / "srv/file-storage" / name
-    found = [path for path in folder.glob("*-*-*-*-*") if path.suffix == ""] if folder.exists() else []
-    return sorted(found, key=lambda path: path.stat().st_size)
+    paths = [path for path in folder.glob("*-*-*-*-*") if path.suffix == ""] if folder.exists() else []
+    return sorted(paths, key=lambda path: path.stat().st_size)
 
 
 def environ(node: lab.Node, script: str, index: int = 0) -> set[str]:
@@ -131,19 +131,19 @@ def test_an_os_exports_and_imports_each_disk_by_its_scripts(pair: lab.Lab, name:
     dump = pair.nodes[1].root / "lib/export" / name / disks[1].name
     assert dump.read_bytes() == b"header 1\n" + b"second".ljust(64, b"\0")
     for index, disk in enumerate(disks):
-        told = environ(pair.nodes[0], "export", index)
-        assert {f"EXPORT_DEVICE={disk}", f"EXPORT_INDEX={index}", f"INSTANCE_NAME={name}", "DISK_COUNT=2"} <= told
+        variables = environ(pair.nodes[0], "export", index)
+        assert {f"EXPORT_DEVICE={disk}", f"EXPORT_INDEX={index}", f"INSTANCE_NAME={name}", "DISK_COUNT=2"} <= variables
     logs = [path.read_text() for path in (pair.nodes[0].root / "log/os").glob(f"export-*{name}*")]
     assert any("exporting" in text for text in logs)
     pair.run("gnt-instance", "remove", "-f", name)
     pair.run("gnt-backup", "import", "-n", "node2", "--no-start", name)
     first, second = disk_files(pair.nodes[1], name)
     assert (first.read_bytes()[:10], second.read_bytes()[:7]) == (b"installed\n", b"second\0")
-    told = environ(pair.nodes[1], "import", 1)
-    assert {f"IMPORT_DEVICE={second}", "IMPORT_INDEX=1", "OS_API_VERSION=20", "OS_VARIANT=large"} <= told
+    variables = environ(pair.nodes[1], "import", 1)
+    assert {f"IMPORT_DEVICE={second}", "IMPORT_INDEX=1", "OS_API_VERSION=20", "OS_VARIANT=large"} <= variables
 
 
-def test_under_another_name_an_instance_has_new_addresses_and_its_system_is_told(pair: lab.Lab, name: str) -> None:
+def test_under_another_name_an_instance_has_new_addresses_and_its_rename_script_runs(pair: lab.Lab, name: str) -> None:
     add(pair, name, "--net", "0:ip0=lan4,network=net1", system="scripted+large")
     pair.run("gnt-backup", "export", "-n", "node2", name)
     pair.run("gnt-backup", "import", "-n", "node2", "--src-dir", name, "--no-start", f"new-{name}")
@@ -157,8 +157,8 @@ def test_an_instance_that_runs_is_stopped_for_the_copy_and_runs_again(pair: lab.
     add(pair, name, NIC)
     pair.run("gnt-instance", "start", name)
     if "does not support snapshots" in pair.run("gnt-backup", "export", "-n", "node2", name).stdout:
-        said = pair.refused("gnt-backup", "export", "-n", "node2", "--noshutdown", name)
-        assert "does not support snapshots" in said
+        output = pair.refused("gnt-backup", "export", "-n", "node2", "--noshutdown", name)
+        assert "does not support snapshots" in output
     assert pair.rows("gnt-instance", "status", name) == [["running"]]
     done = pair.run("gnt-backup", "export", "-n", "node1", "--remove-instance", "-f", name)
     assert done.returncode == 0
@@ -174,7 +174,7 @@ def damage(dump: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "message"),
     [
         (damage, "is damaged: disk 1 ("),
         (Path.unlink, "is missing"),
@@ -182,7 +182,9 @@ def damage(dump: Path) -> None:
         (lambda dump: dump.write_bytes(dump.read_bytes()[:-1]), "is damaged: disk 1 ("),
     ],
 )
-def test_a_damaged_export_is_refused_and_nothing_is_created(pair: lab.Lab, name: str, harm: object, said: str) -> None:
+def test_a_damaged_export_is_refused_and_nothing_is_created(
+    pair: lab.Lab, name: str, harm: object, message: str
+) -> None:
     disks = add(pair, name, NIC, disks=2)
     pair.run("gnt-backup", "export", "-n", "node2", "--compress", "gzip", name)
     pair.run("gnt-instance", "remove", "-f", name)
@@ -190,7 +192,7 @@ def test_a_damaged_export_is_refused_and_nothing_is_created(pair: lab.Lab, name:
     harm(pair.nodes[1].root / "lib/export" / name / disks[1].name)
     answer = pair.refused("gnt-backup", "import", "-n", "node1", name)
     assert f"export {name} on node node2" in answer
-    assert said in answer
+    assert message in answer
     assert [name] not in pair.rows("gnt-instance", "name")
     assert not disk_files(pair.nodes[0], name)
 
@@ -217,31 +219,31 @@ def test_an_os_with_only_one_of_both_scripts_cannot_be_exported_but_everything_e
         {key: SCRIPTED[key] for key in ("ganeti_api_version", "parameters.list", "create", "export")},
     )
     (disk,) = add(pair, name, NIC, system="half")
-    said = pair.refused("gnt-backup", "export", "-n", "node2", name)
-    assert "OS half has the script export only" in said
-    said = pair.refused("gnt-instance", "rename", name, f"new-{name}")
-    assert "OS half has no rename script" in said
+    output = pair.refused("gnt-backup", "export", "-n", "node2", name)
+    assert "OS half has the script export only" in output
+    output = pair.refused("gnt-instance", "rename", name, f"new-{name}")
+    assert "OS half has no rename script" in output
     disk.write_bytes(bytes(8 << 20))
     pair.run("gnt-instance", "reinstall", "-f", name)
     assert disk.read_bytes().startswith(b"installed")
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         ("#!/bin/sh\necho something; echo the disk is odd >&2; exit 7\n", "failed with exit code 7: the disk is odd"),
         ("#!/bin/sh\nhead -c 40000000 /dev/zero | tr '\\0' 'x' >&2; echo >&2; echo the end >&2; exit 1\n", "the end"),
         ("#!/bin/sh\nkill -9 $$\n", "failed with exit code -9"),
     ],
 )
-def test_an_export_script_that_fails_leaves_nothing_and_its_words_are_told(
-    pair: lab.Lab, name: str, script: str, said: str
+def test_an_export_script_that_fails_leaves_nothing_and_its_output_is_reported(
+    pair: lab.Lab, name: str, script: str, message: str
 ) -> None:
     define(pair.nodes[0], "broken", SCRIPTED | {"export": script, "hypervisors": "fake\n"})
     add(pair, name, NIC, system="broken+large")
     pair.run("gnt-instance", "start", name)
     answer = pair.refused("gnt-backup", "export", "-n", "node2", name)
-    assert said in answer
+    assert message in answer
     assert len(answer) < 5000
     assert not (pair.nodes[1].root / "lib/export" / f"{name}.new").exists()
     assert pair.rows("gnt-instance", "status", name) == [["running"]]

@@ -24,7 +24,7 @@ def cluster(shared: lab.Lab) -> Iterator[lab.Lab]:
 
 def files(cluster: lab.Lab, node: str = "node1", name: str = NAME) -> dict[str, int]:
     """Return the sizes in MiB of the files of an instance on a node, by path."""
-    root = next(one.root for one in cluster.nodes if one.name == node)
+    root = next(each.root for each in cluster.nodes if each.name == node)
     folder = paths.Paths.below(str(root)).file_storage
     return {str(path): path.stat().st_size >> 20 for path in sorted(Path(folder, name).glob("*"))}
 
@@ -38,9 +38,9 @@ def sizes(cluster: lab.Lab) -> str:
 def test_disk_types_of_the_past_are_gone(shared: lab.Lab, old: str) -> None:
     add = ("gnt-instance", "add", "--no-install", "--no-nics", "-n", "node1", "--disk", "0:size=8m")
     for command in ((*add, "-t", old, NAME), ("gnt-cluster", "modify", "--enabled-disk-templates", f"file,{old}")):
-        said = shared.run(*command, check=False)
-        assert said.returncode != 0
-        assert f"unknown disk template {old}" in said.stderr
+        output = shared.run(*command, check=False)
+        assert output.returncode != 0
+        assert f"unknown disk template {old}" in output.stderr
     assert NAME not in shared.run("gnt-instance", "list").stdout
 
 
@@ -73,9 +73,9 @@ def test_an_instance_has_as_many_disks_as_are_wanted(cluster: lab.Lab, count: in
         name,
     )
     ((number, listed),) = cluster.rows("gnt-instance", "disk.count,disk.sizes", name)
-    wanted = [4 * (index % 3 + 1) for index in range(count)]
-    assert (int(number), [int(size) for size in listed.split(",") if size.isdecimal()]) == (count, wanted)
-    assert sorted(files(cluster, name=name).values()) == sorted(wanted)
+    sizes = [4 * (index % 3 + 1) for index in range(count)]
+    assert (int(number), [int(size) for size in listed.split(",") if size.isdecimal()]) == (count, sizes)
+    assert sorted(files(cluster, name=name).values()) == sorted(sizes)
     if 0 < count < 16:
         cluster.run("gnt-instance", "modify", "--disk", "add:size=4m", "--disk", "add:size=4m", name)
         assert len(files(cluster, name=name)) == count + 2
@@ -87,20 +87,20 @@ def test_an_instance_has_as_many_disks_as_are_wanted(cluster: lab.Lab, count: in
 
 @pytest.mark.promise("cluster-135")
 def test_disks_and_nics_are_put_on_the_end_and_taken_off_it(cluster: lab.Lab) -> None:
-    def shown() -> tuple[str, list[str]]:
+    def disks_and_nics() -> tuple[str, list[str]]:
         ((listed, names),) = cluster.rows("gnt-instance", "disk.sizes,nic.names", NAME)
         return listed, [name for name in names.split(",") if name not in ("", "-")]
 
     for size, nic in ((12, "first"), (16, "second")):
         cluster.run("gnt-instance", "modify", "--disk", f"add:size={size}m", NAME)
         cluster.run("gnt-instance", "modify", "--net", f"add:mode=routed,link=main,name={nic}", NAME)
-    assert shown() == ("8,4,12,16", ["first", "second"])
+    assert disks_and_nics() == ("8,4,12,16", ["first", "second"])
     cluster.run("gnt-instance", "modify", "--disk", "remove", "--net", "remove", NAME)
-    assert shown() == ("8,4,12", ["first"])
+    assert disks_and_nics() == ("8,4,12", ["first"])
     cluster.run(
         "gnt-instance", "modify", "--disk", "add:size=20m", "--net", "add:mode=routed,link=main,name=third", NAME
     )
-    assert shown() == ("8,4,12,20", ["first", "third"])
+    assert disks_and_nics() == ("8,4,12,20", ["first", "third"])
 
 
 def test_a_disk_goes_from_one_instance_to_another_with_what_is_on_it(cluster: lab.Lab) -> None:
@@ -113,8 +113,8 @@ def test_a_disk_goes_from_one_instance_to_another_with_what_is_on_it(cluster: la
     assert sizes(cluster) == "4"
     assert cluster.rows("gnt-node", "detached_disks", "node1") == [[f"{uuid} (root)"]]
     assert "gnt-instance modify --disk attach:uuid=" in cluster.run("gnt-cluster", "verify", check=False).stdout
-    said = cluster.refused("gnt-instance", "modify", "--disk", "attach:name=nobody", other)
-    assert "there is no disk nobody without an instance" in said
+    output = cluster.refused("gnt-instance", "modify", "--disk", "attach:name=nobody", other)
+    assert "there is no disk nobody without an instance" in output
     cluster.run("gnt-instance", "modify", "--disk", "attach:name=root", other)
     assert cluster.rows("gnt-instance", "disk_template,disk.sizes,disk.uuids", other) == [["file", "8", uuid]]
     assert cluster.rows("gnt-node", "name,detached_disks", "node1") == [["node1", ""]]
@@ -133,8 +133,8 @@ def test_disks_become_others_with_what_is_on_them(cluster: lab.Lab) -> None:
     assert "mount the shared storage there" in cluster.refused("gnt-instance", "modify", "-t", "sharedfile", NAME)
     assert files(cluster) == old
     shared.mkdir(parents=True)
-    said = cluster.run("gnt-instance", "modify", "-t", "sharedfile", NAME).stdout
-    assert " - disk_template -> sharedfile" in said
+    output = cluster.run("gnt-instance", "modify", "-t", "sharedfile", NAME).stdout
+    assert " - disk_template -> sharedfile" in output
     assert cluster.rows("gnt-instance", "disk_template,disk.sizes,disk.name/0", NAME) == [["sharedfile", "8,4", "root"]]
     assert files(cluster) == {}
     new = sorted((path.stat().st_size >> 20, path.read_bytes()[:4097]) for path in shared.glob(f"{NAME}/*"))
@@ -146,7 +146,7 @@ def test_disks_become_others_with_what_is_on_them(cluster: lab.Lab) -> None:
     )
 
 
-def test_a_lost_disk_is_made_anew(cluster: lab.Lab) -> None:
+def test_a_lost_disk_is_recreated(cluster: lab.Lab) -> None:
     lost = next(path for path, size in files(cluster).items() if size == 8)
     Path(lost).unlink()
     assert "only lost disks can be recreated" in cluster.refused("gnt-instance", "recreate-disks", NAME)
@@ -166,7 +166,7 @@ def test_a_lost_disk_is_made_anew(cluster: lab.Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("grow-disk", NAME, "7", "8m"), "has no disk 7"),
         (("grow-disk", "--absolute", NAME, "0", "4m"), "it cannot shrink to 4 MiB"),
@@ -181,7 +181,7 @@ def test_a_lost_disk_is_made_anew(cluster: lab.Lab) -> None:
         (("add", "-t", "file", "--disk", "0:size=1g,vg=x", "--no-install", "other.example"), "have no parameter vg"),
     ],
 )
-def test_what_is_refused_changes_nothing(cluster: lab.Lab, words: tuple[str, ...], said: str) -> None:
+def test_what_is_refused_changes_nothing(cluster: lab.Lab, words: tuple[str, ...], message: str) -> None:
     before = files(cluster), sizes(cluster)
-    assert said in " ".join(cluster.refused("gnt-instance", *words).split())
+    assert message in " ".join(cluster.refused("gnt-instance", *words).split())
     assert (files(cluster), sizes(cluster)) == before

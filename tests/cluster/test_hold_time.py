@@ -24,10 +24,10 @@ def restart_master(cluster: lab.Lab) -> None:
 
 @pytest.fixture
 def patient() -> Iterator[lab.Lab]:
-    with lab.lab() as made:
-        made.init("--ipam-hold-time", "7000")
-        made.add_network()
-        yield made
+    with lab.lab() as cluster_lab:
+        cluster_lab.init("--ipam-hold-time", "7000")
+        cluster_lab.add_network()
+        yield cluster_lab
 
 
 def test_an_address_rests_after_its_release_and_a_new_master_knows_it(patient: lab.Lab) -> None:
@@ -37,8 +37,8 @@ def test_an_address_rests_after_its_release_and_a_new_master_knows_it(patient: l
     assert patient.rows("gnt-network", "free_count") == [[str(3 + 65520 - 1)]]
     add(patient, "b.example", "ip0=lan4,ip1=lan6")
     assert addresses(patient, "b.example") == "192.0.2.11/2001:db8::11"
-    said = patient.refused(*("gnt-instance", "modify", "--net", "0:modify,ip0=192.0.2.10", "b.example"))
-    assert "192.0.2.10 of network net1 was released by instance a.example and is in quarantine for another" in said
+    output = patient.refused(*("gnt-instance", "modify", "--net", "0:modify,ip0=192.0.2.10", "b.example"))
+    assert "192.0.2.10 of network net1 was released by instance a.example and is in quarantine for another" in output
     patient.run("gnt-instance", "modify", "--force", "--net", "0:modify,ip0=192.0.2.10", "b.example")
     patient.run("gnt-instance", "modify", "--net", "0:modify,ip0=192.0.2.11", "b.example")
     assert addresses(patient, "b.example") == "192.0.2.11/2001:db8::11"
@@ -47,8 +47,8 @@ def test_an_address_rests_after_its_release_and_a_new_master_knows_it(patient: l
 
 def test_without_hotplug_an_address_is_the_guests_until_it_has_stopped_over_a_new_master(own: lab.Lab) -> None:
     add(own, "a.example", "ip0=192.0.2.10,ip1=192.0.2.11,ip2=192.0.2.12")
-    said = own.run(*MODIFY, "--net", "0:modify,ip0=192.0.2.13,ip2=none", "a.example").stdout
-    assert "the guest of a.example still uses 192.0.2.10, 192.0.2.12: kept for it until the instance stops" in said
+    output = own.run(*MODIFY, "--net", "0:modify,ip0=192.0.2.13,ip2=none", "a.example").stdout
+    assert "the guest of a.example still uses 192.0.2.10, 192.0.2.12: kept for it until the instance stops" in output
     restart_master(own)
     refused = own.refused("gnt-instance", "add", *lab.instance_arguments(nics="ip=lan4,network=net1"), "b.example")
     assert "pool lan4 of network net1 is full: 192.0.2.10-192.0.2.13 (lan4)" in refused
@@ -73,7 +73,7 @@ def test_without_hotplug_an_address_is_the_guests_until_it_has_stopped_over_a_ne
 
 
 @pytest.mark.parametrize("change", ["reboot", "hotplug", "start"])
-def test_a_guest_that_was_told_or_started_anew_lets_go(own: lab.Lab, change: str) -> None:
+def test_a_changed_or_restarted_guest_releases_its_address(own: lab.Lab, change: str) -> None:
     add(own, "a.example", "ip=lan4")
     own.run(*MODIFY, "--net", "0:modify,ip=192.0.2.13", "a.example")
     if change == "reboot":

@@ -13,7 +13,7 @@ MODIFY = ("gnt-instance", "modify")
 
 
 @pytest.fixture(scope="module")
-def made(shared: lab.Lab) -> Iterator[lab.Lab]:
+def networks(shared: lab.Lab) -> Iterator[lab.Lab]:
     """Two networks: one with two subnets and pools of both families, one small."""
     shared.run(
         "gnt-network", "add", "--subnet", "cidr=10.30.0.0/24,gateway=10.30.0.1", "--subnet", "cidr=2001:db8:30::/64",
@@ -30,11 +30,11 @@ def made(shared: lab.Lab) -> Iterator[lab.Lab]:
 
 
 @pytest.fixture
-def cluster(made: lab.Lab) -> Iterator[lab.Lab]:
-    yield made
-    for (name,) in made.rows("gnt-instance", "name"):
+def cluster(networks: lab.Lab) -> Iterator[lab.Lab]:
+    yield networks
+    for (name,) in networks.rows("gnt-instance", "name"):
         if name in (WEB, DB) or name.startswith("many"):
-            made.run("gnt-instance", "remove", "-f", name)
+            networks.run("gnt-instance", "remove", "-f", name)
 
 
 def add(cluster: lab.Lab, *nets: str, name: str = WEB, more: tuple[str, ...] = ()) -> None:
@@ -47,14 +47,14 @@ def addresses(cluster: lab.Lab, name: str = WEB) -> list[list[str]]:
     with cluster.luxi() as luxi:
         data = luxi.call("Query", "instance", ["nic.ips"], ["=", "name", name])["data"]
     assert isinstance(data, list)
-    found: list[list[str]] = data[0][0][1]
-    return found
+    ips: list[list[str]] = data[0][0][1]
+    return ips
 
 
 def guest(cluster: lab.Lab, name: str = WEB) -> list[list[str]]:
     """Return the addresses of each NIC that the running guest is plugged in with."""
     file = cluster.master / "run/instances/fake" / name
-    return [[one["ip"] for one in nic["addresses"]] for nic in json.loads(file.read_text())["nics"]]
+    return [[address["ip"] for address in nic["addresses"]] for nic in json.loads(file.read_text())["nics"]]
 
 
 def reserved(cluster: lab.Lab, network: str = "cable") -> int:
@@ -106,9 +106,9 @@ def test_a_nic_with_two_addresses_is_added_behind_the_others(cluster: lab.Lab) -
 def bridges() -> Iterator[tuple[str, str]]:
     """Two bridges on this machine, which is all the nodes."""
     names = (f"gn{os.getpid() % 10**6}a", f"gn{os.getpid() % 10**6}b")
-    made = [subprocess.run(["ip", "link", "add", name, "type", "bridge"], check=False).returncode for name in names]
-    if any(made):
-        pytest.skip("bridges cannot be made here: that takes root, and a kernel that has them")
+    codes = [subprocess.run(["ip", "link", "add", name, "type", "bridge"], check=False).returncode for name in names]
+    if any(codes):
+        pytest.skip("bridges cannot be created here: that requires root, and a kernel with bridges")
     yield names
     for name in names:
         subprocess.run(["ip", "link", "delete", name], check=True)
@@ -203,7 +203,7 @@ def test_the_older_and_the_newer_form_of_the_opcode_are_understood(cluster: lab.
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ("0:modify,ip1=10.30.0.10", "10.30.0.10 in network cable is in use by instance web.example"),
         ("0:modify,ip1=10.31.0.10", "address 10.31.0.10 is outside every subnet of network cable"),
@@ -229,11 +229,11 @@ def test_the_older_and_the_newer_form_of_the_opcode_are_understood(cluster: lab.
         ("9:add,ip=pool,network=cable", "a NIC cannot be added at index '9'"),
     ],
 )
-def test_changes_that_are_refused_change_nothing(cluster: lab.Lab, change: str, said: str) -> None:
+def test_changes_that_are_refused_change_nothing(cluster: lab.Lab, change: str, message: str) -> None:
     add(cluster, "0:ip=low,network=cable")
     fields = "serial_no,nic.ips,nic.macs,nic.names,nic.networks,nic.links"
     before = cluster.rows("gnt-instance", fields, WEB), guest(cluster)
-    assert said in cluster.refused(*MODIFY, "--net", change, WEB)
+    assert message in cluster.refused(*MODIFY, "--net", change, WEB)
     assert (cluster.rows("gnt-instance", fields, WEB), guest(cluster)) == before
 
 
@@ -282,10 +282,10 @@ def test_a_stopped_instance_is_changed_without_its_node(cluster: lab.Lab) -> Non
 
 def test_a_dry_run_shows_the_changes_and_the_steps(cluster: lab.Lab) -> None:
     add(cluster, "0:ip=low,network=cable")
-    said = cluster.run(*MODIFY, "--dry-run", "--net", "add:ip=low,network=cable", "--net", "0:mac=auto", WEB).stdout
-    assert "nic/1: add:mac=" in said
-    assert "ip=10.30.0.11" in said
-    assert "unplug NIC 0" in said
+    output = cluster.run(*MODIFY, "--dry-run", "--net", "add:ip=low,network=cable", "--net", "0:mac=auto", WEB).stdout
+    assert "nic/1: add:mac=" in output
+    assert "ip=10.30.0.11" in output
+    assert "unplug NIC 0" in output
     assert addresses(cluster) == guest(cluster) == [["10.30.0.10"]]
 
 
@@ -306,10 +306,10 @@ def test_jobs_side_by_side_never_give_an_address_twice(cluster: lab.Lab) -> None
             for name in names
         ]
         _all_succeed(luxi, jobs)
-    found = [nic for name in names for nic in addresses(cluster, name)]
-    assert [len(nic) for nic in found] == [3] * 30
-    given = [ip for nic in found for ip in nic]
-    assert len(set(given)) == len(given) == 90
+    nics = [nic for name in names for nic in addresses(cluster, name)]
+    assert [len(nic) for nic in nics] == [3] * 30
+    ips = [ip for nic in nics for ip in nic]
+    assert len(set(ips)) == len(ips) == 90
     for name in names:
         assert guest(cluster, name)
         assert sorted(guest(cluster, name)) == sorted(addresses(cluster, name))

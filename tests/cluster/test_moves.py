@@ -12,12 +12,12 @@ HAIL = Path("/usr/lib/ganeti/iallocators/hail")
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[lab.Lab]:
-    with lab.lab() as made:
-        made.init()
-        made.add_node()
-        made.add_node()
-        made.run("gnt-cluster", "modify", "--enabled-disk-templates", "file,diskless,sharedfile")
-        yield made
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.add_node()
+        cluster_lab.add_node()
+        cluster_lab.run("gnt-cluster", "modify", "--enabled-disk-templates", "file,diskless,sharedfile")
+        yield cluster_lab
 
 
 @pytest.fixture
@@ -28,23 +28,23 @@ def vm(three: lab.Lab, request: pytest.FixtureRequest) -> Iterator[str]:
     three.run("gnt-instance", "remove", "-f", "--ignore-failures", name)
 
 
-def where(made: lab.Lab, name: str) -> list[str]:
+def where(cluster_lab: lab.Lab, name: str) -> list[str]:
     """Return the nodes whose own files say that a guest is there, and in which state."""
-    found = []
-    for node in made.nodes:
+    guests = []
+    for node in cluster_lab.nodes:
         file = node.root / "run/instances/fake" / name
         if file.exists():
-            found.append(f"{node.name} {json.loads(file.read_text())['running']['state']}")
-    return found
+            guests.append(f"{node.name} {json.loads(file.read_text())['running']['state']}")
+    return guests
 
 
-def primary(made: lab.Lab, name: str) -> str:
-    return made.rows("gnt-instance", "pnode", name)[0][0]
+def primary(cluster_lab: lab.Lab, name: str) -> str:
+    return cluster_lab.rows("gnt-instance", "pnode", name)[0][0]
 
 
 def test_a_migrated_instance_runs_on_the_other_node_alone(three: lab.Lab, vm: str) -> None:
-    said = three.run("gnt-instance", "migrate", "-f", "-n", "node2", vm).stdout
-    assert "MiB" in said
+    output = three.run("gnt-instance", "migrate", "-f", "-n", "node2", vm).stdout
+    assert "MiB" in output
     assert (primary(three, vm), where(three, vm)) == ("node2", ["node2 running"])
 
 
@@ -54,8 +54,8 @@ def test_an_instance_fails_over_to_any_node_that_reaches_its_disks(three: lab.La
 
 
 def test_the_allocator_says_why_it_takes_a_node(three: lab.Lab, vm: str) -> None:
-    said = three.run("gnt-instance", "failover", "--dry-run", vm).stdout
-    assert "the allocator chose node" in said
+    output = three.run("gnt-instance", "failover", "--dry-run", vm).stdout
+    assert "the allocator chose node" in output
     assert (primary(three, vm), where(three, vm)) == ("node1", ["node1 running"])
     assert "the allocator chose node" in three.run("gnt-instance", "failover", "-f", vm).stdout
     assert where(three, vm) == [f"{primary(three, vm)} running"]
@@ -108,7 +108,7 @@ def test_disks_of_one_node_alone_are_copied_by_a_move(three: lab.Lab) -> None:
     with disk.open("r+b") as file:
         file.write(content)
     three.run("gnt-instance", "move", "-f", "-n", "node2", "mover")
-    (copy,) = [one for one in (three.nodes[1].root / "srv/file-storage/mover").iterdir() if one.name == disk.name]
+    (copy,) = [path for path in (three.nodes[1].root / "srv/file-storage/mover").iterdir() if path.name == disk.name]
     assert copy.read_bytes().startswith(content)
     assert not disk.exists()
     assert (primary(three, "mover"), where(three, "mover")) == ("node2", ["node2 running"])
@@ -221,8 +221,8 @@ def test_a_migration_whose_target_dies_leaves_the_instance_running_once(three: l
         assert (primary(three, vm), where(three, vm)) == ("node1", ["node1 running"])
     finally:
         target.start()
-    said = three.run("gnt-instance", "migrate", "--cleanup", vm).stdout
-    assert f"instance {vm} is on node1" in said
+    output = three.run("gnt-instance", "migrate", "--cleanup", vm).stdout
+    assert f"instance {vm} is on node1" in output
 
 
 def test_a_cleanup_lets_an_instance_go_on_that_stands_still_on_both_nodes(three: lab.Lab, vm: str) -> None:
@@ -234,8 +234,8 @@ def test_a_cleanup_lets_an_instance_go_on_that_stands_still_on_both_nodes(three:
         guest["running"]["state"], guest["status"] = state, status
         file.write_text(json.dumps(guest))
     assert "interrupted" in three.refused("gnt-instance", "migrate", "-f", "-n", "node3", vm)
-    said = three.run("gnt-instance", "migrate", "--cleanup", vm).stdout
-    assert "was sent from here" in said
+    output = three.run("gnt-instance", "migrate", "--cleanup", vm).stdout
+    assert "was sent from here" in output
     assert (primary(three, vm), where(three, vm)) == ("node2", ["node2 running"])
 
 
@@ -245,8 +245,8 @@ def test_hail_decides_where_instances_go(three: lab.Lab, vm: str) -> None:
     try:
         three.run("gnt-node", "evacuate", "-f", "-p", "node1")
         assert primary(three, vm) != "node1"
-        said = three.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "chosen").stdout
-        assert "allocator hail chose" in said
+        output = three.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "chosen").stdout
+        assert "allocator hail chose" in output
         three.run("gnt-instance", "remove", "-f", "chosen")
         assert where(three, vm) == [f"{primary(three, vm)} running"]
     finally:
@@ -256,7 +256,7 @@ def test_hail_decides_where_instances_go(three: lab.Lab, vm: str) -> None:
 def test_what_a_broken_allocator_says_is_refused_clearly(three: lab.Lab, vm: str) -> None:
     folder = three.master / "srv/iallocators"
     folder.mkdir(parents=True)
-    said = {
+    scripts = {
         "fails": ("#!/bin/sh\necho no idea >&2; exit 3\n", "no idea"),
         "babbles": ("#!/bin/sh\necho hello\n", "is invalid"),
         "refuses": ('#!/bin/sh\necho \'{"success": false, "info": "full", "result": []}\'\n', "found no node: full"),
@@ -266,7 +266,7 @@ def test_what_a_broken_allocator_says_is_refused_clearly(three: lab.Lab, vm: str
             'it begins with: {"success": true, "info": "", "result": ["node1"]}',
         ),
     }
-    for name, (text, words) in said.items():
+    for name, (text, words) in scripts.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
         assert words in three.refused("gnt-instance", "failover", "-f", "-I", name, vm), name

@@ -21,14 +21,14 @@ def unchanged(cluster: lab.Lab) -> Iterator[None]:
 
 
 def _everything(cluster: lab.Lab) -> list[object]:
-    wanted = {
+    request = {
         "instance": ["name", "uuid", "serial_no", "nic.ips", "nic.macs", "admin_state"],
         "network": ["name", "uuid", "serial_no", "free_count", "subnets"],
         "node": ["name", "uuid", "serial_no"],
         "group": ["name", "serial_no"],
     }
     with cluster.luxi() as luxi:
-        return [luxi.call("Query", what, fields, None)["data"] for what, fields in wanted.items()]
+        return [luxi.call("Query", what, fields, None)["data"] for what, fields in request.items()]
 
 
 def arguments(*more: str, nics: str = "ip0=lan4,network=net1", name: str = "refused.example") -> list[object]:
@@ -49,7 +49,7 @@ def cluster(shared: lab.Lab) -> Iterator[lab.Lab]:
 
 
 @pytest.mark.parametrize(
-    ("nics", "said"),
+    ("nics", "message"),
     [
         ("ip=pool,network=nowhere", "no such network: nowhere"),
         ("ip=nopool,network=small", "network small has no pool nopool"),
@@ -76,9 +76,9 @@ def cluster(shared: lab.Lab) -> Iterator[lab.Lab]:
         ("mac=zz:00,network=small", "MAC address zz:00 is not valid"),
     ],
 )
-def test_addresses_that_cannot_be_given(cluster: lab.Lab, nics: str, said: str) -> None:
+def test_addresses_that_cannot_be_allocated(cluster: lab.Lab, nics: str, message: str) -> None:
     with unchanged(cluster):
-        assert said in cluster.refused(*arguments(nics=nics))
+        assert message in cluster.refused(*arguments(nics=nics))
 
 
 @pytest.mark.promise("networks-16")
@@ -92,7 +92,7 @@ def test_an_externally_reserved_address_is_given_only_with_force(cluster: lab.La
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["-o", "minix"], "no OS definition minix"),
         (["-n", "node9"], "no such node: node9"),
@@ -104,22 +104,22 @@ def test_an_externally_reserved_address_is_given_only_with_force(cluster: lab.La
         (["-H", "kvm:acpi=true"], "hypervisor kvm is not enabled"),
     ],
 )
-def test_instances_that_cannot_be_made(cluster: lab.Lab, options: list[str], said: str) -> None:
+def test_instances_that_cannot_be_created(cluster: lab.Lab, options: list[str], message: str) -> None:
     with unchanged(cluster):
-        assert said in cluster.refused(*arguments(*options))
+        assert message in cluster.refused(*arguments(*options))
 
 
 @pytest.mark.parametrize(
-    ("size", "said"),
+    ("size", "message"),
     [("0", "above 0"), ("-5", "-5"), ("900t", "MiB of disk space, "), ("many", "many"), ("", "size")],
 )
-def test_disks_that_cannot_be_made(cluster: lab.Lab, size: str, said: str) -> None:
+def test_disks_that_cannot_be_created(cluster: lab.Lab, size: str, message: str) -> None:
     with unchanged(cluster):
-        assert said in cluster.refused(*ADD, *lab.instance_arguments(size=size), "refused.example")
+        assert message in cluster.refused(*ADD, *lab.instance_arguments(size=size), "refused.example")
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"disks": [{"size": 0}]}, "disk 0: size 0 is not above 0 MiB"),
         ({"disks": [{"size": -4}]}, "disk 0: size -4 is not above 0 MiB"),
@@ -132,12 +132,12 @@ def test_disks_that_cannot_be_made(cluster: lab.Lab, size: str, said: str) -> No
     ],
 )
 def test_the_master_refuses_what_a_command_would_not_have_sent(
-    cluster: lab.Lab, fields: dict[str, object], said: str
+    cluster: lab.Lab, fields: dict[str, object], message: str
 ) -> None:
     create = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "refused.example", "os_type": "plain", "pnode": "node1"}
     with unchanged(cluster), cluster.luxi() as luxi:
         number = luxi.value("SubmitJob", [{**create, "disks": [{"size": 16}], **fields}])
-        assert said in str(luxi.finished(number))
+        assert message in str(luxi.finished(number))
 
 
 def test_a_name_cannot_be_taken_twice(cluster: lab.Lab) -> None:
@@ -150,7 +150,7 @@ def test_a_name_cannot_be_taken_twice(cluster: lab.Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--subnet", "cidr=192.0.2.5/24"], "192.0.2.0/24"),
         (["--subnet", "cidr=192.0.2.0/33"], "192.0.2.0/33"),
@@ -166,9 +166,9 @@ def test_a_name_cannot_be_taken_twice(cluster: lab.Lab) -> None:
         (["-m", "01:00:00"], "multicast"),
     ],
 )
-def test_networks_that_cannot_be_made(cluster: lab.Lab, options: list[str], said: str) -> None:
+def test_networks_that_cannot_be_created(cluster: lab.Lab, options: list[str], message: str) -> None:
     with unchanged(cluster):
-        assert said in cluster.refused("gnt-network", "add", *options, "bad")
+        assert message in cluster.refused("gnt-network", "add", *options, "bad")
 
 
 def test_a_network_in_use_is_neither_disconnected_nor_removed(cluster: lab.Lab) -> None:
@@ -188,7 +188,7 @@ def test_a_machine_with_a_wrong_token_is_not_added(cluster: lab.Lab) -> None:
     other = cluster.nodes[1]
     with unchanged(cluster):
         where = ["--primary-ip", "127.0.0.1", "--port", other.port + 1]
-        assert "join token is missing" in cluster.refused("gnt-node", "add", *where, "--join-token", "", "node7")
+        assert "needs a join token" in cluster.refused("gnt-node", "add", *where, "--join-token", "", "node7")
         assert "this is no join token" in cluster.refused("gnt-node", "add", *where, "--join-token", "x", "node7")
 
 
@@ -201,6 +201,6 @@ def test_an_unknown_name_fails_and_an_unknown_field_has_its_own_exit_code(cluste
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(cluster: lab.Lab) -> None:
     with unchanged(cluster):
-        said = cluster.run(*arguments("--dry-run", nics="ip=two,network=small", name="dry.example")).stdout
-        assert "198.51.100.11" in said
-        assert "create disk 0 of 16 MiB" in said
+        message = cluster.run(*arguments("--dry-run", nics="ip=two,network=small", name="dry.example")).stdout
+        assert "198.51.100.11" in message
+        assert "create disk 0 of 16 MiB" in message

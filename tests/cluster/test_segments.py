@@ -33,9 +33,9 @@ DEFAULTS = [
 class Site:
     """A cluster of one node, with a file of default ranges."""
 
-    def __init__(self, made: lab.Lab) -> None:
-        self.lab = made
-        made.init()
+    def __init__(self, cluster_lab: lab.Lab) -> None:
+        self.lab = cluster_lab
+        cluster_lab.init()
         self.restart(FILE)
 
     def restart(self, text: str) -> None:
@@ -59,8 +59,8 @@ class Site:
         return self.lab.refused("gantry", "segment", "range", command, *words.split())
 
     def ranges(self, fields: str = EXTENT, *, words: str = "") -> list[list[str]]:
-        said = self.range("list", f"--no-headers --separator | -o {fields} {words}")
-        return [line.split("|") for line in said.splitlines()]
+        output = self.range("list", f"--no-headers --separator | -o {fields} {words}")
+        return [line.split("|") for line in output.splitlines()]
 
     def network(self, name: str, words: str = "--segment next") -> str:
         """Make a network and return its segment in words."""
@@ -80,16 +80,16 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def made() -> Iterator[Site]:
-    with lab.lab() as found:
-        yield Site(found)
+def shared_site() -> Iterator[Site]:
+    with lab.lab() as cluster_lab:
+        yield Site(cluster_lab)
 
 
 @pytest.fixture
-def site(made: Site) -> Iterator[Site]:
-    made.modify("--segment-ranges", "yes", "--segment-fallback", "no")
-    yield made
-    made.clear()
+def site(shared_site: Site) -> Iterator[Site]:
+    shared_site.modify("--segment-ranges", "yes", "--segment-fallback", "no")
+    yield shared_site
+    shared_site.clear()
 
 
 kept = pytest.mark.promise
@@ -167,15 +167,17 @@ def test_every_type_has_ranges_also_of_what_the_file_does_not_name(site: Site) -
         ("geneve", 2**24 - 1),
         ("gre", 2**32 - 1),
     ):
-        for one in (number, 2):
-            site.make(f"--private --project {words[:3]} --network-type {words} --minimum {one} --maximum {one}")
-    for name, found in (
+        for segment_id in (number, 2):
+            site.make(
+                f"--private --project {words[:3]} --network-type {words} --minimum {segment_id} --maximum {segment_id}"
+            )
+    for name, expected in (
         ("vla", ["vlan rack7 2", "vlan rack7 4094"]),
         ("vxl", ["vxlan - 2", f"vxlan - {2**24 - 1}"]),
         ("gen", ["geneve - 2", f"geneve - {2**24 - 1}"]),
         ("gre", ["gre - 2", f"gre - {2**32 - 1}"]),
     ):
-        assert [site.network(f"{name}{index}", f"--project {name} --segment next") for index in (1, 2)] == found
+        assert [site.network(f"{name}{index}", f"--project {name} --segment next") for index in (1, 2)] == expected
 
 
 @pytest.mark.parametrize(
@@ -212,9 +214,9 @@ def test_every_type_has_ranges_also_of_what_the_file_does_not_name(site: Site) -
     ],
 )
 def test_bounds_that_cannot_be_are_refused_as_wrong_input(site: Site, words: str, fault: str) -> None:
-    said = site.refused("create", f"--network-type {words}")
-    assert "wrong_input" in said
-    assert fault in said
+    output = site.refused("create", f"--network-type {words}")
+    assert "wrong_input" in output
+    assert fault in output
 
 
 @pytest.mark.promise("segments-78", "segments-79", "segments-80")
@@ -249,11 +251,11 @@ def test_lists_choose_by_what_is_used_and_free_and_show_tells_both(site: Site) -
     assert named("--not-used") == named("--unused") == {"none"}
     assert named("--available") == {"some", "none"}
     assert named("--not-available") == named("--unavailable") == {"full"}
-    found = yaml.safe_load(site.range("show", "some"))
-    (shown,) = found if isinstance(found, list) else [found]
-    assert (shown["Minimum"], shown["Ids in use"], shown["Free ids"]) == (500, 1, 9)
-    assert shown["In use, by project"] == {"500": "p2"} or shown["In use, by project"] == {500: "p2"}
-    assert shown["Free"] == ["501-509"]
+    content = yaml.safe_load(site.range("show", "some"))
+    (segment_range,) = content if isinstance(content, list) else [content]
+    assert (segment_range["Minimum"], segment_range["Ids in use"], segment_range["Free ids"]) == (500, 1, 9)
+    assert segment_range["In use, by project"] == {"500": "p2"} or segment_range["In use, by project"] == {500: "p2"}
+    assert segment_range["Free"] == ["501-509"]
 
 
 @pytest.mark.promise(
