@@ -30,7 +30,6 @@ PENDING: tuple[str, ...] = (
     "docs/how-to/disks.md",
     "docs/reference",
     "src/gantry/daemons",
-    "src/gantry/jobs",
     "src/gantry/kubernetes/apiserver/admission.py",
     "src/gantry/kubernetes/controllers/templates.py",
     "src/gantry/rpc",

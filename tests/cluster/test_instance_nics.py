@@ -222,7 +222,7 @@ def test_the_older_and_the_newer_form_of_the_opcode_are_understood(cluster: lab.
         ("0:remove,ip=pool", "remove does not take values"),
         ("0:modify", "no value to modify"),
         ("0:add,remove", "add and remove exclude each other"),
-        ("0:colour=red", "unknown colour"),
+        ("0:colour=red", "--net: the NIC: unknown key colour"),
         ("ip=pool", "the value names neither a NIC nor an action"),
         ("9:modify,ip=pool", "the instance has no NIC 9"),
         ("nobody:remove", "the instance has no NICs named nobody"),

@@ -214,7 +214,7 @@ def test_taking_the_middle_out_of_a_pool_leaves_two_with_its_name(lan: wires.Wir
     assert (low["map"], high["map"]) == ("X" + "." * 9, "." * 49 + "X")
     lan.modify("--add-reserved-ips 192.0.2.11-192.0.2.19")
     assert lan.use("ip=pool1") == ["192.0.2.51"]
-    assert "pool1 is taken" in lan.refused("--pool add:192.0.2.30,name=pool1")
+    assert "pool1 is already the name of pool" in lan.refused("--pool add:192.0.2.30,name=pool1")
     assert "no pool of network" in lan.refused("--pool remove:192.0.2.20-192.0.2.50")
 
 

@@ -90,7 +90,7 @@ def test_a_job_of_ten_thousand_opcodes_is_refused_with_the_limit(lab: cluster.Si
     op = b'{"OP_ID":"OP_CLUSTER_VERIFY"}'
     count = talk.LIMIT // (len(op) + 1) - 10
     (answer,) = talk.ask(lab, b'{"method": "SubmitJob", "args": [[' + b",".join([op] * count) + b"]]}\x03")
-    assert f"a job of {count} opcodes is too long, {queue.OPCODE_LIMIT} is the most" in str(answer["result"])
+    assert f"a job of {count} opcodes is too long, the maximum is {queue.OPCODE_LIMIT}" in str(answer["result"])
 
 
 @pytest.mark.parametrize("offset", [0, 1, 10**6, 10**30])

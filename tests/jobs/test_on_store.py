@@ -178,7 +178,7 @@ def test_a_cancelation_or_priority_that_the_disk_did_not_take_is_not_confirmed(w
         await asyncio.sleep(1)
         assert list(house.statuses().values()) == ["running", "running", "queued", "queued"]
         disk.fail_sync = True
-        with pytest.raises(errors.StorageError, match="job 3 is changed, but that is not stored yet"):
+        with pytest.raises(errors.StorageError, match="job 3 was changed, but the change is not stored yet"):
             await house.queue.cancel(3)
         with pytest.raises(errors.StorageError, match="job 4"):
             await house.queue.change_priority(4, -10)

@@ -84,7 +84,7 @@ def test_a_job_without_opcodes_is_refused(house: House) -> None:
 
 def test_a_job_has_a_limit_of_opcodes_that_is_told(house: House) -> None:
     for count in (queue.OPCODE_LIMIT + 1, 10_000):
-        with pytest.raises(errors.InvalidError, match=f"a job of {count} opcodes is too long, 500 is the most"):
+        with pytest.raises(errors.InvalidError, match=f"a job of {count} opcodes is too long, the maximum is 500"):
             house.run(house.queue.submit([op()] * count))
     number = house.run(house.queue.submit([op()] * queue.OPCODE_LIMIT))
     assert house.run(house.wait(number)) == ["success"]

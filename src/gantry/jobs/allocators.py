@@ -1,7 +1,7 @@
-"""The programs on the master that say where instances go, as far as they are programs.
+"""Runs allocator programs on the master, which choose nodes for instances.
 
-``operations.placement.iallocator`` knows what is said to them and what they answer; here one is found in its folders,
-given its request in a file, and run within a time limit. The file is gone afterwards.
+``operations.placement.iallocator`` writes their requests and reads their answers; this module finds a program in its
+folders, passes the request in a file, and runs the program with a timeout. The file is removed afterwards.
 
 See contracts/iallocator.md#program.
 """
@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from gantry import errors
 from gantry.runtime import interface
 
-LIMIT = 120.0
-"""Seconds that a program may take."""
+TIMEOUT_SECONDS = 120.0
+"""The maximum run time of a program."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
-_SAID = 500
+_MAX_OUTPUT_LENGTH = 500
 
 
 class Programs:
-    """The allocator programs: the folders that are searched, first match wins, and where requests are put."""
+    """The allocator programs: the folders to search, first match wins, and the folder for requests."""
 
     def __init__(self, folders: Sequence[str] = (), scratch: str = "") -> None:
         self._folders = folders
@@ -29,17 +29,19 @@ class Programs:
     async def run(
         self, runtime: interface.Runtime, name: str, request: bytes, *, arguments: Sequence[str] = ()
     ) -> bytes:
-        """Return what a program answers to a request.
+        """Return a program's answer to a request.
 
-        Raises NotFoundError when there is no such program, EnvironmentFaultError when it fails or takes too long.
+        Raises NotFoundError if there is no such program, EnvironmentFaultError if it fails or takes too long.
         """
         program = self._find(runtime, name)
         path = f"{self._scratch}/allocator-{runtime.random.uuid()}.json"
         await runtime.disk.write(path, request, mode=0o600, sync=False)
         try:
-            done = await runtime.processes.run([program, path, *arguments], timeout=LIMIT)
+            done = await runtime.processes.run([program, path, *arguments], timeout=TIMEOUT_SECONDS)
         except TimeoutError:
-            raise errors.EnvironmentFaultError(f"allocator {name} did not answer within {LIMIT:.0f} s") from None
+            raise errors.EnvironmentFaultError(
+                f"allocator {name} did not answer within {TIMEOUT_SECONDS:.0f} s"
+            ) from None
         except OSError as error:
             raise errors.EnvironmentFaultError(
                 f"allocator {program} cannot be run: {error.strerror or error}"
@@ -47,15 +49,17 @@ class Programs:
         finally:
             await runtime.disk.remove(path)
         if done.code:
-            said = " ".join((done.stderr or done.stdout).decode(errors="replace").split())[:_SAID]
-            raise errors.EnvironmentFaultError(f"allocator {name} ended with code {done.code}: {said or 'no word'}")
+            output = " ".join((done.stderr or done.stdout).decode(errors="replace").split())[:_MAX_OUTPUT_LENGTH]
+            raise errors.EnvironmentFaultError(
+                f"allocator {name} failed with exit code {done.code}: {output or 'no output'}"
+            )
         return done.stdout
 
     def _find(self, runtime: interface.Runtime, name: str) -> str:
-        places = [f"{folder}/{name}" for folder in self._folders] if _NAME.fullmatch(name) else []
-        found = next((path for path in places if runtime.disk.exists(path)), "")
-        if not found:
+        paths = [f"{folder}/{name}" for folder in self._folders] if _NAME.fullmatch(name) else []
+        program = next((path for path in paths if runtime.disk.exists(path)), "")
+        if not program:
             raise errors.NotFoundError(
-                f"there is no allocator {name}", hint=f"looked for in {', '.join(self._folders) or 'no folder'}"
+                f"no such allocator: {name}", hint=f"searched in {', '.join(self._folders) or 'no folder'}"
             )
-        return found
+        return program

@@ -1,9 +1,9 @@
-"""Jobs in one step: those of doors that wait for the answer, which ask and change nothing but the state.
+"""Jobs in one step: jobs that a front end waits for, and that ask no node and change only the state.
 
-A job of the queue is stored when it is taken in, when it runs, with what it changes, and when it has ended: so a crash
-in between leaves nothing half done outside of the state, and nobody's job is forgotten. Where nothing is outside of the
-state and nobody has the job's number yet, all that is one transaction in one turn of the loop: it is there as a whole
-or not at all. ``jobs.queue`` tries it for ``run``; what cannot be done so goes the usual way (``run`` returns None).
+The queue stores a job when it is accepted, when it runs, with its changes, and when it ends, so that after a crash
+nothing outside of the state is half done and no job is forgotten. If nothing outside of the state is involved and no
+client has the job's number yet, all of that is one transaction in one turn of the event loop: all of it is stored, or
+nothing. ``jobs.queue`` tries it for ``run``; other jobs go the usual way (``run`` returns None).
 """
 
 from collections.abc import Awaitable
@@ -35,10 +35,10 @@ class Brief:
         self._services = services
 
     async def run(self, op: opcodes.AnyOpcode) -> jobs.Job | None:
-        """Do an opcode as a job of its own and return the job when it is durable, failed or not.
+        """Run an opcode as a job of its own, and return the job when it is durable, failed or not.
 
-        None when it has to go the usual way: it waits for others, for locks, or for what is not the state. Raises
-        StorageError when nothing of it could be stored.
+        Returns None if it must go the usual way: it depends on jobs, waits for locks, or involves more than the state.
+        Raises StorageError if nothing could be stored.
         """
         unit = self._units.get(type(op))
         if unit is None or not unit.BRIEF or op.dry_run or op.depends or self._services.database:
@@ -47,7 +47,7 @@ class Brief:
         step = jobs.Step(
             input=op, priority=op.priority, status=jobs.Status.RUNNING, start_timestamp=now, exec_timestamp=now
         )
-        # Nobody else gets this number: it is stored in this turn of the loop.
+        # No other job gets this number: it is stored in this turn of the event loop.
         number = self._book.store.snapshot.last_job + 1
         job = jobs.Job(id=number, ops=(step,), received_timestamp=now, start_timestamp=now)
         record = records.Record(job, job)
@@ -73,8 +73,8 @@ class Brief:
                 if not self._is_brief(plan, before, unit.op, log=log):
                     return None
                 self._end(record, jobs.Status.SUCCESS, msgspec.to_builtins(plan.result()))
-                rests = self._services.ledger.quarantine.changes(before, plan.changes)
-                changes = [*plan.changes, *rests, states.Put(record.newest)]
+                quarantine_changes = self._services.ledger.quarantine.changes(before, plan.changes)
+                changes = [*plan.changes, *quarantine_changes, states.Put(record.newest)]
                 stored = store.submit(changes, records.cause(record.newest))
                 processor.forget_locks(self._locks, request, plan.changes)
                 return stored
@@ -87,7 +87,7 @@ class Brief:
     def _is_brief(
         self, plan: base.Plan, before: states.Snapshot, op: opcodes.AnyOpcode, *, log: environment.JobLog
     ) -> bool:
-        """Tell whether a plan is nothing but its changes, and no scripts are asked about them."""
+        """Return whether a plan consists of its changes alone, and no hook scripts run for it."""
         if plan.steps or plan.after or plan.finish is not None or plan.jobs is not None:
             return False
         return not (plan.hooks and hooks.Runner(plan.hooks, op.op_id, services=self._services, log=log).asks(before))

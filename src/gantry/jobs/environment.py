@@ -1,6 +1,6 @@
-"""What a running unit is handed besides its opcode: state, nodes, log, time, identifiers.
+"""The environment of a running unit, besides its opcode: state, nodes, log, time, identifiers.
 
-``jobs.processor`` makes one for each opcode that it runs, over the ``Services`` that the master daemon gave it.
+``jobs.processor`` creates one for each opcode that it runs, from the ``Services`` that the master daemon passed.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -20,17 +20,17 @@ from gantry.state import snapshot as states
 Submit = Callable[[Sequence[Sequence[opcodes.AnyOpcode]]], Awaitable[list[int | errors.GantryError]]]
 
 
-async def _nobody(many: Sequence[Sequence[opcodes.AnyOpcode]]) -> list[int | errors.GantryError]:
-    raise errors.InternalError(f"there is no queue to give {len(many)} jobs to")
+async def _no_queue(jobs_to_submit: Sequence[Sequence[opcodes.AnyOpcode]]) -> list[int | errors.GantryError]:
+    raise errors.InternalError(f"there is no queue to submit {len(jobs_to_submit)} jobs to")
 
 
 @dataclass(frozen=True)
 class Services:
     """What all units of a master share.
 
-    ``has_hooks`` tells whether the master's own machine has a folder of hook scripts, by its name (network-add-pre.d):
-    where it has none, its node daemon need not be asked, which would be most of the cost of a small job. In a
-    database ``addresses`` may have to be secured.
+    ``has_hooks`` returns whether the master's own machine has a folder of hook scripts, by name (network-add-pre.d). If
+    not, its node daemon need not be called, which would be most of the cost of a small job. ``addresses`` is the
+    interface to a database in which addresses may have to be allocated.
     """
 
     nodes: base.Nodes
@@ -38,19 +38,19 @@ class Services:
     authority: base.Authority
     runtime: interface.Runtime
     past: history.History | None = None
-    submit: Submit = _nobody
+    submit: Submit = _no_queue
     programs: allocators.Programs = field(default_factory=allocators.Programs)
     has_hooks: Callable[[str], bool] = lambda _: True
     addresses: shared.Shared | None = None
 
     @property
     def database(self) -> shared.Shared | None:
-        """Return where addresses have to be secured, None if the state alone has the last word."""
+        """Return the database in which addresses must be allocated, None if the state alone decides."""
         return self.addresses if self.addresses and self.addresses.on else None
 
 
 class JobLog:
-    """The log of one opcode, with the prefixes that people know (contracts/jobs.md#log-messages)."""
+    """The log of one opcode, with Ganeti's prefixes (contracts/jobs.md#log-messages)."""
 
     def __init__(self, book: records.Records, record: records.Record, index: int) -> None:
         self._book = book
@@ -59,9 +59,9 @@ class JobLog:
 
     @contextmanager
     def stoppable(self) -> Iterator[Callable[[], bool]]:
-        """Let the job be canceled though it runs, for as long as the context is open.
+        """Allow canceling the running job while the context is open.
 
-        Who does not raise JobCanceledError goes on, and the job's end is not that of a canceled one.
+        A caller that does not raise JobCanceledError continues, and the job does not end as canceled.
         """
         stopped, self._record.stoppable = False, True
         try:
@@ -78,11 +78,11 @@ class JobLog:
         return self._record.newest.ops[self._index].status is jobs.Status.CANCELING
 
     def info(self, message: str) -> None:
-        """Tell what goes on."""
+        """Log what happens."""
         self._book.log(self._record, self._index, message)
 
     def warning(self, message: str) -> None:
-        """Tell what went wrong without stopping the job."""
+        """Log a problem that does not stop the job."""
         self._book.log(self._record, self._index, f"- WARNING: {message}")
 
 
@@ -99,23 +99,23 @@ class Environment:
         return await self.services.past.check() if self.services.past else history.Check()
 
     def stoppable(self) -> AbstractContextManager[Callable[[], bool]]:
-        """Let the job be canceled though it runs, for as long as the context is open; what it gives tells if it was."""
+        """Allow canceling the running job while the context is open; its value returns whether the job was canceled."""
         return self.log.stoppable()
 
     async def run_allocator(self, name: str, request: bytes, arguments: Sequence[str]) -> bytes:
-        """Give a request to an allocator program of the master's and return its answer."""
+        """Pass a request to an allocator program on the master and return its answer."""
         return await self.services.programs.run(self.services.runtime, name, request, arguments=arguments)
 
     @property
     def ledger(self) -> embedded.Ledger:
-        """Return who keeps the address allocations."""
+        """Return the ledger of address allocations."""
         return self.services.ledger
 
     @property
     def addresses(self) -> shared.Shared:
-        """Return what may keep the addresses in a database."""
+        """Return the interface to the database that keeps the addresses, if the cluster uses a database."""
         if self.services.addresses is None:
-            raise errors.InternalError("nothing here can keep addresses in a database")
+            raise errors.InternalError("this master has no interface to an address database")
         return self.services.addresses
 
     @property
@@ -125,19 +125,19 @@ class Environment:
 
     @property
     def nodes(self) -> base.Nodes:
-        """Return the door to the nodes."""
+        """Return the client that calls nodes."""
         return self.services.nodes
 
     @property
     def inputs(self) -> base.Inputs:
-        """Return time and identifiers for a plan made now."""
+        """Return the current time and sources of identifiers for a plan."""
         random = self.services.runtime.random
         return base.Inputs(now=self.services.runtime.clock.now(), uuid=random.uuid, below=random.below)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep."""
         await self.services.runtime.clock.sleep(seconds)
 
     def snapshot(self) -> states.Snapshot:
-        """Return the newest state."""
+        """Return the current state."""
         return self.store.snapshot

@@ -1,8 +1,8 @@
-"""Runs the hooks of one opcode on the nodes that its plan names, before and after its work.
+"""Runs the hooks of one opcode on the nodes of its plan, before and after its work.
 
-``jobs.processor`` makes a ``Runner`` for a plan with hooks. A script may refuse in the phase ``pre``: HooksError. A
-node that is offline or does not answer refuses nothing; who needs a script to be asked puts it on the master. In the
-phase ``post`` nothing can fail any more.
+``jobs.processor`` creates a ``Runner`` for a plan with hooks. A script can refuse the opcode in the phase ``pre``:
+HooksError. A node that is offline or does not answer refuses nothing; a script that must run belongs on the master. In
+the phase ``post`` failures are only reported.
 
 See contracts/hooks.md#directories.
 """
@@ -30,51 +30,53 @@ class Runner:
         self._log = log
 
     def asks(self, snapshot: states.Snapshot) -> bool:
-        """Tell whether there is any node whose scripts have a word in this."""
-        everywhere = ((PRE, self._hooks.nodes_pre), (POST, self._hooks.nodes_post), (POST, self._hooks.nodes_leaving))
-        return any(self._asked(snapshot, phase, where) for phase, where in everywhere)
+        """Return whether any node may have scripts for this opcode."""
+        phases = ((PRE, self._hooks.nodes_pre), (POST, self._hooks.nodes_post), (POST, self._hooks.nodes_leaving))
+        return any(self._nodes_with_scripts(snapshot, phase, nodes) for phase, nodes in phases)
 
     async def before(self, snapshot: states.Snapshot) -> None:
-        """Run the phase ``pre``; HooksError names each script that failed, with node and output."""
-        where = self._asked(snapshot, PRE, self._hooks.nodes_pre)
-        if not where:
+        """Run the phase ``pre``; raises HooksError with node and output of each failed script."""
+        nodes = self._nodes_with_scripts(snapshot, PRE, self._hooks.nodes_pre)
+        if not nodes:
             return
-        told = hook_environment.environment(snapshot, self._hooks, op_code=self._op_code, phase=PRE)
-        failures = await self._run(PRE, told, where)
+        variables = hook_environment.environment(snapshot, self._hooks, op_code=self._op_code, phase=PRE)
+        failures = await self._run(PRE, variables, nodes)
         self._warn([failure for failure in failures if not failure[1]])
         refusals = [failure for failure in failures if failure[1]]
         if refusals:
             raise errors.HooksError(refusals)
 
     async def after(self, snapshot: states.Snapshot, *, leaving: bool = False) -> None:
-        """Run the phase ``post`` on the nodes that are ``leaving``, or on the others; failures are reported."""
-        where = self._asked(snapshot, POST, self._hooks.nodes_leaving if leaving else self._hooks.nodes_post)
-        if not where:
+        """Run the phase ``post``, on the nodes that leave or on all other nodes; report failures."""
+        nodes = self._nodes_with_scripts(
+            snapshot, POST, self._hooks.nodes_leaving if leaving else self._hooks.nodes_post
+        )
+        if not nodes:
             return
         after = self._hooks.after(snapshot)
-        told = hook_environment.environment(snapshot, self._hooks, op_code=self._op_code, phase=POST, after=after)
-        (self._hooks.report or self._warn)(await self._run(POST, told, where))
+        variables = hook_environment.environment(snapshot, self._hooks, op_code=self._op_code, phase=POST, after=after)
+        (self._hooks.report or self._warn)(await self._run(POST, variables, nodes))
 
-    def _asked(
-        self, snapshot: states.Snapshot, phase: hook_environment.Phase, where: Sequence[targets.Target]
+    def _nodes_with_scripts(
+        self, snapshot: states.Snapshot, phase: hook_environment.Phase, nodes: Sequence[targets.Target]
     ) -> list[targets.Target]:
-        """Return the nodes that may have scripts: of the master's own it can be seen here."""
+        """Return the nodes that may have scripts; the folder of the master's own node is checked directly."""
         own = snapshot.cluster.master_node if snapshot.cluster else ""
-        here = any(target.uuid == own for target in where) and self._services.has_hooks(f"{self._hooks.path}-{phase}.d")
-        return [target for target in where if target.uuid != own or here]
+        here = any(target.uuid == own for target in nodes) and self._services.has_hooks(f"{self._hooks.path}-{phase}.d")
+        return [target for target in nodes if target.uuid != own or here]
 
     def _warn(self, failures: Sequence[base.HookFailure]) -> None:
         for node, script, output in failures:
-            what = f"script {script} failed, output: {output}" if script else f"did not run: {output}"
-            self._log.warning(f"hooks {self._hooks.path} on {node}: {what}")
+            problem = f"script {script} failed, output: {output}" if script else f"did not run: {output}"
+            self._log.warning(f"hooks {self._hooks.path} on {node}: {problem}")
 
     async def _run(
-        self, phase: hook_environment.Phase, told: hook_environment.Environment, where: Sequence[targets.Target]
+        self, phase: hook_environment.Phase, variables: hook_environment.Environment, nodes: Sequence[targets.Target]
     ) -> list[base.HookFailure]:
-        """Run the scripts on all nodes at once; return what failed. Offline nodes are left out."""
-        call = calls.HooksRun(path=self._hooks.path, phase=phase, environment=told)
+        """Run the scripts on all nodes at once; return the failures. Offline nodes are ignored."""
+        call = calls.HooksRun(path=self._hooks.path, phase=phase, environment=variables)
         failures: list[base.HookFailure] = []
-        for answer in await self._services.nodes.fan_out(where, call):
+        for answer in await self._services.nodes.fan_out(nodes, call):
             node = answer.target.name
             if answer.error and not answer.offline:
                 failures.append((node, "", str(answer.error)))

@@ -1,7 +1,7 @@
-"""How locks are named and ordered, in which ways one is taken, and which of those conflict. Pure.
+"""Names, order and modes of locks, and which modes conflict. Pure.
 
-``jobs.lock_table`` keeps who has which. A level's metalock (``ALL_NAMES``) stands against all names of the level, those
-to come included: whoever takes a name also declares at the metalock that it takes some.
+``jobs.lock_table`` keeps the owners. A level's metalock (``ALL_NAMES``) conflicts with all names of the level, even
+future ones: a request for a name also declares at the metalock that it takes some name.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ CLUSTER_LOCK = "BGL"
 Key = tuple[lock.Level, str]
 Mask = int
 
-# The ways to take a lock, as bits: the first two at metalocks only, by those who take some of the level's names.
+# The modes as bits: the first two only at metalocks, by requests for some of the level's names.
 SOME_SHARED, SOME_EXCLUSIVE, SHARED, EXCLUSIVE = 1, 2, 4, 8
 _MODE = {lock.Mode.SHARED: SHARED, lock.Mode.EXCLUSIVE: EXCLUSIVE}
 _SOME = {lock.Mode.SHARED: SOME_SHARED, lock.Mode.EXCLUSIVE: SOME_EXCLUSIVE}
@@ -28,7 +28,7 @@ _COVERS_ONE = {SOME_SHARED: 1, SOME_EXCLUSIVE: 3, SHARED: 5, EXCLUSIVE: 15}
 
 def _spread(table: Mapping[Mask, Mask]) -> tuple[Mask, ...]:
     return tuple(
-        sum({bit for one, bits in table.items() if mask & one for bit in (1, 2, 4, 8) if bits & bit})
+        sum({bit for other, bits in table.items() if mask & other for bit in (1, 2, 4, 8) if bits & bit})
         for mask in range(16)
     )
 
@@ -37,7 +37,7 @@ BARS = _spread(_BARS_ONE)
 """By mask: the bits that conflict with it."""
 
 COVERS = _spread(_COVERS_ONE)
-"""By mask: the bits that need not be asked for by its holder."""
+"""By mask: the bits that an owner with this mask already has."""
 
 _LEVEL_NAMES = {
     lock.Level.CLUSTER: "cluster",
@@ -50,7 +50,7 @@ _LEVEL_NAMES = {
 
 
 def expand(lockset: lock.LockSet) -> dict[Key, Mask]:
-    """Return what a set takes of each lock, the metalocks of its names included."""
+    """Return the modes of each lock that a set takes, including the metalocks of its names."""
     needs: dict[Key, Mask] = {}
     for (level, name), mode in lockset.items():
         needs[level, name] = needs.get((level, name), 0) | _MODE[mode]
@@ -60,13 +60,13 @@ def expand(lockset: lock.LockSet) -> dict[Key, Mask]:
     return needs
 
 
-def place(key: Key) -> tuple[int, bool, str]:
-    """Return a lock's place in the order: by level, a level's metalock before its names, names by the alphabet."""
+def order(key: Key) -> tuple[int, bool, str]:
+    """Return a lock's sort key: by level, a level's metalock before its names, names alphabetically."""
     return key[0], key[1] != lock.ALL_NAMES, key[1]
 
 
 def title(key: Key) -> str:
-    """Return a lock's name as users see it, of a metalock ``instance/[lockset]``.
+    """Return a lock's name as users see it, for a metalock ``instance/[lockset]``.
 
     See contracts/jobs.md#locks-as-clients-see-them.
     """
@@ -74,5 +74,5 @@ def title(key: Key) -> str:
 
 
 def mode_of(mask: Mask) -> str | None:
-    """Return a mask as a mode; None when it only declares that names of the level are taken."""
+    """Return a mask as a mode; None if it only declares that names of the level are taken."""
     return "exclusive" if mask & EXCLUSIVE else "shared" if mask & SHARED else None

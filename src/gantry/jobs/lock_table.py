@@ -1,23 +1,23 @@
-"""The table of locks: who holds what, who waits, and who goes next. Pure: no loop, no clock.
+"""The table of locks: owners, waiting requests, and which request is next. Pure: no event loop, no clock.
 
-``jobs.locks`` puts coroutines on top; apart from them the transitions can be explored in full in small worlds.
+``jobs.locks`` adds coroutines; without them the transitions can be explored completely in small worlds.
 
-A request asks for locks by level and name (``lock_modes``), and gets all of them together or waits for all. The first
+A request is for locks by level and name (``lock_modes``); it gets all of them together or waits for all. The first
 request of an owner always shares the cluster lock ``BGL``.
 
-Who waits is *parked* at one lock that bars it, and is looked at again only when that lock changes. The requests
-parked at a lock for the same mode stand in a queue by priority and arrival; only the heads are looked at, so the cost
-of a transition does not grow with the number of those who wait.
+A waiting request is *parked* at one lock that bars it, and is checked again only when that lock changes. The requests
+parked at a lock for the same mode form a queue by priority and arrival; only the heads are checked, so the cost of a
+transition does not grow with the number of waiting requests.
 
-Invariants: no two owners hold what conflicts; a parked request is barred where it is parked.
+Invariants: no two owners hold conflicting locks; a parked request is barred where it is parked.
 
-No starvation: once more than ``pass_limit`` requests, plus those that had queued there before it, were granted at one
-of its locks against a request, the request *reserves* all its locks: nothing that conflicts is granted before it,
-whatever its priority, except to earlier reservations and to those who hold locks already (each would wait for the
+No starvation: once more than ``pass_limit`` requests, plus those queued there before it, were granted at one of its
+locks against a request, the request *reserves* all its locks: no conflicting request is granted before it, whatever its
+priority, except for earlier reservations and requests of owners that hold locks already (each would wait for the
 other).
 
-No deadlock: nobody holds while waiting, except an owner that asks twice, and that one may ask only for locks behind
-all it holds: by level, a level's metalock before its names, names in alphabetical order
+No deadlock: no owner holds locks while waiting, except for an owner with a second request, and that may only be for
+locks after all that the owner holds: by level, a level's metalock before its names, names in alphabetical order
 (contracts/cluster-design.md#locks).
 """
 
@@ -36,11 +36,11 @@ PASS_LIMIT = 20
 
 IN_PART = "in part"
 RESERVED = "goes first"
-"""Why somebody stands in the way besides holding a lock: some names of a level, a reservation."""
+"""Reasons to wait besides a held lock: the owner has some names of the level, or a reservation goes first."""
 
 
 class State(enum.Enum):
-    """What became of a request."""
+    """The state of a request."""
 
     WAITING = "waiting"
     GRANTED = "granted"
@@ -50,7 +50,7 @@ class State(enum.Enum):
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """A set of locks that an owner (a job's number) asked for; ``turn`` orders those that reserved theirs."""
+    """A set of locks that an owner (a job's number) requests; ``turn`` orders the requests with reservations."""
 
     owner: int
     needs: dict[modes.Key, modes.Mask]
@@ -63,11 +63,11 @@ class Request:
 
     @property
     def rank(self) -> tuple[int, int, int, int]:
-        """Return the place among requests: holders, then reservations by turn, then by priority and arrival."""
+        """Return the sort key: requests of lock owners, then reservations by turn, then by priority and arrival."""
         return 0 if self.holding else 1 if self.turn else 2, self.turn, self.priority, self.arrival
 
     def owns(self, key: modes.Key) -> bool:
-        """Tell whether the request holds a lock exclusively, by its name or by the metalock of its level."""
+        """Return whether the request holds a lock exclusively, by its name or by the metalock of its level."""
         if self.state is not State.GRANTED:
             return False
         return any(self.needs.get(at, 0) & modes.EXCLUSIVE for at in (key, (key[0], lock.ALL_NAMES)))
@@ -75,7 +75,7 @@ class Request:
 
 @dataclass(eq=False, slots=True)
 class _Lock:
-    """One lock: ``waiting`` maps, by mask and in order of arrival, a request to the count at which it reserves.
+    """A lock: ``waiting`` maps, by mask and in order of arrival, a request to the count at which it reserves.
 
     ``passes`` counts the grants that conflicted with a mask. ``held`` counts holders by mask.
     """
@@ -89,16 +89,16 @@ class _Lock:
     reserved: list[Request] = field(default_factory=list)
 
     def bars(self, request: Request, mask: modes.Mask) -> bool:
-        """Tell whether a holder or a reservation that goes first stands against a request."""
-        against = modes.BARS[mask]
-        if any(against & held for held in self.held):
+        """Return whether a holder, or a reservation that goes first, conflicts with a request."""
+        conflicting = modes.BARS[mask]
+        if any(conflicting & held_mask for held_mask in self.held):
             return True
         if request.holding:
             return False
         for other in self.reserved:
             if request.turn and request.turn <= other.turn:
                 return False
-            if against & other.needs[self.key]:
+            if conflicting & other.needs[self.key]:
                 return True
         return False
 
@@ -113,27 +113,31 @@ class _Lock:
             del self.held[mask]
 
     def against(self, mask: modes.Mask) -> Iterable[modes.Mask]:
-        """Return the masks of those who wait and conflict with ``mask``."""
+        """Return the masks of waiting requests that conflict with ``mask``."""
         return [other for other in self.waiting if modes.BARS[mask] & other]
 
     def barring(self, request: Request, mask: modes.Mask) -> list[tuple[int, str]]:
-        """Return the owners that stand against a request, each with how it holds the lock, or that it goes first."""
-        against = modes.BARS[mask]
-        holders = [(one.owner, modes.mode_of(held) or IN_PART) for one, held in self.holders.items() if against & held]
-        ahead = [one for one in self.reserved if not request.turn or one.turn < request.turn]
-        return holders + [(one.owner, RESERVED) for one in ahead if against & one.needs[self.key]]
+        """Return the owners that bar a request, each with the mode in which it holds the lock, or ``RESERVED``."""
+        conflicting = modes.BARS[mask]
+        holders = [
+            (holder.owner, modes.mode_of(held_mask) or IN_PART)
+            for holder, held_mask in self.holders.items()
+            if conflicting & held_mask
+        ]
+        ahead = [other for other in self.reserved if not request.turn or other.turn < request.turn]
+        return holders + [(other.owner, RESERVED) for other in ahead if conflicting & other.needs[self.key]]
 
     def heads(self) -> Iterable[Request]:
-        """Return those who stand first in their queue and that this lock does not bar."""
+        """Return the first requests of the queues that this lock does not bar."""
         return (queue[0] for mask, queue in self.parked.items() if not self.bars(queue[0], mask))
 
 
 @dataclass(frozen=True)
 class Usage:
-    """One lock for people: its mode (None: free), who holds it, and who waits, first in line first.
+    """A lock for display: its mode (None: free), its owners, and the waiting jobs in order.
 
-    ``waits`` says for whom those wait that this lock keeps from going on, and why: in what mode the other has it, or
-    one of ``IN_PART`` and ``RESERVED``. Who waits for several locks is kept by one of them at a time.
+    ``waits`` contains, for each job that this lock bars, the jobs it waits for and why: the mode in which the other has
+    the lock, or ``IN_PART`` or ``RESERVED``. A job that waits for several locks is listed at one of them at a time.
     """
 
     name: str
@@ -144,7 +148,7 @@ class Usage:
 
 
 class LockTable:
-    """The transitions. Those that can change what others wait for return the requests that were granted or failed."""
+    """The transitions. Those that can end a wait return the requests that were granted or failed."""
 
     def __init__(self, pass_limit: int = PASS_LIMIT) -> None:
         self._pass_limit = pass_limit
@@ -154,7 +158,7 @@ class LockTable:
         self._turns = 0
 
     def request(self, owner: int, lockset: lock.LockSet, *, priority: int = 0) -> Request:
-        """Ask for locks; the answer is granted, or waits. LockError when the owner asks in the wrong order."""
+        """Request locks; the request is granted or waits. Raises LockError for a request in the wrong order."""
         needs = modes.expand(lockset)
         mine = self._owned.get(owner, [])
         if mine:
@@ -172,7 +176,7 @@ class LockTable:
         return request
 
     def release(self, request: Request) -> list[Request]:
-        """Give back what a request holds, or take it back while it waits; again does nothing."""
+        """Release the locks of a request, or cancel it while it waits; a second call does nothing."""
         if request.state is State.GRANTED:
             for key in request.needs:
                 self._locks[key].unhold(request)
@@ -184,7 +188,7 @@ class LockTable:
         return self._wake(request.needs)
 
     def remove(self, request: Request, key: modes.Key) -> list[Request]:
-        """Drop a lock whose object is gone; those who queue on it fail. LockError without exclusive ownership."""
+        """Drop a lock whose object was removed; requests waiting for it fail. LockError without exclusive ownership."""
         if not request.owns(key):
             raise errors.LockError(
                 f"job {request.owner} does not hold {modes.title(key)} exclusively and cannot remove it"
@@ -203,27 +207,27 @@ class LockTable:
         return failed + self._wake({**touched, key: 0})
 
     def change_priority(self, owner: int, priority: int) -> None:
-        """Move what an owner waits for to another place in its queue."""
+        """Change the priority of an owner's waiting requests."""
         for request in self._owned.get(owner, ()):
             self._reorder(request, priority=priority)
 
     def usage(self) -> list[Usage]:
-        """Describe every lock that somebody holds or waits for, in the order of locks."""
-        rows = [self._describe(self._locks[key]) for key in sorted(self._locks, key=modes.place)]
+        """Describe every lock that is held or waited for, in the order of locks."""
+        rows = [self._describe(self._locks[key]) for key in sorted(self._locks, key=modes.order)]
         return [row for row in rows if row.owners or row.pending or row.waits]
 
     def _behind(self, mine: list[Request], needs: dict[modes.Key, modes.Mask]) -> dict[modes.Key, modes.Mask]:
-        """Return what an owner lacks of ``needs``; LockError unless all of it lies behind what it holds."""
+        """Return the locks in ``needs`` that an owner lacks; LockError unless all are after the locks that it holds."""
         if any(request.state is State.WAITING for request in mine):
-            raise errors.LockError(f"job {mine[0].owner} waits for locks already and cannot ask for more")
-        held = {key: mask for request in mine for key, mask in request.needs.items()}
-        lacking = {key: mask for key, mask in needs.items() if mask & ~modes.COVERS[held.get(key, 0)]}
-        last = max(held, key=modes.place)
+            raise errors.LockError(f"job {mine[0].owner} already waits for locks and cannot request more")
+        held_masks = {key: mask for request in mine for key, mask in request.needs.items()}
+        lacking = {key: mask for key, mask in needs.items() if mask & ~modes.COVERS[held_masks.get(key, 0)]}
+        last = max(held_masks, key=modes.order)
         for key in lacking:
-            if modes.place(key) <= modes.place(last):
+            if modes.order(key) <= modes.order(last):
                 raise errors.LockError(
-                    f"job {mine[0].owner} asks for {modes.title(key)} while it holds {modes.title(last)}",
-                    hint="locks are taken level by level, and in a level in alphabetical order",
+                    f"job {mine[0].owner} requests {modes.title(key)} while it holds {modes.title(last)}",
+                    hint="locks are taken level by level, and within a level in alphabetical order",
                 )
         return lacking
 
@@ -250,7 +254,7 @@ class LockTable:
                 self._check_oldest(lock, other)
 
     def _check_oldest(self, lock: _Lock, mask: modes.Mask) -> None:
-        """Let the longest waiting of a mask reserve when it was passed over too often; the others' limits are later."""
+        """Let the oldest request of a mask reserve if it was passed over too often; the others have later limits."""
         queue = lock.waiting.get(mask)
         if not queue:
             return
@@ -262,13 +266,13 @@ class LockTable:
                 self._locks[key].reserved.append(oldest)
 
     def _reorder(self, request: Request, *, priority: int | None = None, turn: int | None = None) -> None:
-        where = request.parked
-        if where is not None:
+        parked_at = request.parked
+        if parked_at is not None:
             self._unpark(request)
         request.priority = request.priority if priority is None else priority
         request.turn = request.turn if turn is None else turn
-        if where is not None:
-            self._park(request, where)
+        if parked_at is not None:
+            self._park(request, parked_at)
 
     def _enqueue(self, request: Request, obstacle: modes.Key) -> None:
         for key, mask in request.needs.items():
@@ -302,7 +306,7 @@ class LockTable:
         bisect.insort(queue, request, key=lambda other: other.rank)
 
     def _unpark(self, request: Request) -> None:
-        assert request.parked is not None  # only the waiting are unparked, and they are parked
+        assert request.parked is not None  # only waiting requests are unparked, and these are parked
         queue = self._locks[request.parked].parked[request.needs[request.parked]]
         del queue[bisect.bisect_left(queue, request.rank, key=lambda other: other.rank)]
         if not queue:
@@ -310,7 +314,7 @@ class LockTable:
         request.parked = None
 
     def _wake(self, keys: Iterable[modes.Key]) -> list[Request]:
-        """Grant what can be granted after locks changed; who is barred elsewhere now is parked there."""
+        """Grant requests after locks changed; park requests that another lock bars there."""
         granted: list[Request] = []
         locks = [lock for key in keys if (lock := self._locks.get(key))]
         while heads := [head for lock in locks if lock.parked for head in lock.heads()]:
@@ -335,6 +339,8 @@ class LockTable:
         )
         pending = [(mode, [waiter.owner]) for waiter in queue if (mode := modes.mode_of(waiter.needs[lock.key]))]
         mode = next((mode for mask in holders.values() if (mode := modes.mode_of(mask))), None)
-        kept = sorted((waiter for requests in lock.parked.values() for waiter in requests), key=lambda one: one.rank)
-        waits = [(waiter.owner, lock.barring(waiter, waiter.needs[lock.key])) for waiter in kept]
+        barred = sorted(
+            (waiter for requests in lock.parked.values() for waiter in requests), key=lambda waiter: waiter.rank
+        )
+        waits = [(waiter.owner, lock.barring(waiter, waiter.needs[lock.key])) for waiter in barred]
         return Usage(modes.title(lock.key), mode, sorted(holders), pending, waits)

@@ -1,8 +1,7 @@
 """The lock manager: the table of locks for coroutines.
 
-``jobs.processor`` asks for a unit's whole set and gives it back when the opcode has ended; ``jobs.queue`` takes a
-request back when its job is canceled. Locks are held in memory alone and end with the master
-(contracts/cluster-design.md#locks).
+``jobs.processor`` requests a unit's whole set, and releases it when the opcode has ended; ``jobs.queue`` cancels the
+request of a canceled job. Locks exist in memory only and end with the master (contracts/cluster-design.md#locks).
 """
 
 import asyncio
@@ -15,26 +14,26 @@ from gantry.model import lock
 
 
 class LockManager:
-    """The table for coroutines."""
+    """The lock table for coroutines."""
 
     def __init__(self, pass_limit: int = lock_table.PASS_LIMIT) -> None:
         self._table = lock_table.LockTable(pass_limit)
         self._futures: dict[lock_table.Request, asyncio.Future[None]] = {}
 
     def ask(self, owner: int, lockset: lock.LockSet, *, priority: int = 0) -> lock_table.Request:
-        """Ask without waiting; whoever asks must ``release``, granted or not. LockError on the wrong order."""
+        """Request without waiting; the caller must ``release``, granted or not. Raises LockError for a wrong order."""
         return self._table.request(owner, lockset, priority=priority)
 
     async def granted(self, request: lock_table.Request, *, timeout: float | None = None) -> None:
         """Return when a request is granted.
 
-        Raises LockError when a lock of it was removed or the request taken back meanwhile, TimeoutError after
-        ``timeout`` seconds; then, and when the caller is canceled, the request is over.
+        Raises LockError if one of its locks was removed or the request was canceled meanwhile, TimeoutError after
+        ``timeout`` seconds; then, and when the caller is canceled, the request is released.
         """
         if request.state is lock_table.State.WAITING:
             future = self._futures[request] = asyncio.get_running_loop().create_future()
             try:
-                # Thousands of jobs may wait here: only those with a time limit pay for one.
+                # Thousands of jobs may wait here: only requests with a timeout pay for one.
                 async with contextlib.nullcontext() if timeout is None else asyncio.timeout(timeout):
                     await future
             except (TimeoutError, asyncio.CancelledError):
@@ -43,20 +42,20 @@ class LockManager:
             finally:
                 del self._futures[request]
         if request.state is lock_table.State.FAILED:
-            raise errors.LockError("a lock was removed while the job waited for it", hint="its object is gone")
+            raise errors.LockError("a lock was removed while the job waited for it", hint="its object was removed")
         if request.state is lock_table.State.RELEASED:
-            raise errors.LockError("the request for locks was taken back")
+            raise errors.LockError("the request for locks was canceled")
 
     async def acquire(
         self, owner: int, lockset: lock.LockSet, *, priority: int = 0, timeout: float | None = None
     ) -> lock_table.Request:
-        """Ask and wait; errors as of ``ask`` and ``granted``."""
+        """Request and wait; errors as of ``ask`` and ``granted``."""
         request = self.ask(owner, lockset, priority=priority)
         await self.granted(request, timeout=timeout)
         return request
 
     def try_acquire(self, owner: int, lockset: lock.LockSet, *, priority: int = 0) -> lock_table.Request | None:
-        """Return the locks if all are free now, else None."""
+        """Return the locks if all are free now, otherwise None."""
         request = self.ask(owner, lockset, priority=priority)
         if request.state is lock_table.State.GRANTED:
             return request
@@ -64,26 +63,26 @@ class LockManager:
         return None
 
     def release(self, request: lock_table.Request) -> None:
-        """Give locks back, or take a waiting request back; again does nothing."""
+        """Release locks, or cancel a waiting request; a second call does nothing."""
         ended = self._table.release(request)
-        self._tell([request, *ended])
+        self._notify([request, *ended])
 
     def remove(self, request: lock_table.Request, key: lock_modes.Key) -> None:
-        """Drop the lock of an object that is gone; who queues on it gets LockError.
+        """Drop the lock of a removed object; requests that wait for it get LockError.
 
         See contracts/cluster-design.md#locks.
         """
-        self._tell(self._table.remove(request, key))
+        self._notify(self._table.remove(request, key))
 
     def change_priority(self, owner: int, priority: int) -> None:
-        """Move what an owner waits for."""
+        """Change the priority of an owner's waiting requests."""
         self._table.change_priority(owner, priority)
 
     def owners_and_waiters(self) -> list[lock_table.Usage]:
         """Describe the locks in use (contracts/jobs.md#locks-as-clients-see-them)."""
         return self._table.usage()
 
-    def _tell(self, requests: Iterable[lock_table.Request]) -> None:
+    def _notify(self, requests: Iterable[lock_table.Request]) -> None:
         for request in requests:
             future = self._futures.get(request)
             if future is not None and not future.done():

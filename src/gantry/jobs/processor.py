@@ -1,12 +1,12 @@
-"""The life of a job's opcodes, one after the other, as ``operations.base`` states it.
+"""The life of a job's opcodes, one after the other, in the phases of ``operations.base``.
 
-``jobs.queue`` runs ``Processor.run`` as the one task of a job. What it commits, for each opcode:
+``jobs.queue`` runs ``Processor.run`` as the task of a job. For each opcode it commits these statuses:
 
     queued -> (waiting, when the locks are not free at once) -> running -> success | error | canceled
 
 ``running`` is durable before anything is executed, so that a job that a crash interrupts is not run twice. The
-success of an opcode is stored together with the next one's status. An opcode that fails ends the job: the later ones
-get the same status without being run. Locks are held from before ``running`` until the opcode has ended.
+success of an opcode is stored together with the next opcode's status. A failed opcode ends the job: the later opcodes
+get the same status without running. Locks are held from before ``running`` until the opcode has ended.
 """
 
 import logging
@@ -67,7 +67,7 @@ class Processor:
                 self._fail(record, index, error)
                 break
             except Exception as error:
-                # Whatever a unit does wrong ends its job, not the queue.
+                # A bug in a unit ends its job, not the queue.
                 logger.exception("job %d, opcode %d", record.newest.id, index)
                 self._fail(record, index, errors.InternalError(f"{type(error).__name__}: {error}"))
                 break
@@ -82,7 +82,7 @@ class Processor:
             self._locks.release(record.request)
 
     def change_priority(self, record: records.Record, priority: int) -> None:
-        """Move a job that waits for locks."""
+        """Change the priority of a job that waits for locks."""
         self._locks.change_priority(record.newest.id, priority)
 
     def _fail(self, record: records.Record, index: int, error: errors.GantryError) -> None:
@@ -115,7 +115,7 @@ class Processor:
             self._locks.release(request)
 
     async def _acquire(self, record: records.Record, index: int, unit: AnyUnit) -> lock_table.Request:
-        """Return the locks that the unit needs as things are now that they are held."""
+        """Return the locks that the unit needs in the state after they were granted."""
         while True:
             needed = unit.locks(self._book.store.snapshot)
             step = record.newest.ops[index]
@@ -125,7 +125,7 @@ class Processor:
                     await self._wait(record, index, request)
                 if unit.locks(self._book.store.snapshot) == needed:
                     return request
-            except BaseException:  # a job that is canceled while it waits keeps no place in a queue
+            except BaseException:  # a job that is canceled while it waits leaves the queue of the lock
                 self._locks.release(request)
                 raise
             self._locks.release(request)
@@ -135,7 +135,7 @@ class Processor:
         try:
             if record.newest.ops[index].status is not jobs.Status.WAITING:
                 record.update(index, status=jobs.Status.WAITING)
-                # Together with the others that come to wait at this moment: a job that waits is to cost little.
+                # Together with other jobs that begin to wait now: a waiting job must cost little.
                 self._book.save_soon(record)
             await self._locks.granted(request)
         finally:
@@ -185,7 +185,7 @@ class _Execution:
         return self._store.snapshot, unit.plan(self._store.snapshot, facts)
 
     async def _planned(self, unit: AnyUnit, facts: object, job: int) -> tuple[states.Snapshot, base.Plan]:
-        """Plan; where there is no room, look whether others still hold what was theirs."""
+        """Plan; if there is no free address, look for released ones that the database still keeps."""
         while True:
             try:
                 return self._plan(unit, facts)
@@ -203,7 +203,7 @@ class _Execution:
         first: tuple[states.Snapshot, base.Plan],
         cause: transaction.Cause,
     ) -> tuple[states.Snapshot, base.Plan]:
-        """Return a plan whose addresses the database has given us, and what it was made for."""
+        """Return a plan whose addresses the database has allocated to this cluster, and the plan's snapshot."""
         ledger, (before, plan) = self._services.ledger, first
         for attempt in range(shared.ATTEMPTS):
             if await database.secure(cause.job, before, plan.changes, attempt=attempt):
@@ -215,16 +215,18 @@ class _Execution:
         raise database.conflict_error()
 
     async def _submit_jobs(self, jobs: Sequence[Sequence[opcodes.AnyOpcode]], more: object) -> dict[str, object]:
-        """Submit the jobs that a unit leaves its work to; return what its clients look for.
+        """Submit the jobs of a unit; return what clients expect of such a unit.
 
         See contracts/jobs.md#jobs-that-submit-jobs.
         """
         answers = await self._services.submit(jobs) if jobs else []
-        told: object = [[False, str(one)] if isinstance(one, errors.GantryError) else [True, one] for one in answers]
-        return {"jobs": told} | (more if isinstance(more, dict) else {})
+        answers_for_clients: object = [
+            [False, str(answer)] if isinstance(answer, errors.GantryError) else [True, answer] for answer in answers
+        ]
+        return {"jobs": answers_for_clients} | (more if isinstance(more, dict) else {})
 
     async def _carry_out(self, plan: base.Plan, before: states.Snapshot, *, cause: transaction.Cause) -> None:
-        """Do what is planned, with the hooks around it."""
+        """Carry out the plan, with the hooks around it."""
         runner = plan.hooks and hooks.Runner(plan.hooks, cause.opcode, services=self._services, log=self._log)
         if runner:
             await runner.before(before)
@@ -243,19 +245,19 @@ class _Execution:
     def _check_unmoved(
         self, changes: Sequence[states.Change], before: states.Snapshot, *, cause: transaction.Cause
     ) -> None:
-        """Refuse to overwrite what somebody changed while the hooks ran; locks should have kept them from it."""
+        """Refuse to overwrite objects that changed while the hooks ran; locks should have prevented that."""
         now = self._store.snapshot
         for change in changes:
             if now.get(change.kind, change.key) != before.get(change.kind, change.key):
                 raise errors.WrongStateError(
-                    f"what {cause.opcode} changes was changed before it could be: {change.kind} {change.key}",
+                    f"{change.kind} {change.key} was changed by another job before {cause.opcode} could change it",
                     hint="submit the job again",
                 )
 
     async def _work(
         self, plan: base.Plan, before: states.Snapshot, *, cause: transaction.Cause
     ) -> Sequence[states.Change]:
-        """Run the steps and return the last changes; when a step fails, all is undone."""
+        """Run the steps and return the last changes; if a step fails, undo everything."""
         done: list[base.Step] = []
         try:
             for step in plan.steps:
@@ -266,9 +268,9 @@ class _Execution:
                 return ()
             finished = plan.finish(self._store.snapshot)
             await self._submit(finished, cause)
-        except Exception as error:  # a unit's own bug is undone like any failure, and goes on up
+        except Exception as error:  # a bug in a unit is undone like any failure, and raised again
             if not plan.keep_on_failure and await self._undo(done, cause):
-                await self._take_back(inverse(plan.changes, before), cause)
+                await self._revert(inverse(plan.changes, before), cause)
             elif isinstance(error, errors.PrerequisiteError):
                 # Its class promises that nothing was changed (contracts/luxi.md#errors).
                 raise errors.ExecutionError(error.message, hint=error.hint) from error
@@ -283,43 +285,43 @@ class _Execution:
             if not self._request.owns(key):
                 raise errors.InternalError(f"{cause.opcode} would delete {lock_modes.title(key)} without holding it")
         if changes:
-            rests = self._services.ledger.quarantine.changes(self._store.snapshot, changes)
-            await self._store.submit([*changes, *rests], cause)
+            quarantine_changes = self._services.ledger.quarantine.changes(self._store.snapshot, changes)
+            await self._store.submit([*changes, *quarantine_changes], cause)
 
     async def _undo(self, done: list[base.Step], cause: transaction.Cause) -> bool:
-        """Undo steps in reverse; tell whether all of it worked."""
+        """Undo steps in reverse; return whether all of it worked."""
         clean = True
         for step in reversed(done):
             try:
                 await self._perform(step.undo)
-            except Exception as error:  # the others have to be undone all the same
+            except Exception as error:  # the other steps must be undone nevertheless
                 clean = False
                 logger.warning("job %d: undo of %r failed", cause.job, step.text, exc_info=True)
                 self._log.warning(f"could not undo: {step.text}: {error}")
         if not clean:
-            # What a node may still have must not be given to anybody else: an address, a name, a disk.
-            self._log.warning("the changes of the state are kept; look at the node, then remove the object")
+            # What a node may still have must not be allocated again: an address, a name, a disk.
+            self._log.warning("the changes of the state are kept; check the node, then remove the object")
         return clean
 
-    async def _take_back(self, changes: Sequence[states.Change], cause: transaction.Cause) -> None:
+    async def _revert(self, changes: Sequence[states.Change], cause: transaction.Cause) -> None:
         if not changes:
             return
-        rests = self._services.ledger.quarantine.changes(self._store.snapshot, changes, undo=True)
+        quarantine_changes = self._services.ledger.quarantine.changes(self._store.snapshot, changes, undo=True)
         try:
-            await self._store.submit([*changes, *rests], cause)
+            await self._store.submit([*changes, *quarantine_changes], cause)
         except errors.GantryError as error:
-            logger.warning("job %d: its changes could not be taken back", cause.job, exc_info=True)
-            self._log.warning(f"could not take the changes back: {error}")
+            logger.warning("job %d: its changes could not be reverted", cause.job, exc_info=True)
+            self._log.warning(f"could not revert the changes: {error}")
 
 
 def forget_locks(manager: locks.LockManager, request: lock_table.Request, changes: Iterable[states.Change]) -> None:
-    """Drop the locks of what is gone, while they are held."""
+    """Drop the locks of removed objects, while they are held."""
     for key in _deleted(changes):
         manager.remove(request, key)
 
 
 def inverse(changes: Sequence[states.Change], before: states.Snapshot) -> list[states.Change]:
-    """Return the changes that put everything back that ``changes`` touch, as it was in ``before``."""
+    """Return the changes that restore the objects in ``changes`` to their state in ``before``."""
     touched = {(change.kind, change.key): None for change in reversed(changes)}
     back: list[states.Change] = []
     for kind, key in touched:

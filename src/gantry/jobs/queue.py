@@ -1,8 +1,8 @@
-"""The job queue: what the doors and the master daemon ask of it.
+"""The job queue, for the front ends and the master daemon.
 
-A job is queued until the jobs that it depends on have ended and fewer jobs than the cluster's ``max_running_jobs``
-have been started, those that wait for locks among them; smaller priority numbers go first, then smaller job numbers.
-``jobs.processor`` runs a started job as one task. A job that has ended stays until it is archived.
+A job is queued until the jobs that it depends on have ended and fewer jobs than the cluster's ``max_running_jobs`` are
+started, including those that wait for locks; smaller priority numbers go first, then smaller job numbers.
+``jobs.processor`` runs a started job as one task. An ended job stays until it is archived.
 
 Life cycle: ``start`` once, when the state is loaded; then any of the others; ``close`` when the daemon ends, which
 leaves started jobs as they are in the journal: the next ``start`` marks them failed
@@ -31,25 +31,25 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 LIMIT = 20_000
-"""How many jobs the queue holds; Ganeti's 5,000 spare a queue with a higher cost for each.
+"""The maximum number of jobs in the queue; Ganeti's 5,000 were for a queue with a higher cost for each job.
 
 See contracts/jobs.md#files and explanation/decisions/0010-limits-of-the-queue.md.
 """
 
 OPCODE_LIMIT = 500
-"""How many opcodes a job has at most: each change of a job stores all of it, so its cost grows with their square."""
+"""The maximum number of opcodes of a job: each change stores the whole job, so its cost grows with their square."""
 
 RESTARTED = "the master daemon was restarted while the job ran"
 
 RECENT = 1000
-"""How many jobs that somebody waited for stay in the queue when they have ended, for ``gnt-job list``."""
+"""The number of ended jobs that a client waited for (``run``) which stay in the queue, for ``gnt-job list``."""
 
 _RUNNING_BEFORE_INIT = 20
 _BATCH = 100
 
 
 Archived = Callable[[int], model.Job | None]
-"""Reads a job from the archive; only a dependency on it makes the queue do so."""
+"""Reads a job from the archive; the queue only does so for a dependency on it."""
 
 
 class Queue:
@@ -84,18 +84,18 @@ class Queue:
         return self._book.view
 
     def executing(self) -> list[int]:
-        """Return the jobs of which an opcode runs at this moment, and holds its locks."""
-        found = (self._book.find(number).newest for number in self._tasks)
-        return [job.id for job in found if model.Status.RUNNING in (step.status for step in job.ops)]
+        """Return the jobs with a running opcode, which holds its locks."""
+        running_jobs = (self._book.find(number).newest for number in self._tasks)
+        return [job.id for job in running_jobs if model.Status.RUNNING in (step.status for step in job.ops)]
 
     @property
     def drained(self) -> bool:
-        """Tell whether the queue takes no new jobs."""
+        """Return whether the queue is closed for new jobs."""
         owner = self._book.store.snapshot.cluster
         return owner is not None and owner.queue_drained
 
     async def set_drained(self, drained: bool) -> None:
-        """Close or open the queue for new jobs, over restarts and changes of the master too.
+        """Close or open the queue for new jobs, also across restarts and changes of the master.
 
         See contracts/cluster-design.md#upgrades.
         """
@@ -104,10 +104,10 @@ class Queue:
         await self._book.store.submit([states.Put(owner)], cause)
 
     async def start(self) -> None:
-        """Take over the jobs of the state: queued ones run, those that had been started are marked failed."""
+        """Take over the jobs of the state: queued jobs run, started jobs are marked failed."""
         interrupted = errors.ExecutionError(RESTARTED, hint="check what it was to change, then submit it again")
-        found = sorted(self._book.store.snapshot.jobs.values(), key=lambda job: job.id)
-        members = [self._book.add(job) for job in found]
+        stored_jobs = sorted(self._book.store.snapshot.jobs.values(), key=lambda job: job.id)
+        members = [self._book.add(job) for job in stored_jobs]
         for record in members:
             if all(step.status is model.Status.QUEUED for step in record.newest.ops):
                 continue
@@ -120,7 +120,7 @@ class Queue:
         self._admit()
 
     async def close(self) -> None:
-        """Stop: started jobs are broken off, nothing is stored any more."""
+        """Stop: started jobs are aborted, nothing is stored any more."""
         self._closed = True
         tasks = [*self._tasks.values(), *filter(None, [self._tidying])]
         for task in tasks:
@@ -129,7 +129,7 @@ class Queue:
         await self._book.close()
 
     async def submit(self, ops: Sequence[opcodes.AnyOpcode], *, ignore_drain: bool = False) -> int:
-        """Take a job in and return its number once it is durable; the number is never used again.
+        """Accept a job and return its number once it is durable; a number is never used again.
 
         Raises InvalidError, QueueDrainedError (unless ``ignore_drain``), QueueFullError, StorageError.
         """
@@ -141,7 +141,7 @@ class Queue:
     async def submit_many(
         self, many: Sequence[Sequence[opcodes.AnyOpcode]], *, ignore_drain: bool = False
     ) -> list[int | errors.GantryError]:
-        """Take jobs in, in one transaction; the answer holds a number, or the error, for each in order."""
+        """Accept jobs in one transaction; returns, in order, a number or an error for each."""
         if self.drained and not ignore_drain:
             raise errors.QueueDrainedError("the job queue is drained", hint="gnt-cluster queue undrain opens it")
         accepted: list[model.Job] = []
@@ -155,17 +155,17 @@ class Queue:
                 accepted.append(job)
                 results.append(job.id)
         if accepted:
-            # Submitted in this turn of the loop, so that nobody else gets the same numbers.
+            # Submitted in this turn of the event loop, so that no other job gets the same numbers.
             puts = [states.Put(job) for job in accepted]
             durable = self._book.store.submit(puts, records.cause(accepted[0]))
             await _whole(self._take_in(accepted, durable))
         return results
 
     async def run(self, ops: Sequence[opcodes.AnyOpcode], *, timeout: float) -> model.Job:
-        """Take a job in and return it when it has ended, or as it is after ``timeout`` seconds; raises as ``submit``.
+        """Accept a job and return it when it has ended, or as it is after ``timeout`` seconds; raises as ``submit``.
 
-        Of those that ended the last ``RECENT`` stay in the queue, older ones are archived: callers make one for each
-        request, and would fill the queue.
+        The last ``RECENT`` of these jobs stay in the queue after their end, older ones are archived: callers create
+        a job for each request, and would fill the queue.
         """
         record = await self._in_one_step(ops) or self._book.find(await self.submit(ops))
         if record.shown.status not in model.FINAL:
@@ -182,7 +182,7 @@ class Queue:
                     await self._book.wait(record)
 
     async def _in_one_step(self, ops: Sequence[opcodes.AnyOpcode]) -> records.Record | None:
-        """Do a job as ``jobs.brief`` says; None when it has to be submitted."""
+        """Run a job as described in ``jobs.brief``; None if it must be submitted."""
         if self._brief is None or len(ops) != 1 or self.drained or self._is_full(0):
             return None
         return await _whole(self._taken_in_one_step(self._brief, ops[0]))
@@ -195,20 +195,20 @@ class Queue:
         return len(self._book.store.snapshot.jobs) + taken >= self._limit
 
     async def _tidy(self) -> None:
-        """Archive the oldest of the jobs that somebody waited for."""
+        """Archive the oldest of the jobs that clients waited for."""
         try:
             while len(self._waited_for) >= RECENT + _BATCH:
                 oldest = [self._waited_for.popleft() for _ in range(_BATCH)]
                 await self._archive_batch([record for record in oldest if record.shown.status in model.FINAL])
         except errors.GantryError as error:
-            log.warning("jobs that ended could not be archived: %s", error)
+            log.warning("ended jobs could not be archived: %s", error)
         finally:
             self._tidying = None
 
     async def cancel(self, number: int) -> tuple[bool, str]:
-        """Cancel a job that has not begun to run, or says that it can be stopped; tell whether, and what happened.
+        """Cancel a job that has not begun to run, or can be stopped; return whether, and what happened.
 
-        StorageError when it is canceled, but not durably so (contracts/jobs.md#end-of-a-job).
+        Raises StorageError if it is canceled, but not durably (contracts/jobs.md#end-of-a-job).
         """
         record = self._book.find(number)
         status = record.newest.status
@@ -229,9 +229,9 @@ class Queue:
         return False, f"Job {number} is no longer waiting in the queue ({record.newest.status})"
 
     async def change_priority(self, number: int, priority: int) -> tuple[bool, str]:
-        """Give the opcodes that have not begun another priority, -20 to 19; tell whether there were any.
+        """Change the priority of opcodes that have not begun, -20 to 19; return whether there were any, and a text.
 
-        StorageError when they have it, but not durably so.
+        Raises StorageError if they have it, but not durably.
         """
         if not -20 <= priority <= 19:
             raise errors.InvalidError(f"priority {priority} is not in the range -20 to 19")
@@ -252,16 +252,16 @@ class Queue:
         return True, f"Priorities of the waiting opcodes of job {number} have been changed to {priority}"
 
     async def archive(self, number: int) -> bool:
-        """Move a job that has ended to the archive; False when it has not ended, or its end is not stored yet."""
+        """Move an ended job to the archive; False if it has not ended, or its end is not stored yet."""
         record = self._book.find(number)
         if record.shown.status not in model.FINAL:
             return False
         return bool(await _whole(self._archive_batch([record])))
 
     async def autoarchive(self, age: float, timeout: float) -> tuple[int, int]:
-        """Archive the jobs that ended more than ``age`` seconds ago (-1: all that ended), for ``timeout`` seconds.
+        """Archive the jobs that ended more than ``age`` seconds ago (-1: all ended jobs), for ``timeout`` seconds.
 
-        Returns how many were archived, and how many are left that could have been.
+        Returns the number of archived jobs, and the number of jobs that could not be archived in time.
         """
         clock = self._runtime.clock
         before = clock.now() - age
@@ -282,7 +282,7 @@ class Queue:
         serial: int | None,
         timeout: float,
     ) -> tuple[list[object], list[model.LogEntry]] | None:
-        """Wait as ``records.wait_for_change`` says."""
+        """Wait as ``records.wait_for_change`` does."""
         return await records.wait_for_change(
             self._book, number, values, previous=previous, serial=serial, timeout=timeout
         )
@@ -294,16 +294,16 @@ class Queue:
             raise errors.InvalidError("A job needs at least one opcode")
         if len(ops) > OPCODE_LIMIT:
             raise errors.InvalidError(
-                f"a job of {len(ops)} opcodes is too long, {OPCODE_LIMIT} is the most",
+                f"a job of {len(ops)} opcodes is too long, the maximum is {OPCODE_LIMIT}",
                 hint="submit several jobs, which may depend on each other",
             )
         if self._is_full(taken):
-            raise errors.QueueFullError(f"the job queue is full ({self._limit} jobs)", hint="archive jobs that ended")
+            raise errors.QueueFullError(f"the job queue is full ({self._limit} jobs)", hint="archive ended jobs")
         number = self._book.store.snapshot.last_job + taken + 1
-        wanted = dependencies.absolute(ops, number, earlier=earlier, status_of=self._status)
-        parts = [confidential.split_secrets(op) for op in wanted]
+        resolved = dependencies.absolute(ops, number, earlier=earlier, status_of=self._status)
+        parts = [confidential.split_secrets(op) for op in resolved]
         for index, (_, secrets) in enumerate(parts):
-            # A number is used again when its job could not be stored.
+            # A number is used again if its job could not be stored.
             self._book.secrets.pop((number, index), None)
             if secrets:
                 self._book.secrets[number, index] = secrets
@@ -320,8 +320,8 @@ class Queue:
     async def _store(self, record: records.Record, index: int = 0) -> None:
         if not await _whole(self._book.save(record, index)):
             raise errors.StorageError(
-                f"job {record.newest.id} is changed, but that is not stored yet and a restart would forget it",
-                hint="see the master's log for the disk's failure; it is tried again until it is stored",
+                f"job {record.newest.id} was changed, but the change is not stored yet and a restart would lose it",
+                hint="see the master's log for the disk failure; storing is retried until it succeeds",
             )
 
     async def _take_in(self, accepted: Sequence[model.Job], durable: Awaitable[states.Snapshot]) -> None:
@@ -331,13 +331,13 @@ class Queue:
         self._admit()
 
     def _enqueue(self, record: records.Record) -> None:
-        for number in {wish.job for wish in dependencies.of(record.newest)}:
+        for number in {dependency.job for dependency in dependencies.of(record.newest)}:
             if (other := self._book.view.get(number)) and other.status not in model.FINAL:
                 self._dependants.setdefault(number, []).append(record.newest.id)
         self._consider(record)
 
     def _consider(self, record: records.Record) -> None:
-        """Make a queued job ready, or let it wait for those that it depends on, or end it as they say."""
+        """Make a queued job ready, or let it wait for its dependencies, or end it because of them."""
         job = record.newest
         try:
             if not dependencies.pending(job, self._status):
@@ -355,7 +355,7 @@ class Queue:
         while self._ready and len(self._tasks) < limit and not self._closed:
             priority, number = heapq.heappop(self._ready)
             record = self._book.get(number)
-            # Canceled, or its priority was changed and it stands here a second time.
+            # Canceled, or in the heap a second time because its priority changed.
             if record is None or number in self._tasks or record.newest.status is not model.Status.QUEUED:
                 continue
             if record.newest.priority == priority:
@@ -369,7 +369,7 @@ class Queue:
             self._admit()
 
     def _settle(self, record: records.Record) -> None:
-        """After the end of a job is durable: look again at those that depend on it."""
+        """Check the dependants of a job again, after its end is durable."""
         for number in self._dependants.pop(record.newest.id, ()):
             dependant = self._book.get(number)
             if dependant is not None and dependant.newest.status is model.Status.QUEUED:
@@ -377,8 +377,8 @@ class Queue:
         self._admit()
 
     async def _archive_batch(self, batch: Sequence[records.Record]) -> int:
-        # The store moves a job's file when the job is deleted; so the end of the job must be stored before, and
-        # somebody else may be archiving some of the jobs just now.
+        # The store moves a job's file when the job is deleted, so the job's end must be stored before. Another
+        # call may be archiving some of these jobs now.
         stored = self._book.store.snapshot.jobs
         mine = [record for record in batch if stored.get(str(record.newest.id)) == record.newest]
         if mine:
@@ -390,9 +390,9 @@ class Queue:
 
 
 async def _whole(work: Coroutine[None, None, Result]) -> Result:
-    """Do the work to its end though the caller, whose client hung up, is canceled."""
+    """Finish the work even if the caller is canceled because its client disconnected."""
     task = asyncio.ensure_future(work)
-    # What it fails of then is in the store's log; nobody else is there to hear of it.
+    # The store logs its exception; retrieve it here so that asyncio does not warn.
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return await asyncio.shield(task)
 

@@ -1,10 +1,10 @@
-"""The queue's live jobs and their way into the journal.
+"""The queue's live jobs, and how they are written to the journal.
 
-``jobs.queue`` adds and removes them, ``jobs.processor`` moves them on. A record holds a job twice: ``newest`` is what
-was decided, ``shown`` what readers see. Every change but log messages is committed
-(contracts/cluster-design.md#queue-files) and shown when it is durable, never before: what somebody saw, no crash takes
-back. A change that the store did not take, on a full disk for one, is kept and tried again, with growing pauses, until
-it did.
+``jobs.queue`` adds and removes them, ``jobs.processor`` changes them. A record has a job twice: ``newest`` is the job
+with all decisions, ``shown`` the job that readers see. Every change except log messages is committed
+(contracts/cluster-design.md#queue-files) and is visible only when it is durable, so a crash never reverts what a reader
+has seen. A change that the store could not write, because the disk is full for example, is kept and written again, with
+a growing back-off.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from gantry.state import transaction
 
 logger = logging.getLogger(__name__)
 
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 30.0
-"""Seconds between attempts to store what a failing disk did not take."""
+MIN_BACK_OFF_SECONDS = 0.5
+MAX_BACK_OFF_SECONDS = 30.0
+"""Limits of the time between attempts to store what a failing disk did not store."""
 
 _QUEUE = transaction.Cause(reason="job queue")
 
@@ -37,22 +37,22 @@ class Store(Protocol):
 
     @property
     def snapshot(self) -> states.Snapshot:
-        """Return the newest state."""
+        """Return the current state."""
         ...
 
     def submit(self, changes: Sequence[states.Change], cause: transaction.Cause) -> Awaitable[states.Snapshot]:
         """Apply changes in this turn of the loop, or raise PrerequisiteError; the awaitable ends when they are durable.
 
-        It raises StorageError when they could not be stored; then they were taken back.
+        It raises StorageError if they could not be stored; then they are reverted.
         """
         ...
 
 
 @dataclass(eq=False, slots=True)
 class Record:
-    """A live job; ``request`` is what it waits for while it waits for locks.
+    """A live job; ``request`` is its request for locks while it waits for them.
 
-    While it is ``stoppable``, it can be canceled though it runs: it looks by itself whether it was.
+    While it is ``stoppable``, a running job can be canceled: it checks by itself whether it was.
     """
 
     newest: jobs.Job
@@ -68,7 +68,7 @@ class Record:
         self.newest = structs.replace(self.newest, ops=tuple(ops))
 
     def end(self, status: jobs.Status, result: object, now: jobs.Timestamp) -> None:
-        """Give every opcode that has not ended, and the job, the same end."""
+        """End every unfinished opcode, and the job, in the same way."""
         ops = tuple(
             step
             if step.status in jobs.FINAL
@@ -79,7 +79,7 @@ class Record:
 
 
 def cause(job: jobs.Job, index: int = 0) -> transaction.Cause:
-    """Return what stands in the journal with the changes of an opcode: who asked and why are its reason trail."""
+    """Return the cause of an opcode's changes for the journal; user and reason are from its reason trail."""
     op = job.ops[index].input
     return transaction.Cause(
         job=job.id,
@@ -90,7 +90,7 @@ def cause(job: jobs.Job, index: int = 0) -> transaction.Cause:
 
 
 class _View(Mapping[int, jobs.Job]):
-    """The jobs by number, as they are shown, in the order of their numbers."""
+    """The jobs by number, as readers see them, in the order of their numbers."""
 
     def __init__(self, records: Mapping[int, Record]) -> None:
         self._records = records
@@ -106,16 +106,16 @@ class _View(Mapping[int, jobs.Job]):
 
 
 class Records:
-    """All live jobs, by number; ``on_end`` is called when the end of one is durable.
+    """All live jobs, by number; ``on_end`` is called when the end of a job is durable.
 
-    ``secrets`` are the parameters of opcodes that are stored nowhere, by number of the job and index.
+    ``secrets`` are the parameters of opcodes that are never stored, by number of the job and index.
     """
 
     def __init__(self, store: Store, clock: interface.Clock) -> None:
         self.store = store
         self.clock = clock
         self._records: dict[int, Record] = {}
-        # A dictionary, for its order.
+        # A dictionary, because it is ordered.
         self._unsaved: dict[Record, None] = {}
         self._saver: asyncio.Task[None] | None = None
         self.view: Mapping[int, jobs.Job] = _View(self._records)
@@ -123,26 +123,26 @@ class Records:
         self.on_end: Callable[[Record], None] = lambda record: None
 
     def now(self) -> jobs.Timestamp:
-        """Return the time as jobs hold it."""
+        """Return the time in the format of jobs."""
         return jobs.timestamp(self.clock.now())
 
     def find(self, number: int) -> Record:
-        """Return a live job's record; JobLostError."""
+        """Return a live job's record; raises JobLostError."""
         record = self._records.get(number)
         if record is None:
-            raise errors.JobLostError(f"no such job: {number}", hint="it was archived, or there never was one")
+            raise errors.JobLostError(f"no such job: {number}", hint="it was archived, or never existed")
         return record
 
     def get(self, number: int) -> Record | None:
-        """Return a live job's record or None."""
+        """Return a live job's record, or None."""
         return self._records.get(number)
 
     def finished(self) -> list[Record]:
-        """Return the jobs that have ended, the oldest number first."""
+        """Return the ended jobs, the oldest number first."""
         return [record for record in self._records.values() if record.shown.status in jobs.FINAL]
 
     def add(self, job: jobs.Job) -> Record:
-        """Take a job in that the store has."""
+        """Add a job that the store has."""
         record = self._records[job.id] = Record(job, job)
         return record
 
@@ -159,11 +159,11 @@ class Records:
         self._show(record, record.shown)
 
     async def commit(self, record: Record, index: int = 0) -> None:
-        """Store ``newest`` and show it; StorageError when it is not durable, with the change still in memory."""
+        """Store ``newest`` and make it visible; StorageError if it is not durable, with the change still in memory."""
         await self._commit([record], cause(record.newest, index))
 
     async def save(self, record: Record, index: int = 0) -> bool:
-        """Store ``newest`` and show it; when that fails the record is kept and stored later. Tell whether it is."""
+        """Store ``newest`` and make it visible; a failed record is stored later. Return whether it is stored."""
         return await self._save([record], cause(record.newest, index))
 
     async def save_all(self, changed: Sequence[Record]) -> None:
@@ -182,7 +182,7 @@ class Records:
             await self._commit(changed, why)
         except errors.GantryError as error:
             numbers = ", ".join(str(record.newest.id) for record in changed)
-            logger.warning("jobs that could not be stored, to be tried again: %s: %s", numbers, error)
+            logger.warning("jobs that could not be stored, will be retried: %s: %s", numbers, error)
             for record in changed:
                 self.save_soon(record)
             return False
@@ -197,19 +197,19 @@ class Records:
             self._show(record, job)
 
     async def wait(self, record: Record) -> None:
-        """Return at the next change of what is shown."""
+        """Return at the next visible change."""
         if record.changed is None:
             record.changed = asyncio.get_running_loop().create_future()
         await asyncio.shield(record.changed)
 
     async def close(self) -> None:
-        """Stop trying to store what could not be stored."""
+        """Stop retrying to store failed changes."""
         if self._saver is not None:
             self._saver.cancel()
             await asyncio.gather(self._saver, return_exceptions=True)
 
     def _show(self, record: Record, durable: jobs.Job) -> None:
-        """Show a job as it is stored, with all of its log."""
+        """Make a stored job visible, with all of its log."""
         ended = record.shown.end_timestamp is None and durable.end_timestamp is not None
         record.shown = _with_log(durable, record.newest)
         if record.changed is not None:
@@ -221,18 +221,20 @@ class Records:
             self.on_end(record)
 
     async def _save_later(self) -> None:
-        pause = 0.0
+        back_off_seconds = 0.0
         try:
             while self._unsaved:
-                await self.clock.sleep(pause)
+                await self.clock.sleep(back_off_seconds)
                 saved = await self._save([*self._unsaved], _QUEUE)
-                pause = 0.0 if saved else min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
+                back_off_seconds = (
+                    0.0 if saved else min(max(MIN_BACK_OFF_SECONDS, 2 * back_off_seconds), MAX_BACK_OFF_SECONDS)
+                )
         finally:
             self._saver = None
 
 
 def _with_log(job: jobs.Job, newest: jobs.Job) -> jobs.Job:
-    """Return a job with the log that it has by now."""
+    """Return a job with its current log."""
     if job is newest:
         return job
     pairs = zip(job.ops, newest.ops, strict=True)
@@ -252,10 +254,10 @@ async def wait_for_change(
     serial: int | None,
     timeout: float,
 ) -> tuple[list[object], list[jobs.LogEntry]] | None:
-    """Return a job's values and new log entries once they differ; None when ``timeout`` seconds passed without.
+    """Return a job's values and new log entries once they differ; None if ``timeout`` seconds passed without.
 
-    New are entries with a number above ``serial``. A job that has ended answers at once
-    (contracts/jobs.md#waiting-for-a-change). JobLostError when there is no such job.
+    New entries have a number above ``serial``. An ended job answers at once (contracts/jobs.md#waiting-for-a-change).
+    Raises JobLostError if there is no such job.
     """
     record = records.find(number)
     try:
