@@ -9,12 +9,10 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import pytest
-from rpds import HashTrieMap
 
 from gantry.daemons import vote
 from gantry.ipam import embedded, segments
 from gantry.jobs import brief, environment, processor, queue, records
-from gantry.model import instance as instances
 from gantry.model import job as jobs
 from gantry.model import network as networks
 from gantry.node.hypervisors import fake
@@ -24,7 +22,7 @@ from gantry.operations.instance import power
 from gantry.rpc import calls
 from gantry.runtime.simulated import opened
 from gantry.sim import built, invariants, scenario
-from gantry.state import draft, frame, journal, record, replication, transaction
+from gantry.state import frame, indexes, journal, record, replication, transaction
 from gantry.state import snapshot as states
 
 SEEDS = 200
@@ -82,20 +80,20 @@ def an_epoch_is_promised_to_everybody(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fence.Fence, "promise", promise)
 
 
+def _index_without_conflicts(patch: pytest.MonkeyPatch, field: str) -> None:
+    original = indexes.UniqueIndex.add
+
+    def add(self: indexes.UniqueIndex[object, object, object], maps: indexes.Maps, value: object) -> None:
+        original(dataclasses.replace(self, conflict=None) if self.field == field else self, maps, value)
+
+    patch.setattr(indexes.UniqueIndex, "add", add)
+
+
 def addresses_are_not_checked(patch: pytest.MonkeyPatch) -> None:
-    original = draft.Draft._remember_instance
-
-    def remember(self: draft.Draft, new: instances.Instance) -> None:
-        before, self.addresses = self.addresses, HashTrieMap()
-        original(self, new)
-        for place, owner in self.addresses.items():
-            before = before.insert(place, owner)
-        self.addresses = before
-
     def mark(self: embedded.Ledger, vm: object, *, used: bool) -> None:
         """Forget who has what."""
 
-    patch.setattr(draft.Draft, "_remember_instance", remember)
+    _index_without_conflicts(patch, "addresses")
     patch.setattr(embedded.Ledger, "_mark", mark)
 
 
@@ -146,20 +144,13 @@ def success_is_stored_before_the_changes(patch: pytest.MonkeyPatch) -> None:
 
 
 def segments_are_not_checked(patch: pytest.MonkeyPatch) -> None:
-    original = draft.Draft._remember_network
-
-    def remember(self: draft.Draft, new: networks.Network) -> None:
-        before, self.segments = self.segments, HashTrieMap()
-        original(self, new)
-        self.segments = before.update(self.segments)
-
     def mark(self: segments.Segments, net: object, *, used: bool) -> None:
         """Forget who has what."""
 
     def check(self: segments.Segments, state: object, wanted: object) -> None:
         """Refuse nothing."""
 
-    patch.setattr(draft.Draft, "_remember_network", remember)
+    _index_without_conflicts(patch, "segments")
     patch.setattr(segments.Segments, "_mark", mark)
     patch.setattr(segments.Segments, "check_free", check)
 

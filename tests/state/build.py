@@ -1,10 +1,12 @@
 """Small states for the tests of the state: objects, stores on simulated machines, and what is to be compared."""
 
+import dataclasses
 import re
 from collections.abc import Coroutine
 from typing import TypeVar
 
 import msgspec
+from rpds import HashTrieMap, HashTrieSet
 
 from gantry.model import cluster, instance, job, network, opcodes
 from gantry.runtime import paths, simulated
@@ -73,12 +75,17 @@ def opened(
 
 def content(state: snapshot.Snapshot) -> dict[str, object]:
     """Return a state's objects and indexes as plain data that can be compared."""
-    objects = tuple(kind for kind in snapshot.KINDS if kind != "cluster")
-    maps = (*objects, "names", "addresses", "macs", "nics", "numbers", "segments", "subnet_network")
-    sets = ("on_node", "copies_on", "in_network", "ports_in", "ports_of", "subnets_from", "nodes_in", "disks_on")
-    plain: dict[str, object] = {name: dict(getattr(state, name).items()) for name in maps}
-    plain |= {name: {key: set(value) for key, value in getattr(state, name).items()} for name in sets}
-    return plain | {"serial": state.serial, "last_job": state.last_job, "cluster": state.cluster}
+    return {field.name: _plain(getattr(state, field.name)) for field in dataclasses.fields(state)}
+
+
+def _plain(value: object) -> object:
+    match value:
+        case HashTrieMap():
+            return {key: _plain(item) for key, item in value.items()}
+        case HashTrieSet():
+            return set(value)
+        case _:
+            return value
 
 
 def marked(data: bytes) -> bytes:

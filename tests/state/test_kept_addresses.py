@@ -51,7 +51,7 @@ def test_a_lingering_address_is_nobody_elses() -> None:
 
 def test_a_network_stays_while_an_address_of_it_lingers() -> None:
     before = state(msgspec.structs.replace(VM, nics=()))
-    with pytest.raises(errors.WrongStateError, match="network is in use by instance inst1"):
+    with pytest.raises(errors.WrongStateError, match="network net1 is in use by instance inst1"):
         before.apply([snapshot.Delete("networks", "net")], serial=2)
     shrunk = msgspec.structs.replace(build.NET, subnets=(network.Subnet(uuid="s", cidr="10.0.0.0/29"),))
     with pytest.raises(errors.InvalidError, match=r"10\.0\.0\.8 is outside every subnet"):

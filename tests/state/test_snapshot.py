@@ -119,9 +119,9 @@ def test_what_would_break_an_invariant_is_refused(message: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "key", "message"),
     [
-        ("nodes", "n0", "node is in use by instance inst1"),
-        ("networks", "net", "network is in use by instance inst1"),
-        ("nodegroups", "g", "node group is in use by node node0, node1, node2"),
+        ("nodes", "n0", "node node0 is in use by instance inst1"),
+        ("networks", "net", "network net1 is in use by instance inst1"),
+        ("nodegroups", "g", "node group default is in use by node node0, node1, node2"),
         ("instances", "i9", "no such object in instances: i9"),
     ],
 )
@@ -134,8 +134,8 @@ def test_what_others_need_is_not_deleted(kind: str, key: str, message: str) -> N
 @pytest.mark.parametrize(
     ("kind", "key", "message"),
     [
-        ("networks", "net", "network is in use by port p"),
-        ("subnetpools", "sp", "subnet pool is in use by subnet t"),
+        ("networks", "net", "network net1 is in use by port p"),
+        ("subnetpools", "sp", "subnet pool sp is in use by subnet t"),
     ],
 )
 def test_what_ports_and_subnets_need_is_not_deleted(kind: str, key: str, message: str) -> None:

@@ -30,7 +30,7 @@ from gantry import errors
 from gantry.address import pools, ranges, space
 from gantry.ipam import driver, foreign, mirrors, network_addresses, quarantine, segments
 from gantry.model import instance, network
-from gantry.state import integrity
+from gantry.state import conflicts
 from gantry.state import snapshot as states
 
 MAP_LIMIT = pools.MAP_LIMIT
@@ -282,7 +282,7 @@ class Allocations:
         pools.check_usable(ranges.known_cidr(subnet.cidr), address.value, gateway=gateway)
         owner = self.snapshot.addresses.get((net.uuid, str(address)))
         if owner is not None and (net.uuid, str(address)) not in self._released:
-            raise integrity.address_in_use(net, str(address), holder=self.snapshot.holder(owner))
+            raise conflicts.address_in_use(net, str(address), holder=self.snapshot.holder(owner))
         job = self.ledger.held_numbers(net.uuid, address.family).get(address.value)
         if job is not None:
             raise errors.BusyError(

@@ -22,7 +22,7 @@ from gantry import errors
 from gantry.address import ranges, segments
 from gantry.model import cluster as clusters
 from gantry.model import network
-from gantry.state import integrity
+from gantry.state import conflicts
 from gantry.state import snapshot as states
 
 Scope = tuple[str, str]
@@ -191,7 +191,7 @@ class Segments:
         """Refuse a segment that a network has (NotUniqueError) or that a job holds (BusyError)."""
         owner = state.segments.get(segment.key)
         if owner is not None:
-            raise integrity.segment_in_use(segment, holder=state.networks[owner])
+            raise conflicts.segment_in_use(segment, holder=state.networks[owner])
         job = self._at(segment).held.get(segment.segmentation_id)
         if job is not None:
             raise errors.BusyError(

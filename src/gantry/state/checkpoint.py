@@ -15,14 +15,15 @@ the journal has grown and when the daemon ends; read once, by ``recovery``. Who 
 
 import hashlib
 import re
+import types
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import msgspec
 
 from gantry import errors
 from gantry.model import cluster as clusters
-from gantry.model import instance, network
 from gantry.state import frame, jobfiles, journal, kinds, reserved, snapshot
 
 VERSION = 10_000_000
@@ -44,23 +45,30 @@ class _Version(msgspec.Struct, frozen=True):
     version: int
 
 
-class _File(msgspec.Struct, frozen=True):
+class _Head(msgspec.Struct, frozen=True):
     journal: _Journal
     cluster: clusters.Cluster
-    nodegroups: dict[str, clusters.NodeGroup]
-    nodes: dict[str, clusters.Node]
     networks: dict[str, reserved.Network]
-    instances: dict[str, instance.Instance]
-    disks: dict[str, instance.DetachedDisk] = {}
-    resting: dict[str, network.Quarantine] = {}
-    segmentranges: dict[str, network.SegmentRange] = {}
-    ports: dict[str, network.Port] = {}
-    subnetpools: dict[str, network.SubnetPool] = {}
+
+
+def _file_type() -> type[_Head]:
+    """Return the struct of ``config.data``: the head, and a map for each collection.
+
+    An older version of the file may lack collections, which are empty then.
+    """
+    fields: list[tuple[str, type, object]] = []
+    for kind in (kinds.KINDS[collection] for collection in COLLECTIONS):
+        # The objects of "networks" have more fields in the file than in the state, so _Head has their type.
+        if kind.collection not in _Head.__struct_fields__:
+            objects = cast("type", types.GenericAlias(dict, (str, kind.type)))
+            fields.append((kind.collection, objects, msgspec.NODEFAULT if kind.in_every_checkpoint else {}))
+    return cast("type[_Head]", msgspec.defstruct("_File", fields, bases=(_Head,), frozen=True, kw_only=True))
 
 
 _CHECKSUM = re.compile(rb'\{\n"checksum": "([0-9a-f]{64})",\n')
 _EDITED = re.compile(rb'\s*\{\s*"checksum"\s*:\s*"edited"\s*,')
 _ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(_file_type())
 
 
 @dataclass(frozen=True)
@@ -114,8 +122,9 @@ def decode(data: bytes, *, path: str) -> Loaded:
         if not (edited or _is_whole(data)):
             what = 'the checksum does not fit; if the file was edited on purpose, write "edited" in its place'
             raise journal.damaged(path, what)
-        file = msgspec.json.decode(data, type=_File)
-        fault = reserved.fault(file.networks.values(), file.instances.values(), file.ports.values())
+        file = _DECODER.decode(data)
+        objects = tuple(value for collection in COLLECTIONS for value in _objects(file, collection))
+        fault = reserved.fault(file.networks.values(), objects)
     except (*frame.UNREADABLE, errors.InvalidError) as error:
         raise journal.damaged(path, str(error)) from None
     if fault:
@@ -125,20 +134,16 @@ def decode(data: bytes, *, path: str) -> Loaded:
         position=journal.Position(tail.serial, tail.digest, tail.epoch),
         last_job=tail.last_job,
         jobs=tail.jobs,
-        objects=(
-            file.cluster,
-            *file.nodegroups.values(),
-            *file.nodes.values(),
-            *map(reserved.without_reservations, file.networks.values()),
-            *file.instances.values(),
-            *file.disks.values(),
-            *file.resting.values(),
-            *file.segmentranges.values(),
-            *file.ports.values(),
-            *file.subnetpools.values(),
-        ),
+        objects=(file.cluster, *objects),
         edited=edited,
     )
+
+
+def _objects(file: _Head, collection: str) -> Iterable[snapshot.Stored]:
+    if collection == "networks":
+        return map(reserved.without_reservations, file.networks.values())
+    objects: dict[str, snapshot.Stored] = getattr(file, collection)
+    return objects.values()
 
 
 def _is_whole(data: bytes) -> bool:

@@ -1,6 +1,7 @@
 """The objects of the cluster at one moment, immutable, with the indexes that find them.
 
-``snapshot`` adds how the next moment is made of one; ``draft`` and ``integrity``, which it needs for that, read this.
+``snapshot`` adds how the next snapshot is made from this one, with ``draft`` and ``integrity``. The collections and
+indexes are written out here, because the type checker has to know them; a test compares them with ``kinds.KINDS``.
 """
 
 # The persistent maps take no type parameters when the program runs.
@@ -20,7 +21,7 @@ _UUID_LENGTH = 36
 _UUID_DASHES = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Content:
     """All that survives, at the moment of ``serial``; ``last_job`` is the highest job number ever given out.
 
@@ -76,7 +77,7 @@ class Content:
 
     def get(self, kind: str, key: str) -> kinds.Stored | None:
         """Return a stored object or None."""
-        if kind == "cluster":
+        if kinds.KINDS[kind].single:
             return self.cluster if self.cluster and self.cluster.uuid == key else None
         return self.collection(kind).get(key)
 

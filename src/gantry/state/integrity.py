@@ -4,130 +4,103 @@ Called with the snapshots before and after; looks only at what a changed object 
 not grow with the cluster.
 """
 
+# The persistent maps take no type parameters when the program runs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
+
+from rpds import HashTrieMap, HashTrieSet
 
 from gantry import errors
 from gantry.address import ranges, segments
-from gantry.model import cluster as clusters
-from gantry.model import instance, network
-from gantry.state import content, kinds
+from gantry.model import base, instance, network
+from gantry.state import content, indexes, kinds
+
+_LISTED = 5
+"""How many users of an object an error names."""
 
 
 def check(before: content.Content, after: content.Content, value: kinds.Stored) -> None:
     """Check the references from and to an object that was put; raises PrerequisiteError."""
+    kind = kinds.kind_of(value)
+    for reference in kind.references:
+        targets = after.collection(reference.to)
+        for uuid in reference.uuids(value):
+            if uuid not in targets:
+                target = kinds.KINDS[reference.to].noun
+                raise errors.NotFoundError(f"{_called(kind, value)}: no such {target}: {uuid}")
+    # What is not a reference is code: these rules compare several fields, or the state before and after.
     match value:
-        case clusters.Node() as node if node.group and node.group not in after.nodegroups:
-            raise errors.NotFoundError(f"node {node.name}: no such node group: {node.group}")
-        case clusters.NodeGroup() as group:
-            for uuid in group.networks:
-                if uuid not in after.networks:
-                    raise errors.NotFoundError(f"node group {group.name}: no such network: {uuid}")
         case instance.Instance() as vm:
             _check_instance(after, vm)
         case instance.DetachedDisk() as disk:
-            _check_detached(after, disk)
-        case network.Network() as cable:
-            _check_network(before, after, cable)
-        case network.SegmentRange() as one:
-            segments.check_scope(one.network_type, one.physical_network)
-            segments.checked_run(one.network_type, one.minimum, maximum=one.maximum)
+            _check_detached(disk)
+        case network.Network() as net:
+            _check_network(before, after, net)
+        case network.SegmentRange() as ids:
+            segments.check_scope(ids.network_type, ids.physical_network)
+            segments.checked_run(ids.network_type, ids.minimum, maximum=ids.maximum)
         case network.Port() as port:
-            if port.network not in after.networks:
-                raise errors.NotFoundError(f"port {port.uuid}: no such network: {port.network}")
             _check_addresses(after.networks[port.network], port.ip)
         case _:
             pass
 
 
-def check_unused(after: content.Content, kind: str, *, key: str) -> None:
-    """Check that nothing refers to an object that was deleted; raises WrongStateError that names who does."""
-    users = {"nodes": after.on_node, "networks": after.in_network, "nodegroups": after.nodes_in}.get(kind)
-    held_by = users.get(key) if users is not None else None
-    if kind == "nodes":
-        held_by = held_by or after.copies_on.get(key)
-    if held_by:
-        noun = "node" if kind == "nodegroups" else "instance"
-        names = sorted(_entity_name(after, uuid) for uuid in held_by)
-        raise errors.WrongStateError(f"{kinds.KINDS[kind].noun} is in use by {noun} {', '.join(names[:5])}")
-    if kind == "nodes" and (disks := after.disks_on.get(key)):
-        raise errors.WrongStateError(
-            f"node keeps disk {', '.join(sorted(disks)[:5])} without an instance",
-            hint="gnt-instance modify --disk attach:uuid=UUID gives it to one; remove it there if nobody needs it",
-        )
-    if kind == "subnetpools" and (subnets := after.subnets_from.get(key)):
-        raise errors.WrongStateError(f"subnet pool is in use by {_several('subnet', subnets)}")
-    if kind == "networks" and (ports := after.ports_in.get(key)):
-        raise errors.WrongStateError(f"network is in use by {_several('port', ports)}", hint="remove the ports first")
-    if kind == "networks":
-        groups = [group.name for group in after.nodegroups.values() if key in group.networks]
-        if groups:
+def check_unused(before: content.Content, after: content.Content, change: kinds.Delete) -> None:
+    """Check that nothing refers to an object that was deleted; raises WrongStateError that names the users."""
+    for kind, reference in kinds.REFERENCES_TO[change.kind]:
+        users = _users(after, kind, reference, key=change.key)
+        if users:
+            old = before.get(change.kind, change.key)
             raise errors.WrongStateError(
-                f"network is connected to node group {', '.join(sorted(groups))}", hint="disconnect it first"
+                f"{_called(kinds.KINDS[change.kind], old) if old else change.key} {reference.relation} "
+                f"{reference.noun or kind.noun} {_several(after, kind, users)}",
+                hint=reference.hint,
             )
 
 
-def number_in_use(number: instance.Number, nodes: Mapping[str, clusters.Node], *, holder: str) -> errors.NotUniqueError:
-    """Return the error for a minor or port that a disk has."""
-    where = f"minor {number.number} of node {nodes[number.space].name}" if number.space else f"port {number.number}"
-    return errors.NotUniqueError(f"{where} is in use by {holder}")
+def _users(
+    after: content.Content, kind: kinds.Kind[kinds.Stored], reference: indexes.Reference[kinds.Stored], *, key: str
+) -> list[str]:
+    """Return some objects of a kind that refer to a key, at least one more than an error lists."""
+    if not reference.users:
+        return [user for user, value in after.collection(kind.collection).items() if key in reference.uuids(value)]
+    users: list[str] = []
+    for name in reference.users:
+        index: HashTrieMap[str, HashTrieSet[str]] = getattr(after, name)
+        users += itertools.islice(index.get(key) or (), _LISTED + 1)
+    return users
 
 
-def segment_in_use(segment: network.Segment, *, holder: network.Network) -> errors.NotUniqueError:
-    """Return the error for a segment that a network has."""
-    where = f" of physical network {segment.physical_network}" if segment.physical_network else ""
-    return errors.NotUniqueError(
-        f"{segment.network_type} segment {segment.segmentation_id}{where} is in use by network {holder.name}",
-        hint="choose another, or none, so that a free one is picked",
-    )
+def _called(kind: kinds.Kind[kinds.Stored], value: kinds.Stored) -> str:
+    """Return what a message calls an object: by its name if that is unique, or by its key."""
+    return f"{kind.noun} {_label(kind, value)}"
 
 
-def mac_in_use(mac: str, *, holder: kinds.Holder) -> errors.NotUniqueError:
-    """Return the error for a MAC address that somebody has."""
-    return errors.NotUniqueError(f"MAC address {mac} is in use by {called(holder)}")
+def _label(kind: kinds.Kind[kinds.Stored], value: kinds.Stored) -> str:
+    return value.name if kind.unique_names and isinstance(value, base.Entity) else kind.key(value)
 
 
-def called(holder: kinds.Holder) -> str:
-    """Return what to call an instance or a port in a message."""
-    if isinstance(holder, instance.Instance):
-        return f"instance {holder.name}"
-    return f"port {holder.name} ({holder.uuid})" if holder.name else f"port {holder.uuid}"
+def _several(after: content.Content, kind: kinds.Kind[kinds.Stored], keys: Sequence[str]) -> str:
+    """Name the first users; ``keys`` may also be those of parts of objects, as of a network's subnets."""
+    objects = [(key, after.get(kind.collection, key)) for key in keys[:_LISTED]]
+    labels = sorted(_label(kind, value) if value else key for key, value in objects)
+    return f"{', '.join(labels)}{' and others' if keys[_LISTED:] else ''}"
 
 
-def address_in_use(cable: network.Network | None, ip: str, *, holder: kinds.Holder) -> errors.NotUniqueError:
-    """Return the error for an address that somebody uses."""
-    where = f" in network {cable.name}" if cable else ""
-    lingering = holder.lingering if isinstance(holder, instance.Instance) else ()
-    if any(one.ip == ip and one.network == (cable.uuid if cable else "") for one in lingering):
-        return errors.NotUniqueError(
-            f"address {ip}{where} was taken from instance {holder.name}, whose guest still uses it",
-            hint=f"stop that instance, or gnt-instance reboot -t full {holder.name}; or choose another address",
-        )
-    return errors.NotUniqueError(f"address {ip}{where} is in use by {called(holder)}", hint="choose another, or a pool")
-
-
-def _check_detached(after: content.Content, one: instance.DetachedDisk) -> None:
-    for node in one.nodes:
-        if node not in after.nodes:
-            raise errors.NotFoundError(f"disk {one.uuid} without an instance: no such node: {node}")
+def _check_detached(one: instance.DetachedDisk) -> None:
     if one.disk.mirror and {*one.disk.mirror.minors} != {*one.nodes}:
-        raise errors.InternalError(f"disk {one.uuid} without an instance is not kept on the nodes that mirror it")
+        raise errors.InternalError(f"detached disk {one.uuid} is not kept on the nodes that mirror it")
 
 
 def _check_instance(after: content.Content, vm: instance.Instance) -> None:
-    for node in vm.nodes:
-        if node not in after.nodes:
-            raise errors.NotFoundError(f"instance {vm.name}: no such node: {node}")
     for index, disk in enumerate(vm.disks):
         if disk.mirror and vm.primary_node not in disk.mirror.minors:
             raise errors.InternalError(f"instance {vm.name}: disk {index} is not kept on its primary node")
         if disk.uuid in after.disks:
             raise errors.InternalError(f"disk {disk.uuid} is instance {vm.name}'s, and without an instance too")
     for nic in vm.nics:
-        if nic.network and nic.network not in after.networks:
-            raise errors.NotFoundError(f"instance {vm.name}: no such network: {nic.network}")
         if nic.network:
             _check_addresses(after.networks[nic.network], nic.ip)
     for one in vm.lingering:
@@ -140,9 +113,6 @@ def _check_network(before: content.Content, after: content.Content, cable: netwo
         kind, physical, number = cable.segment.key
         segments.check_scope(kind, physical)
         segments.checked_run(kind, number, maximum=number)
-    for subnet in cable.subnets:
-        if subnet.subnetpool and subnet.subnetpool not in after.subnetpools:
-            raise errors.NotFoundError(f"subnet {subnet.cidr}: no such subnet pool: {subnet.subnetpool}")
     old = before.networks.get(cable.uuid)
     gone = list(_lost(old, cable)) if old else []
     if not gone:
@@ -177,14 +147,3 @@ def _check_addresses(cable: network.Network, addresses: tuple[str, ...]) -> None
         if not any(one.family is address.family and address.value in one.range for one in subnets):
             listed = ", ".join(map(str, subnets)) or "none"
             raise errors.InvalidError(f"address {text} is outside every subnet of network {cable.name} ({listed})")
-
-
-def _several(noun: str, uuids: Iterable[str]) -> str:
-    """Name some of those that use a thing; at most as many as a message holds are looked at."""
-    shown = list(itertools.islice(uuids, 6))
-    return f"{noun} {', '.join(sorted(shown[:5]))}{' and others' if shown[5:] else ''}"
-
-
-def _entity_name(state: content.Content, uuid: str) -> str:
-    found = state.instances.get(uuid) or state.nodes.get(uuid)
-    return found.name if found else uuid

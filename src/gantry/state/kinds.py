@@ -1,83 +1,303 @@
-"""What the state holds: the kinds of objects, by the collections they are in, and the changes a transaction is made of.
+"""The kinds of stored objects, each with one descriptor, and the changes that a transaction consists of.
 
-``snapshot`` names all of it again, and is what other rooms import; apart from it for ``draft``, which makes snapshots.
+``KINDS`` is where a kind is added (docs/contributing/check-lists.md). ``snapshot`` exports what other packages use.
 """
 
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar, cast
 
+from gantry import errors
+from gantry.model import base, instance, job, network
 from gantry.model import cluster as clusters
-from gantry.model import instance, job, network
+from gantry.state import conflicts
+from gantry.state.indexes import Index, Maps, Reference, SetIndex, UniqueIndex
 
 Keeper = instance.Instance | instance.DetachedDisk
-"""Who has minors and ports."""
+"""An object that owns minors and ports of mirrored disks."""
 
-Holder = instance.Instance | network.Port
-"""Who has addresses and MAC addresses."""
+Holder = conflicts.Holder
 
 Layer = network.Network | network.Quarantine | network.SegmentRange | network.Port | network.SubnetPool
 
 Stored = clusters.Cluster | clusters.NodeGroup | clusters.Node | Layer | Keeper | job.Job
 
+T = TypeVar("T", bound=Stored)
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+
+class AddressOwner(NamedTuple):
+    """The owner of an address, by UUIDs: an instance with one of its NICs, or a port; the other fields are empty."""
+
+    instance: str = ""
+    nic: str = ""
+    port: str = ""
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
     """The descriptor of a kind of stored object.
 
     ``collection`` is the name of the map in ``Content``, in the journal and in ``config.data``; ``type`` is the struct.
     ``noun`` names such an object in messages, ``list_command`` lists all of them, ``event`` is the kind in events; each
-    may be empty. The index of names has the objects with ``unique_names``. ``in_checkpoint`` means that ``config.data``
-    has the collection as a map by UUID.
+    may be empty. ``key`` returns the key of an object in its collection: the UUID, or the number of a job.
+
+    ``indexes`` are the indexes of the objects, in the order in which conflicts are checked. ``indexed`` returns what
+    the index entries of an object depend on: while that stays equal, a change of the object leaves the indexes alone.
+    ``references`` are the fields that name objects of other kinds.
+
+    ``single`` means that there is at most one object, which ``Content`` has as it is, not in a map. ``in_checkpoint``
+    means that ``config.data`` has the collection as a map by key, ``in_every_checkpoint`` that no version of the file
+    lacks it.
     """
 
     collection: str
-    type: type[Stored]
+    type: type[T]
     noun: str = ""
     list_command: str = ""
     event: str = ""
-    unique_names: bool = False
+    key: Callable[[T], str] = operator.attrgetter("uuid")
+    single: bool = False
     in_checkpoint: bool = True
+    in_every_checkpoint: bool = False
+    indexes: tuple[Index[T], ...] = ()
+    indexed: Callable[[T], object] | None = None
+    references: tuple[Reference[T], ...] = ()
+
+    @property
+    def unique_names(self) -> bool:
+        """Return whether the objects are in the index of names."""
+        return any(index.field == "names" for index in self.indexes)
 
 
-KINDS = {
-    kind.collection: kind
+def _mac_conflict(maps: Maps, mac: str, uuid: str) -> errors.GantryError:
+    return conflicts.mac_in_use(mac, holder=maps.instances.get(uuid) or maps.ports[uuid])
+
+
+def _address_conflict(maps: Maps, key: tuple[str, str], owner: AddressOwner) -> errors.GantryError:
+    holder = maps.ports[owner.port] if owner.port else maps.instances[owner.instance]
+    return conflicts.address_in_use(maps.networks.get(key[0]), key[1], holder=holder)
+
+
+def _number_conflict(maps: Maps, number: instance.Number, uuid: str) -> errors.GantryError:
+    vm = maps.instances.get(uuid)
+    holder = f"a disk of instance {vm.name}" if vm else f"disk {uuid}, which has no instance"
+    return conflicts.number_in_use(number, maps.nodes, holder=holder)
+
+
+def _segment_conflict(maps: Maps, key: tuple[str, str, int], uuid: str) -> errors.GantryError:
+    network_type, physical, number = key
+    segment = network.Segment(network_type=network_type, segmentation_id=number, physical_network=physical)
+    return conflicts.segment_in_use(segment, holder=maps.networks[uuid])
+
+
+def _subnet_conflict(maps: Maps, subnet: str, uuid: str) -> errors.GantryError:
+    return errors.ExistsError(f"subnet {subnet} exists already in network {maps.networks[uuid].name}")
+
+
+def _name_conflict(_: Maps, key: tuple[str, str], uuid: str) -> errors.GantryError:
+    collection, name = key
+    return errors.ExistsError(f"{KINDS[collection].noun} {name} exists already", hint="choose another name")
+
+
+def _names(collection: str) -> UniqueIndex[base.Entity, tuple[str, str], str]:
+    return UniqueIndex("names", lambda entity: (((collection, entity.name), entity.uuid),), conflict=_name_conflict)
+
+
+def _networks_of(vm: instance.Instance) -> set[str]:
+    """Return the networks in which an instance has NICs or lingering addresses."""
+    return {*(nic.network for nic in vm.nics), *(one.network for one in vm.lingering)} - {""}
+
+
+def _described() -> "Iterator[Kind[Stored]]":
+    """Yield the descriptors in the order of ``config.data``.
+
+    A descriptor calls its functions only with objects of its own type, because ``kind_of`` finds it by that type; so
+    ``cast`` may hide the type here.
+    """
     for kind in (
-        Kind("cluster", clusters.Cluster, event="cluster", in_checkpoint=False),
-        Kind("nodegroups", clusters.NodeGroup, "node group", "gnt-group list", "group", unique_names=True),
-        Kind("nodes", clusters.Node, "node", "gnt-node list", "node", unique_names=True),
-        Kind("networks", network.Network, "network", "gnt-network list", "network", unique_names=True),
-        Kind("instances", instance.Instance, "instance", "gnt-instance list", "instance", unique_names=True),
-        Kind("disks", instance.DetachedDisk),
-        Kind("resting", network.Quarantine),
-        Kind("segmentranges", network.SegmentRange, "segment range", "gantry segment range list", "segmentrange"),
-        Kind("ports", network.Port, "port", event="port"),
-        Kind("subnetpools", network.SubnetPool, "subnet pool", event="subnetpool"),
-        Kind("jobs", job.Job, event="job", in_checkpoint=False),
-    )
-}
+        Kind[clusters.Cluster]("cluster", clusters.Cluster, event="cluster", single=True, in_checkpoint=False),
+        Kind[clusters.NodeGroup](
+            "nodegroups",
+            clusters.NodeGroup,
+            "node group",
+            "gnt-group list",
+            "group",
+            in_every_checkpoint=True,
+            indexes=(_names("nodegroups"),),
+            references=(
+                Reference(
+                    "networks", lambda group: group.networks, relation="is connected to", hint="disconnect it first"
+                ),
+            ),
+        ),
+        Kind[clusters.Node](
+            "nodes",
+            clusters.Node,
+            "node",
+            "gnt-node list",
+            "node",
+            in_every_checkpoint=True,
+            indexes=(SetIndex("nodes_in", lambda node: ((node.group, node.uuid),)), _names("nodes")),
+            references=(
+                Reference("nodegroups", lambda node: (node.group,) if node.group else (), users=("nodes_in",)),
+            ),
+        ),
+        Kind[network.Network](
+            "networks",
+            network.Network,
+            "network",
+            "gnt-network list",
+            "network",
+            in_every_checkpoint=True,
+            indexes=(
+                UniqueIndex(
+                    "segments",
+                    lambda net: ((net.segment.key, net.uuid),) if net.segment else (),
+                    conflict=_segment_conflict,
+                ),
+                UniqueIndex(
+                    "subnet_network",
+                    lambda net: [(subnet.uuid, net.uuid) for subnet in net.subnets],
+                    conflict=_subnet_conflict,
+                ),
+                SetIndex(
+                    "subnets_from",
+                    lambda net: [(subnet.subnetpool, subnet.uuid) for subnet in net.subnets if subnet.subnetpool],
+                ),
+                _names("networks"),
+            ),
+            references=(
+                Reference(
+                    "subnetpools",
+                    lambda net: [subnet.subnetpool for subnet in net.subnets if subnet.subnetpool],
+                    users=("subnets_from",),
+                    noun="subnet",
+                ),
+            ),
+        ),
+        Kind[instance.Instance](
+            "instances",
+            instance.Instance,
+            "instance",
+            "gnt-instance list",
+            "instance",
+            in_every_checkpoint=True,
+            indexes=(
+                SetIndex("on_node", lambda vm: ((vm.primary_node, vm.uuid),)),
+                SetIndex("copies_on", lambda vm: [(node, vm.uuid) for node in vm.secondary_nodes]),
+                UniqueIndex(
+                    "numbers", lambda vm: [(number, vm.uuid) for number in vm.numbers()], conflict=_number_conflict
+                ),
+                UniqueIndex("macs", lambda vm: [(nic.mac, vm.uuid) for nic in vm.nics], conflict=_mac_conflict),
+                # UUIDs of NICs are generated, so they need no check.
+                UniqueIndex("nics", lambda vm: [(nic.uuid, vm.uuid) for nic in vm.nics]),
+                SetIndex("in_network", lambda vm: [(uuid, vm.uuid) for uuid in _networks_of(vm)]),
+                UniqueIndex(
+                    "addresses",
+                    lambda vm: [((use.network, use.ip), AddressOwner(vm.uuid, use.nic)) for use in vm.allocations()],
+                    conflict=_address_conflict,
+                ),
+                _names("instances"),
+            ),
+            indexed=lambda vm: (vm.name, vm.primary_node, vm.nics, vm.lingering, [disk.mirror for disk in vm.disks]),
+            references=(
+                Reference("nodes", lambda vm: vm.nodes, users=("on_node", "copies_on")),
+                # The index also has the networks of lingering addresses, which keep a network from being deleted.
+                Reference(
+                    "networks", lambda vm: [nic.network for nic in vm.nics if nic.network], users=("in_network",)
+                ),
+            ),
+        ),
+        Kind[instance.DetachedDisk](
+            "disks",
+            instance.DetachedDisk,
+            "detached disk",
+            indexes=(
+                SetIndex("disks_on", lambda disk: [(node, disk.uuid) for node in disk.nodes]),
+                UniqueIndex(
+                    "numbers",
+                    lambda disk: [(number, disk.uuid) for number in disk.numbers()],
+                    conflict=_number_conflict,
+                ),
+            ),
+            references=(
+                Reference(
+                    "nodes",
+                    lambda disk: disk.nodes,
+                    users=("disks_on",),
+                    hint="attach the disk to an instance with gnt-instance modify --disk attach:uuid=UUID, "
+                    "or remove it on the node",
+                ),
+            ),
+        ),
+        Kind[network.Quarantine]("resting", network.Quarantine),
+        Kind[network.SegmentRange](
+            "segmentranges", network.SegmentRange, "segment range", "gantry segment range list", "segmentrange"
+        ),
+        Kind[network.Port](
+            "ports",
+            network.Port,
+            "port",
+            event="port",
+            indexes=(
+                SetIndex("ports_in", lambda port: ((port.network, port.uuid),)),
+                SetIndex("ports_of", lambda port: ((port.device_id, port.uuid),) if port.device_id else ()),
+                UniqueIndex("macs", lambda port: ((port.mac, port.uuid),), conflict=_mac_conflict),
+                UniqueIndex(
+                    "addresses",
+                    lambda port: [((port.network, ip), AddressOwner(port=port.uuid)) for ip in port.ip],
+                    conflict=_address_conflict,
+                ),
+            ),
+            references=(
+                Reference("networks", lambda port: (port.network,), users=("ports_in",), hint="remove the ports first"),
+            ),
+        ),
+        Kind[network.SubnetPool]("subnetpools", network.SubnetPool, "subnet pool", event="subnetpool"),
+        Kind[job.Job]("jobs", job.Job, event="job", key=lambda record: str(record.id), in_checkpoint=False),
+    ):
+        yield cast("Kind[Stored]", kind)
+
+
+KINDS = {kind.collection: kind for kind in _described()}
 """Every kind of stored object by its collection, in the order of ``config.data``.
 
 See contracts/configuration.md#objects.
 """
 
-KIND_OF: dict[type, str] = {kind.type: kind.collection for kind in KINDS.values()}
+_BY_TYPE: dict[type, Kind[Stored]] = {kind.type: kind for kind in KINDS.values()}
+
+REFERENCES_TO: dict[str, list[tuple[Kind[Stored], Reference[Stored]]]] = {
+    collection: sorted(
+        ((kind, reference) for kind in KINDS.values() for reference in kind.references if reference.to == collection),
+        key=lambda pair: not pair[1].users,
+    )
+    for collection in KINDS
+}
+"""The references to the objects of a collection, each with the kind that has it; those without an index are last."""
+
+
+def kind_of(value: Stored) -> Kind[Stored]:
+    """Return the descriptor of an object."""
+    return _BY_TYPE[type(value)]
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Store an object, new or in place of the one with its key."""
+    """Store an object, new or in place of the object with its key."""
 
     value: Stored
 
     @property
     def kind(self) -> str:
         """Return the collection of the object."""
-        return KIND_OF[type(self.value)]
+        return _BY_TYPE[type(self.value)].collection
 
     @property
     def key(self) -> str:
-        """Return the object's key in its collection: UUID, or a job's number."""
-        return str(self.value.id) if isinstance(self.value, job.Job) else self.value.uuid
+        """Return the object's key in its collection."""
+        return _BY_TYPE[type(self.value)].key(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +309,3 @@ class Delete:
 
 
 Change = Put | Delete
-
-
-class AddressOwner(NamedTuple):
-    """Who uses an address, by UUIDs: an instance with one of its NICs, or a port; what it is not is empty."""
-
-    instance: str = ""
-    nic: str = ""
-    port: str = ""

@@ -10,7 +10,6 @@ compares them with NICs and ports when it reads the file: who edits one of the t
 """
 
 import bisect
-import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import structs
@@ -21,6 +20,8 @@ from gantry.state import snapshot
 
 Used = Mapping[str, Sequence[ranges.Address]]
 """The addresses in use by the UUID of their network, sorted; of networks that have pools."""
+
+_ADDRESS_OWNERS = (instance.Instance, network.Port)
 
 
 class Pool(network.Pool, frozen=True):
@@ -80,15 +81,13 @@ def _plain(pool: Pool) -> network.Pool:
     return network.Pool(**{name: value for name, value in structs.asdict(pool).items() if name != "reservations"})
 
 
-def fault(
-    networks: Collection[Network], instances: Iterable[instance.Instance], ports: Iterable[network.Port] = ()
-) -> str:
-    """Say where the reservations that a file shows are not what its NICs and ports use; empty when they fit.
+def fault(networks: Collection[Network], objects: Iterable[snapshot.Stored]) -> str:
+    """Return which reservations in a file differ from the addresses that its NICs and ports use; empty for none.
 
-    InvalidError for a range or an address that is none.
+    ``objects`` are those of all collections. Raises InvalidError for text that is not a range or an address.
     """
-    nics = ((one.network, one.ip) for vm in instances for one in vm.allocations())
-    used = _used(networks, itertools.chain(nics, ((port.network, ip) for port in ports for ip in port.ip)))
+    owners = (one for one in objects if isinstance(one, _ADDRESS_OWNERS))
+    used = _used(networks, ((use.network, use.ip) for owner in owners for use in owner.allocations()))
     for net in networks:
         for pool in (pool for subnet in net.subnets for pool in subnet.pools):
             expected = _pool(pool, used.get(net.uuid, ())).reservations

@@ -24,7 +24,7 @@ Change = kinds.Change
 AddressOwner = kinds.AddressOwner
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot(content.Content):
     """The state at the moment of ``serial``, of which ``apply`` makes the next one."""
 
@@ -35,16 +35,16 @@ class Snapshot(content.Content):
         """
         touched = tuple(changes)
         new = draft.Draft(self)
-        moved = [change for change in touched if not new.replace(change)]
-        for change in moved:
-            new.forget(change)
-        for change in moved:
+        entering = [change for change in touched if new.begin(change)]
+        for change in entering:
             if isinstance(change, Put):
-                new.remember(change.value)
-        after = Snapshot(serial=serial, **vars(new))
+                new.enter(change.value)
+        # Takes over all attributes at once: the constructor would cost more than most changes.
+        after = object.__new__(Snapshot)
+        vars(after).update(vars(new), serial=serial)
         for change in touched:
             if isinstance(change, Put):
                 integrity.check(self, after, change.value)
             else:
-                integrity.check_unused(after, change.kind, key=change.key)
+                integrity.check_unused(self, after, change)
         return after

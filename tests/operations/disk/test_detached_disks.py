@@ -137,7 +137,7 @@ async def test_a_node_and_a_cluster_with_such_disks_stay(house: build.House) -> 
     await house.run(change("old", ["detach", {}]))
     for name in ("old", "vm1"):
         await house.run(opcodes.InstanceRemove(instance_name=name))
-    with pytest.raises(errors.WrongStateError, match=f"node keeps disk {old.disks[0].uuid} without an instance"):
+    with pytest.raises(errors.WrongStateError, match=f"node node2 is in use by detached disk {old.disks[0].uuid}"):
         house.change([states.Delete("nodes", "n2")])
     assert "1 disks without an instance" in str(await house.refused(opcodes.ClusterDestroy()))
 

@@ -166,7 +166,7 @@ async def test_an_instance_cannot_take_what_a_port_has(house: build.House) -> No
 async def test_a_network_with_ports_stays_and_so_does_a_subnet_in_use(house: build.House) -> None:
     (port,) = await made(house, Spec(network="big", fixed=(Fixed(subnet="two"),)))
     error = await house.refused(opcodes.NetworkRemove(network_name="big"))
-    assert error.message == f"network is in use by port {port.uuid}"
+    assert error.message == f"network big is in use by port {port.uuid}"
     mods = tuple(opcodes.SubnetMod(action="remove", ident=ident) for ident in ("one", "two"))
     error = await house.refused(opcodes.NetworkSetParams(network_name="big", subnets=mods))
     assert f"in use by port {port.uuid} (10.0.1.2)" in error.message

@@ -10,7 +10,7 @@ from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, network
 from gantry.operations.network import subnets
-from gantry.state import integrity
+from gantry.state import conflicts
 from gantry.state import snapshot as states
 
 
@@ -24,7 +24,7 @@ def owners(snapshot: states.Snapshot, ledger: embedded.Ledger, net: network.Netw
                     address = ranges.Address(family, number)
                     # A quarantined address is used in the ledger, but has no owner in the state.
                     if owner := snapshot.addresses.get((net.uuid, str(address))):
-                        title = integrity.called(snapshot.holder(owner))
+                        title = conflicts.called(snapshot.holder(owner))
                         yield subnets.Owner(address, title, is_port=bool(owner.port))
 
     return find

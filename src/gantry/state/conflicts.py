@@ -1,0 +1,52 @@
+"""Errors for an address, number or segment that has an owner already; each names the owner.
+
+``kinds`` raises them when an object enters a unique index, and IPAM drivers before they allocate.
+"""
+
+from collections.abc import Mapping
+
+from gantry import errors
+from gantry.model import cluster as clusters
+from gantry.model import instance, network
+
+Holder = instance.Instance | network.Port
+"""An object that owns addresses and MAC addresses."""
+
+
+def called(holder: Holder) -> str:
+    """Return what a message calls an instance or a port."""
+    if isinstance(holder, instance.Instance):
+        return f"instance {holder.name}"
+    return f"port {holder.name} ({holder.uuid})" if holder.name else f"port {holder.uuid}"
+
+
+def number_in_use(number: instance.Number, nodes: Mapping[str, clusters.Node], *, holder: str) -> errors.NotUniqueError:
+    """Return the error for a minor or port that a disk has; ``holder`` names that disk."""
+    where = f"minor {number.number} of node {nodes[number.space].name}" if number.space else f"port {number.number}"
+    return errors.NotUniqueError(f"{where} is in use by {holder}")
+
+
+def segment_in_use(segment: network.Segment, *, holder: network.Network) -> errors.NotUniqueError:
+    """Return the error for a segment that a network has."""
+    where = f" of physical network {segment.physical_network}" if segment.physical_network else ""
+    return errors.NotUniqueError(
+        f"{segment.network_type} segment {segment.segmentation_id}{where} is in use by network {holder.name}",
+        hint="choose another, or none, so that a free one is picked",
+    )
+
+
+def mac_in_use(mac: str, *, holder: Holder) -> errors.NotUniqueError:
+    """Return the error for a MAC address that an instance or port has."""
+    return errors.NotUniqueError(f"MAC address {mac} is in use by {called(holder)}")
+
+
+def address_in_use(cable: network.Network | None, ip: str, *, holder: Holder) -> errors.NotUniqueError:
+    """Return the error for an address that an instance or port uses."""
+    where = f" in network {cable.name}" if cable else ""
+    lingering = holder.lingering if isinstance(holder, instance.Instance) else ()
+    if any(one.ip == ip and one.network == (cable.uuid if cable else "") for one in lingering):
+        return errors.NotUniqueError(
+            f"address {ip}{where} was taken from instance {holder.name}, whose guest still uses it",
+            hint=f"stop that instance, or gnt-instance reboot -t full {holder.name}; or choose another address",
+        )
+    return errors.NotUniqueError(f"address {ip}{where} is in use by {called(holder)}", hint="choose another, or a pool")
