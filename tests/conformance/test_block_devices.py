@@ -22,11 +22,11 @@ NOT_THERE = "disk 0: there is no|no volume"
 
 @pytest.fixture(params=[*storages.FILES, pytest.param("plain", marks=REAL)])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
-    with storages.ALL[request.param](tmp_path) as made:
-        yield made
+    with storages.ALL[request.param](tmp_path) as new_storage:
+        yield new_storage
 
 
-async def found(storage: Storage, disk: calls.Disk) -> calls.DiskState:
+async def existing_state(storage: Storage, disk: calls.Disk) -> calls.DiskState:
     state = await storage.driver.find(disk)
     assert state is not None
     return state
@@ -42,7 +42,7 @@ async def test_a_disk_is_made_with_its_size_and_found(storage: Storage) -> None:
     assert await storage.driver.find(disk) is None
     path = await storage.driver.create(disk, owner=OWNER)
     assert path == storage.driver.path(disk)
-    state = await found(storage, disk)
+    state = await existing_state(storage, disk)
     assert (state.path, state.size, state.problem) == (path, 4, "")
     assert storage.grain == 4 or await storage.driver.activate(disk, primary=True) == path
 
@@ -51,7 +51,7 @@ async def test_a_disk_is_not_made_over_another(storage: Storage) -> None:
     await storage.driver.create(storage.disk(), owner=OWNER)
     with pytest.raises(errors.ExistsError, match="exists already on node node1"):
         await storage.driver.create(storage.disk(size=12), owner=OWNER)
-    assert (await found(storage, storage.disk())).size == 4
+    assert (await existing_state(storage, storage.disk())).size == 4
 
 
 async def test_a_disk_that_is_made_again_is_left_as_it_is(storage: Storage) -> None:
@@ -81,18 +81,18 @@ async def test_a_size_that_cannot_be_is_refused(storage: Storage, size: int) -> 
 
 
 async def test_a_disk_larger_than_the_room_is_refused_and_leaves_nothing(storage: Storage) -> None:
-    room = await storage.driver.storage(storage.unit)
-    if not room.total:
+    info = await storage.driver.storage(storage.unit)
+    if not info.total:
         pytest.skip("nobody knows the room")
-    with pytest.raises(errors.NoRoomError, match=rf"does not fit, \d+ MiB are free in {room.path} on node node1"):
-        await storage.driver.create(storage.disk(size=room.total + 1), owner=OWNER)
+    with pytest.raises(errors.NoRoomError, match=rf"does not fit, \d+ MiB are free in {info.path} on node node1"):
+        await storage.driver.create(storage.disk(size=info.total + 1), owner=OWNER)
     assert await storage.driver.find(storage.disk()) is None
 
 
-async def test_the_room_is_told_and_a_storage_in_order_has_no_complaints(storage: Storage) -> None:
-    room = await storage.driver.storage(storage.unit)
-    assert 0 <= room.free <= room.total
-    assert room.kind == storage.kind
+async def test_the_capacity_is_reported_and_a_healthy_storage_has_no_complaints(storage: Storage) -> None:
+    info = await storage.driver.storage(storage.unit)
+    assert 0 <= info.free <= info.total
+    assert info.kind == storage.kind
     assert await storage.driver.verify(storage.unit) == []
 
 
@@ -106,24 +106,24 @@ async def test_a_disk_grows_to_the_size_that_is_asked_for_and_no_further_when_as
     disk = storage.disk()
     await storage.driver.create(disk, owner=OWNER)
     await grow(storage, disk, 12, dry_run=True)
-    assert (await found(storage, disk)).size == 4
+    assert (await existing_state(storage, disk)).size == 4
     for _ in range(2):
         await grow(storage, disk, 12)
-        assert (await found(storage, disk)).size == 12
+        assert (await existing_state(storage, disk)).size == 12
     await grow(storage, disk, 8)
-    assert (await found(storage, disk)).size == 12
+    assert (await existing_state(storage, disk)).size == 12
 
 
 async def test_a_disk_does_not_grow_beyond_the_room(storage: Storage) -> None:
-    room = await storage.driver.storage(storage.unit)
-    if not room.total:
+    info = await storage.driver.storage(storage.unit)
+    if not info.total:
         pytest.skip("nobody knows the room")
     disk = storage.disk()
     await storage.driver.create(disk, owner=OWNER)
     for dry_run in (True, False):
         with pytest.raises(errors.NoRoomError, match=r"does not fit, \d+ MiB are free"):
-            await grow(storage, disk, room.total + 8, dry_run=dry_run)
-    assert (await found(storage, disk)).size == 4
+            await grow(storage, disk, info.total + 8, dry_run=dry_run)
+    assert (await existing_state(storage, disk)).size == 4
 
 
 async def test_what_needs_a_disk_that_is_not_there_says_so(storage: Storage) -> None:
@@ -133,7 +133,7 @@ async def test_what_needs_a_disk_that_is_not_there_says_so(storage: Storage) -> 
         await grow(storage, storage.disk(), 12)
 
 
-async def test_the_instance_of_a_disk_is_noted_as_often_as_it_is_told(storage: Storage) -> None:
+async def test_the_instance_of_a_disk_can_be_recorded_repeatedly(storage: Storage) -> None:
     await storage.driver.create(storage.disk(), owner=OWNER)
     for owner in ("vm2", "vm2", OWNER):
         await storage.driver.set_info(storage.disk(), owner)
@@ -147,7 +147,7 @@ async def test_a_disk_without_a_mirror_opens_and_closes_and_goes_out_of_use(stor
     await storage.driver.close(disk)
     for _ in range(2):
         await storage.driver.deactivate(disk)
-    assert (await found(storage, disk)).size == 4
+    assert (await existing_state(storage, disk)).size == 4
 
 
 async def test_a_name_that_leads_elsewhere_is_refused(storage: Storage) -> None:

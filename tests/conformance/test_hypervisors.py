@@ -22,7 +22,7 @@ from gantry.rpc import calls
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime
 
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 PROMPT = b"(qemu) "
 
 Make = Callable[[paths.Paths, str], drivers.Hypervisor]
@@ -86,14 +86,14 @@ class Case:
     async def unplug(self, driver: drivers.Hypervisor, plugged: calls.Nic) -> None:
         """Unplug a NIC; a guest that sits in its firmware releases it when it is reset."""
         work = asyncio.create_task(driver.unplug_nic(self.instance(), plugged))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not (await asyncio.wait([work], timeout=0.1))[0]:
                 if self.kind == "kvm":
                     await self._reset()
             await work
 
     async def _reset(self) -> None:
-        """Press the reset button, and stay until QEMU has done so: what it has not read yet is lost with the line."""
+        """Press the reset button and wait for QEMU, which discards unread commands of a closed connection."""
         reader, monitor = await asyncio.open_unix_connection(f"{self._folders.instances}/vm1/monitor")
         await reader.readuntil(PROMPT)
         monitor.write(b"system_reset\n")
@@ -101,7 +101,7 @@ class Case:
         monitor.close()
 
     def restarted(self) -> drivers.Hypervisor:
-        """Return a driver that starts anew, as after a restart of the node daemon."""
+        """Return a new driver, as after a restart of the node daemon."""
         return DRIVERS[self.kind](self._folders, self._namespace)
 
 
@@ -121,11 +121,11 @@ async def case(request: pytest.FixtureRequest) -> AsyncIterator[Case]:
         samples.namespace() if real else contextlib.nullcontext("") as namespace,
         tempfile.TemporaryDirectory(prefix="g") as root,  # short: a socket's path ends at 107 bytes
     ):
-        made = Case(request.param, paths.Paths.below(root), namespace)
+        new_case = Case(request.param, paths.Paths.below(root), namespace)
         try:
-            yield made
+            yield new_case
         finally:
-            for driver in (made.driver, made.other):
+            for driver in (new_case.driver, new_case.other):
                 for name in ("vm1", *(running.name for running in await driver.running())):
                     await driver.stop(name, timeout=0)
 
@@ -134,11 +134,11 @@ async def test_what_is_started_runs_and_what_is_stopped_does_not(case: Case) -> 
     assert await case.driver.running() == ()
     assert await case.driver.info("vm1") is None
     await case.driver.start(case.instance(), paused=False)
-    found = await case.driver.info("vm1")
-    assert found is not None
-    assert (found.name, found.uuid, found.hypervisor) == ("vm1", samples.UUID, case.kind)
-    assert (found.memory, found.vcpus, found.state) == (16, 1, "running")
-    assert await case.driver.running() == (found,)
+    info = await case.driver.info("vm1")
+    assert info is not None
+    assert (info.name, info.uuid, info.hypervisor) == ("vm1", samples.UUID, case.kind)
+    assert (info.memory, info.vcpus, info.state) == (16, 1, "running")
+    assert await case.driver.running() == (info,)
     await case.driver.stop("vm1", timeout=0)
     assert await case.driver.running() == ()
 
@@ -159,15 +159,15 @@ async def test_instances_do_not_disturb_each_other(case: Case) -> None:
     assert [running.name for running in await case.driver.running()] == ["b"]
 
 
-async def test_a_paused_start_is_told_apart(case: Case) -> None:
+async def test_a_paused_start_is_reported_as_paused(case: Case) -> None:
     case.needs_machine()
     await case.driver.start(case.instance(), paused=True)
-    found = await case.driver.info("vm1")
-    assert found is not None
-    assert found.state == "paused"
+    info = await case.driver.info("vm1")
+    assert info is not None
+    assert info.state == "paused"
 
 
-async def test_a_driver_that_starts_anew_finds_what_runs(case: Case) -> None:
+async def test_a_restarted_driver_finds_running_instances(case: Case) -> None:
     await case.driver.start(case.instance(), paused=False)
     again = case.restarted()
     assert await again.running() == await case.driver.running()
@@ -179,9 +179,9 @@ async def test_a_driver_that_starts_anew_finds_what_runs(case: Case) -> None:
 async def test_a_rebooted_instance_still_runs(case: Case, kind: str) -> None:
     await case.driver.start(case.instance(), paused=False)
     await case.driver.reboot("vm1", kind=kind, timeout=0.2)
-    found = await case.driver.info("vm1")
-    assert found is not None
-    assert found.state == "running"
+    info = await case.driver.info("vm1")
+    assert info is not None
+    assert info.state == "running"
 
 
 async def test_what_does_not_run_cannot_be_rebooted(case: Case) -> None:
@@ -204,9 +204,9 @@ async def test_a_nic_is_plugged_in_and_taken_out_while_the_instance_runs(case: C
     case.needs_nics()
     first, second = samples.nic(), samples.nic(index=1)
     await case.driver.start(case.instance("vm1", first), paused=False)
-    found = await case.driver.info("vm1")
-    assert found is not None
-    assert found.hotplug
+    info = await case.driver.info("vm1")
+    assert info is not None
+    assert info.hotplug
     assert not await case.driver.update_nic(case.instance(), second)
     for _ in range(2):
         await case.driver.plug_nic(case.instance(), second)
@@ -219,7 +219,7 @@ async def test_a_nic_is_plugged_in_and_taken_out_while_the_instance_runs(case: C
     assert await case.driver.update_nic(case.instance(), second)
 
 
-async def test_a_driver_that_starts_anew_knows_the_nics(case: Case) -> None:
+async def test_a_restarted_driver_finds_the_nics(case: Case) -> None:
     case.needs_nics()
     await case.driver.start(case.instance("vm1", samples.nic()), paused=False)
     await case.driver.plug_nic(case.instance(), samples.nic(index=1))
@@ -276,7 +276,7 @@ async def test_an_instance_moves_and_runs_in_one_place_at_any_time(case: Case) -
 
 
 async def arrived(case: Case) -> str:
-    """Return what the target says of an instance that has arrived: fake ones are not told."""
+    """Return the target's state of an instance that has arrived; the fake hypervisor reports it as incoming."""
     state = (await states(case))[1]
     assert state in ("arrived", "incoming")
     return state
@@ -365,7 +365,7 @@ async def test_disks_of_what_does_not_run_are_gone_and_cannot_be_plugged_in(case
     assert not await case.driver.resize_disk(case.instance(), disk)
 
 
-async def test_nobody_has_ended_who_was_stopped(case: Case) -> None:
+async def test_an_instance_that_was_stopped_has_no_ending(case: Case) -> None:
     await case.driver.start(case.instance(), paused=False)
     await case.driver.stop("vm1", timeout=0)
     assert await case.driver.endings() == ()

@@ -13,10 +13,10 @@ from gantry.runtime import paths
 @pytest.fixture
 def folders() -> Iterator[paths.Paths]:
     with tempfile.TemporaryDirectory(prefix="g") as root:  # short: a socket's path ends at 107 bytes
-        found = paths.Paths.below(root)
-        for folder in (found.lib, found.run, found.log, found.etc, found.srv):
+        folders = paths.Paths.below(root)
+        for folder in (folders.lib, folders.run, folders.log, folders.etc, folders.srv):
             os.mkdir(folder)
-        yield found
+        yield folders
 
 
 @pytest.fixture

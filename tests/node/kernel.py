@@ -42,14 +42,14 @@ class Kernel:
     async def _ip(self, call: processes.Invocation) -> commands.Completed:
         match list(call.arguments[1:]):
             case ["-details", "-json", "link", "show", "dev", name]:
-                found = [self._shown(name)] if name in self.devices else []
-                return _said(found) if found else _failed(f"Device {name} does not exist.")
+                devices = [self._description(name)] if name in self.devices else []
+                return _output(devices) if devices else _failed(f"Device {name} does not exist.")
             case ["-details", "-json", "link", "show", *words]:
-                wanted = words[1] if words else None
-                listed = [name for name, one in self.devices.items() if wanted in (None, one.master)]
-                return _said([self._shown(name) for name in listed])
+                master = words[1] if words else None
+                listed = [name for name, device in self.devices.items() if master in (None, device.master)]
+                return _output([self._description(name) for name in listed])
             case ["-json", "address", "show", "dev", name]:
-                return _said([{"ifname": name, "addr_info": [{"family": "inet", "scope": "global"}]}])
+                return _output([{"ifname": name, "addr_info": [{"family": "inet", "scope": "global"}]}])
             case ["link", "add", "name", name, "type", "vxlan", *_]:
                 return _failed("Error: Unknown device type.")
             case ["tuntap", "add", "dev", name, "mode", "tap"]:
@@ -60,34 +60,38 @@ class Kernel:
                 self.devices[name] = Device("bridge", info=dict(PLAIN))
             case ["link", "delete", "dev", name]:
                 del self.devices[name]
-                for one in self.devices.values():
-                    one.master = "" if one.master == name else one.master
+                for device in self.devices.values():
+                    device.master = "" if device.master == name else device.master
             case ["link", "set", "dev", name, *words]:
                 self._set(self.devices[name], words)
             case words:
                 return _failed(f"unknown words {words}")
         self.changes.append(" ".join(call.arguments))
-        return _said(None)
+        return _output(None)
 
     def _set(self, device: Device, words: list[str]) -> None:
-        given = dict(zip(words, [*words[1:], ""], strict=True))
-        if "nomaster" in given:
+        options = dict(zip(words, [*words[1:], ""], strict=True))
+        if "nomaster" in options:
             device.master, device.vlans = "", {}
-        if "master" in given:
-            device.master = given["master"]
+        if "master" in options:
+            device.master = options["master"]
             device.vlans = {1: True} if self.devices[device.master].info.get("vlan_filtering") else {}
-        device.up = "up" in given or (device.up and "down" not in given)
+        device.up = "up" in options or (device.up and "down" not in options)
 
-    def _shown(self, name: str) -> dict[str, object]:
-        one = self.devices[name]
-        found = {"ifname": name, "link": one.under, "linkinfo": {"info_kind": one.kind, "info_data": one.info}}
-        return found | ({"master": one.master} if one.master else {}) | {"mtu": 1500}
+    def _description(self, name: str) -> dict[str, object]:
+        device = self.devices[name]
+        description = {
+            "ifname": name,
+            "link": device.under,
+            "linkinfo": {"info_kind": device.kind, "info_data": device.info},
+        }
+        return description | ({"master": device.master} if device.master else {}) | {"mtu": 1500}
 
     async def _bridge(self, call: processes.Invocation) -> commands.Completed:
         match list(call.arguments[1:]):
             case ["-json", "vlan", "show", *words]:
                 names = words[1:] or list(self.devices)
-                return _said([self._vlans(name) for name in names if self.devices[name].vlans])
+                return _output([self._vlans(name) for name in names if self.devices[name].vlans])
             case ["vlan", "add", "dev", name, "vid", number, *flags]:
                 vlans, native = self.devices[name].vlans, flags == ["pvid", "untagged"]
                 assert not (native and True in vlans.values()), "the old one goes first"
@@ -97,16 +101,16 @@ class Kernel:
             case words:
                 return _failed(f"unknown words {words}")
         self.changes.append(" ".join(call.arguments))
-        return _said(None)
+        return _output(None)
 
     def _vlans(self, name: str) -> dict[str, object]:
         flags = {True: ["PVID", "Egress Untagged"], False: []}
-        found = [{"vlan": number, "flags": flags[native]} for number, native in self.devices[name].vlans.items()]
-        return {"ifname": name, "vlans": found}
+        vlans = [{"vlan": number, "flags": flags[native]} for number, native in self.devices[name].vlans.items()]
+        return {"ifname": name, "vlans": vlans}
 
 
-def _said(found: object) -> commands.Completed:
-    return commands.Completed(0, json.dumps(found).encode() if found is not None else b"", b"")
+def _output(content: object) -> commands.Completed:
+    return commands.Completed(0, json.dumps(content).encode() if content is not None else b"", b"")
 
 
 def _failed(why: str) -> commands.Completed:

@@ -53,8 +53,8 @@ def disk(folders: paths.Paths, *, size: int = 4, index: int = 0, owner: str = "v
     )
 
 
-def kvm(**given: calls.Value) -> dict[str, calls.Value]:
-    return {**parameters.fill(parameters.KVM), "accel": "tcg", **given}
+def kvm(**changes: calls.Value) -> dict[str, calls.Value]:
+    return {**parameters.fill(parameters.KVM), "accel": "tcg", **changes}
 
 
 def instance(
@@ -163,7 +163,7 @@ def entered(namespace: str) -> Iterator[None]:
 
 
 def runtime(host: str = "node1", *, namespace: str = "") -> RealRuntime:
-    made = RealRuntime(host)
-    made.processes = Processes(namespace)
-    made.network = Network(namespace)
-    return made
+    runtime = RealRuntime(host)
+    runtime.processes = Processes(namespace)
+    runtime.network = Network(namespace)
+    return runtime

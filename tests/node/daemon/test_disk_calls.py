@@ -78,9 +78,9 @@ async def test_a_disk_is_looked_at_while_it_is_worked_on(node: Node) -> None:
     assert await node.call(calls.BlockdevStatus(disks=(node.disk, node.disk))) == (None, None)
     node.files.proceed.set()
     await making
-    found = await node.call(calls.BlockdevFind(disk=node.disk))
-    assert isinstance(found, calls.DiskState)
-    assert found.size == node.disk.size
+    disk_state = await node.call(calls.BlockdevFind(disk=node.disk))
+    assert isinstance(disk_state, calls.DiskState)
+    assert disk_state.size == node.disk.size
 
 
 async def test_the_life_of_a_disk_by_its_calls(node: Node) -> None:

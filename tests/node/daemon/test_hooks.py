@@ -42,8 +42,8 @@ async def test_scripts_run_by_name_one_after_the_other_and_all_of_them(
     for name in ("20-second", "10-first", "30_Third"):
         write(name, f"echo {name} >> {trail}; echo {name}")
     write("15-refuses", "echo no room; echo at all >&2; exit 3")
-    found = await scripts.run(CALL)
-    assert [(one.script, one.outcome, one.output) for one in found] == [
+    results = await scripts.run(CALL)
+    assert [(result.script, result.outcome, result.output) for result in results] == [
         ("10-first", "succeeded", "10-first"),
         ("15-refuses", "failed", "no room\nat all"),
         ("20-second", "succeeded", "20-second"),
@@ -61,17 +61,17 @@ async def test_what_is_no_script_by_the_rules_of_run_parts_is_skipped(
     os.mkdir(f"{folder}/folder")
     os.symlink("/nonexistent", f"{folder}/dangling")
     write("other", "exit 1", where="instance-add-post.d")
-    found = await scripts.run(CALL)
-    assert {one.script for one in found} == {"10-data", "README.txt", "20-old~", "folder", "dangling"}
-    assert {one.outcome for one in found} == {"skipped"}
+    results = await scripts.run(CALL)
+    assert {result.script for result in results} == {"10-data", "README.txt", "20-old~", "folder", "dangling"}
+    assert {result.outcome for result in results} == {"skipped"}
 
 
 async def test_a_script_has_the_given_environment_and_nothing_else(
     scripts: hooks.Hooks, folders: paths.Paths, write: Write
 ) -> None:
     write("env", "tr '\\0' '\\n' < /proc/$$/environ; pwd; cat; tty > /dev/null || echo no terminal")
-    (found,) = await scripts.run(CALL)
-    assert set(found.output.splitlines()) == {
+    (results,) = await scripts.run(CALL)
+    assert set(results.output.splitlines()) == {
         "PATH=/sbin:/bin:/usr/sbin:/usr/bin",
         f"GANETI_DATA_DIR={folders.lib}",
         "GANETI_INSTANCE_NAME=vm1",
@@ -82,10 +82,10 @@ async def test_a_script_has_the_given_environment_and_nothing_else(
 
 async def test_of_much_output_the_end_is_kept(scripts: hooks.Hooks, write: Write) -> None:
     write("talks", "seq 1 100000")
-    (found,) = await scripts.run(CALL)
-    assert len(found.output) < hooks.OUTPUT_LIMIT + 10
-    assert found.output.startswith("... ")
-    assert found.output.endswith("\n100000")
+    (results,) = await scripts.run(CALL)
+    assert len(results.output) < hooks.OUTPUT_LIMIT + 10
+    assert results.output.startswith("... ")
+    assert results.output.endswith("\n100000")
 
 
 async def test_a_script_that_hangs_is_stopped_and_those_after_it_have_failed_too(
@@ -94,17 +94,17 @@ async def test_a_script_that_hangs_is_stopped_and_those_after_it_have_failed_too
     monkeypatch.setattr(hooks, "TIMEOUT_SECONDS", 0.3)
     write("10-hangs", "sleep 60")
     write("20-late", "exit 0")
-    found = await scripts.run(CALL)
-    assert [one.outcome for one in found] == ["failed", "failed"]
-    assert "timed out: killed after" in found[0].output
-    assert "not run: " in found[1].output
+    results = await scripts.run(CALL)
+    assert [result.outcome for result in results] == ["failed", "failed"]
+    assert "timed out: killed after" in results[0].output
+    assert "not run: " in results[1].output
 
 
 async def test_a_file_that_cannot_be_run_has_failed(scripts: hooks.Hooks, write: Write) -> None:
     samples.write(write("broken", ""), "#!/nonexistent/interpreter\n", mode=0o755)
-    (found,) = await scripts.run(CALL)
-    assert found.outcome == "failed"
-    assert "cannot be run: [Errno 2] No such file or directory" in found.output
+    (results,) = await scripts.run(CALL)
+    assert results.outcome == "failed"
+    assert "cannot be run: [Errno 2] No such file or directory" in results.output
 
 
 @pytest.mark.parametrize("value", ["a\0b", "x" * (1 << 22)])
@@ -112,9 +112,9 @@ async def test_a_value_that_no_environment_can_hold_does_not_get_round_a_script(
     scripts: hooks.Hooks, write: Write, value: str
 ) -> None:
     write("10-check", "exit 0")
-    (found,) = await scripts.run(calls.HooksRun(path="instance-add", phase="pre", environment={"GANETI_TAGS": value}))
-    assert found.outcome == "failed"
-    assert "cannot be run" in found.output
+    (results,) = await scripts.run(calls.HooksRun(path="instance-add", phase="pre", environment={"GANETI_TAGS": value}))
+    assert results.outcome == "failed"
+    assert "cannot be run" in results.output
 
 
 @pytest.mark.parametrize("path", ["../etc", "instance_add", "", "a/b"])

@@ -15,7 +15,7 @@ MEMORY = b"MemTotal:       2048000 kB\nMemFree:         100000 kB\nMemAvailable:
 PROCESSORS = b"processor\t: 0\nphysical id\t: 0\nflags\t: a b\n\nprocessor\t: 1\nphysical id\t: 1\n"
 
 
-def test_what_the_kernel_tells_is_told_on() -> None:
+def test_the_kernels_values_are_reported() -> None:
     where = paths.Paths.below("/g")
     with simulated.World(seed=1) as world:
         machine = world.machine("node1")
@@ -32,25 +32,25 @@ def test_what_the_kernel_tells_is_told_on() -> None:
             accelerators = accelerator_probe.Accelerators(machine, where, bootid="")
             registry = wiring.registry(machine, where, accelerators=accelerators)
             plain, probing = [
-                await node_info.status(machine.disk, registry, accelerators=accelerators, request=wanted)
-                for wanted in (calls.NodeInfo(), calls.NodeInfo(probe=True))
+                await node_info.status(machine.disk, registry, accelerators=accelerators, request=request)
+                for request in (calls.NodeInfo(), calls.NodeInfo(probe=True))
             ]
             return plain, probing
 
-        found, probed = world.run(look())
-    assert (found.memory_total, found.memory_free, found.memory_node) == (2000, 1000, 1000)
-    assert (found.cpu_total, found.cpu_sockets, found.bootid) == (2, 2, "b-1")
-    assert [(room.kind, room.path) for room in found.storage] == [("file", where.file_storage)]
-    assert (found.accelerator_reason, probed.accelerator_reason) == ("", "qemu-system-x86_64 is not installed")
+        report, probed = world.run(look())
+    assert (report.memory_total, report.memory_free, report.memory_node) == (2000, 1000, 1000)
+    assert (report.cpu_total, report.cpu_sockets, report.bootid) == (2, 2, "b-1")
+    assert [(unit.kind, unit.path) for unit in report.storage] == [("file", where.file_storage)]
+    assert (report.accelerator_reason, probed.accelerator_reason) == ("", "qemu-system-x86_64 is not installed")
 
 
 def test_memory_is_what_the_hypervisor_has_that_the_kernel_runs_on() -> None:
     where = paths.Paths.below("/g")
-    told = b"host                   : node1\ntotal_memory           : 16383\nfree_memory            : 9000\n"
+    output = b"host                   : node1\ntotal_memory           : 16383\nfree_memory            : 9000\n"
 
     async def xl(call: processes.Invocation) -> commands.Completed:
         assert list(call.arguments) == ["xl", "info"]
-        return commands.Completed(0, told, b"")
+        return commands.Completed(0, output, b"")
 
     with simulated.World(seed=1) as world:
         machine = world.machine("node1")
@@ -90,15 +90,15 @@ async def test_verification_names_what_is_wrong_and_nothing_else(folders: paths.
         ssconf={"master_node": calls.digest_of("n2")},
         now=now - 1000,
     )
-    found = await node_info.verify(runtime, registry, files=files, request=good)
-    assert found == {"hypervisor": [], "bridges": [], "filelist": [], "time": [], "storage": []}
-    found = await node_info.verify(runtime, registry, files=files, request=bad)
-    assert [len(complaints) for complaints in found.values()] == [1, 2, 1, 1, 0]
-    assert "no hypervisor vax" in found["hypervisor"][0]
-    assert "no bridge br9" in found["bridges"][0]
-    assert "no bridge br8" in found["bridges"][1]
-    assert "ssconf_master_node" in found["filelist"][0]
-    off = re.search(r"the node's clock is \+(\d+) s off", found["time"][0])
+    report = await node_info.verify(runtime, registry, files=files, request=good)
+    assert report == {"hypervisor": [], "bridges": [], "filelist": [], "time": [], "storage": []}
+    report = await node_info.verify(runtime, registry, files=files, request=bad)
+    assert [len(complaints) for complaints in report.values()] == [1, 2, 1, 1, 0]
+    assert "no hypervisor vax" in report["hypervisor"][0]
+    assert "no bridge br9" in report["bridges"][0]
+    assert "no bridge br8" in report["bridges"][1]
+    assert "ssconf_master_node" in report["filelist"][0]
+    off = re.search(r"the node's clock is \+(\d+) s off", report["time"][0])
     assert off
     # Time went on while the rest was looked at.
     assert 1000 <= int(off[1]) <= round(1000 + runtime.clock.now() - now)

@@ -46,11 +46,11 @@ class Cluster:
 
     @contextlib.asynccontextmanager
     async def master(self, context: ssl.SSLContext | None = None) -> AsyncIterator[client.Client]:
-        made = client.Client(self.runtime.network, context or self.master_context())
+        new_client = client.Client(self.runtime.network, context or self.master_context())
         try:
-            yield made
+            yield new_client
         finally:
-            await made.close()
+            await new_client.close()
 
     async def join(self, master: client.Client) -> None:
         secret = security.JoinToken.decode(self.token()).secret
@@ -74,12 +74,12 @@ class Cluster:
 @pytest.fixture
 async def cluster(folders: paths.Paths) -> AsyncIterator[Cluster]:
     port = ports.free()
-    made = Cluster(samples.runtime(), folders, port)
+    new_client = Cluster(samples.runtime(), folders, port)
     ready = asyncio.Event()
-    serving = asyncio.create_task(made.agent.run("127.0.0.1", port, ready=ready.set))
+    serving = asyncio.create_task(new_client.agent.run("127.0.0.1", port, ready=ready.set))
     await asyncio.wait([serving, asyncio.ensure_future(ready.wait())], return_when=asyncio.FIRST_COMPLETED)
     try:
-        yield made
+        yield new_client
     finally:
         serving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -136,9 +136,9 @@ async def test_a_call_without_certificate_is_refused(cluster: Cluster) -> None:
         await cluster.join(master)
         with pytest.raises(errors.RemoteError, match=r"node node1 \(127.0.0.1"):
             await master.join(cluster.target, token, calls.Version())
-    nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    nobody.load_verify_locations(cadata=cluster.authority.certificate.decode())
-    async with cluster.master(nobody) as stranger:
+    anonymous = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anonymous.load_verify_locations(cadata=cluster.authority.certificate.decode())
+    async with cluster.master(anonymous) as stranger:
         with pytest.raises(errors.RemoteError):
             await stranger.call(cluster.target, calls.Version())
 
@@ -181,7 +181,7 @@ async def cluster_joined(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    "path, body, said",
+    "path, body, message",
     [
         ("/nonsense", b"{}", b"no call 'nonsense'"),
         ("/master_name", b'{"colour": "red"}', b"unknown field `colour`"),
@@ -192,7 +192,7 @@ async def cluster_joined(cluster: Cluster) -> None:
 )
 @pytest.mark.promise("cluster-9")
 async def test_what_cannot_be_read_gets_an_answer_that_says_why(
-    cluster: Cluster, path: str, body: bytes, said: bytes
+    cluster: Cluster, path: str, body: bytes, message: bytes
 ) -> None:
     await cluster_joined(cluster)
     http = cluster.runtime.network.http_client(tls=cluster.master_context())
@@ -202,7 +202,7 @@ async def test_what_cannot_be_read_gets_an_answer_that_says_why(
         await http.close()
     assert answer.status == 400
     assert answer.body.startswith(b'[false,["LuxiError"')
-    assert said in answer.body
+    assert message in answer.body
 
 
 async def test_a_body_beyond_the_limit_is_refused_without_being_kept(cluster: Cluster) -> None:
@@ -298,21 +298,21 @@ async def test_a_bug_in_a_handler_is_an_answer_and_not_the_end(
 async def test_a_master_that_was_replaced_can_look_but_start_nothing(cluster: Cluster) -> None:
     vm = calls.Instance(name="i1", uuid="u1", hypervisor="fake")
     listing = calls.InstanceList(hypervisors=("fake",))
-    heard: list[errors.FencedError] = []
+    failures: list[errors.FencedError] = []
     async with cluster.master() as old, cluster.master() as new:
         await cluster.join(old)
-        old.fence(lambda: 3, heard.append)
-        new.fence(lambda: 4, heard.append)
+        old.fence(lambda: 3, failures.append)
+        new.fence(lambda: 4, failures.append)
         await new.call(cluster.target, calls.WriteSsconf(values={"master_node": "node2"}))
-        assert heard == []
+        assert failures == []
         with pytest.raises(errors.FencedError, match=r"epoch 3 has passed.* name node2 as the master"):
             await old.call(cluster.target, calls.InstanceStart(instance=vm))
-        assert len(heard) == 1
+        assert len(failures) == 1
         assert await old.call(cluster.target, listing) == ()
         with pytest.raises(errors.FencedError):
             await old.call(cluster.target, calls.WriteSsconf(values={"master_node": "node1"}))
         await new.call(cluster.target, calls.InstanceStart(instance=vm))
-        assert [one.name for one in await new.call(cluster.target, listing)] == ["i1"]
+        assert [running.name for running in await new.call(cluster.target, listing)] == ["i1"]
         await new.call(cluster.target, calls.InstanceShutdown(instance=vm, timeout=0))
 
 

@@ -34,11 +34,11 @@ def driver(folders: paths.Paths) -> chroot.Chroot:
 
 def disk(folders: paths.Paths, *marks: str, owner: str = "vm1", script: str = "ganeti-chroot") -> calls.Disk:
     """Make a disk with an init script on it, and files that tell it to misbehave."""
-    made = samples.disk(folders, size=16, owner=owner)
-    path = Path(made.logical_id[1])
+    disk = samples.disk(folders, size=16, owner=owner)
+    path = Path(disk.logical_id[1])
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
-        return made
+        return disk
     with tempfile.TemporaryDirectory() as draft:
         tree = Path(draft)
         (tree / "bin").mkdir()
@@ -49,4 +49,4 @@ def disk(folders: paths.Paths, *marks: str, owner: str = "vm1", script: str = "g
             (tree / mark).touch()
         subprocess.run(["truncate", "--size=16M", path], check=True)
         subprocess.run(["mkfs.ext4", "-q", "-d", tree, path], check=True)
-    return made
+    return disk

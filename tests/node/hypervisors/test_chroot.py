@@ -27,11 +27,11 @@ class Node:
         self.processes = samples.runtime().processes
         self.root = f"{folders.instances}/chroot/{NAME}/root"
 
-    def instance(self, *marks: str, **given: calls.Value) -> calls.Instance:
-        hvparams = {"init_script": "/ganeti-chroot", **given}
+    def instance(self, *marks: str, **hvparams: calls.Value) -> calls.Instance:
+        hvparams = {"init_script": "/ganeti-chroot", **hvparams}
         return samples.instance("chroot", hvparams=hvparams, disks=(chroots.disk(self.folders, *marks),))
 
-    def said(self) -> list[str]:
+    def messages(self) -> list[str]:
         with open(f"{self.root}/said") as file:
             return file.read().split()
 
@@ -42,16 +42,16 @@ class Node:
 
 @pytest.fixture
 async def node(folders: paths.Paths) -> AsyncIterator[Node]:
-    made = Node(folders)
-    yield made
-    await made.chroot.stop(NAME, timeout=0)
+    new_node = Node(folders)
+    yield new_node
+    await new_node.chroot.stop(NAME, timeout=0)
 
 
 async def test_an_instance_is_what_its_script_starts_and_ends_with_it(node: Node) -> None:
     await node.chroot.start(node.instance(), paused=False)
-    assert node.said() == ["start"]
+    assert node.messages() == ["start"]
     await node.chroot.reboot(NAME, kind="soft", timeout=10)
-    assert node.said() == ["start", "stop", "start"]
+    assert node.messages() == ["start", "stop", "start"]
     console = await node.chroot.console(NAME)
     assert console.command == ("chroot", node.root)
     done = await node.processes.run([*console.command, "/bin/busybox", "echo", "inside"])
@@ -73,17 +73,19 @@ async def test_a_script_that_fails_leaves_nothing_and_is_quoted(node: Node) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("hvparams", "message"),
     [
         ({"init_script": "/nothing"}, "/nothing start of instance vm1 failed"),
         ({"init_script": "relative"}, "'relative' is not an absolute path inside the disk"),
         ({"init_script": "/../bin/sh"}, "is not an absolute path inside the disk"),
     ],
 )
-async def test_a_script_that_is_not_there_is_refused(node: Node, given: dict[str, calls.Value], said: str) -> None:
+async def test_a_script_that_is_not_there_is_refused(
+    node: Node, hvparams: dict[str, calls.Value], message: str
+) -> None:
     with pytest.raises(errors.GantryError) as refused:
-        await node.chroot.start(node.instance(**given), paused=False)
-    assert said in str(refused.value)
+        await node.chroot.start(node.instance(**hvparams), paused=False)
+    assert message in str(refused.value)
     assert node.remains() == []
 
 
@@ -126,6 +128,6 @@ async def test_what_has_no_processors_cannot_pause_move_or_take_devices(node: No
         await node.chroot.plug_disk(vm, vm.disks[0])
     with pytest.raises(errors.HypervisorError, match="chroot cannot remove the first disk"):
         await node.chroot.unplug_disk(vm, vm.disks[0])
-    found = await node.chroot.info(NAME)
-    assert found is not None
-    assert not found.hotplug
+    info = await node.chroot.info(NAME)
+    assert info is not None
+    assert not info.hotplug

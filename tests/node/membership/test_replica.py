@@ -127,8 +127,8 @@ def test_a_machine_without_a_copy_says_so(pair: Pair) -> None:
 
 def append(previous: str, *, epoch: int = 0, serial: int = 1, line: bytes = b"") -> calls.JournalAppend:
     record = {"serial": serial, "time": 1.0, "epoch": epoch, "cause": {}, "changes": []}
-    made = line or frame.pack(previous, [msgspec.json.encode(record)])
-    return calls.JournalAppend(epoch=epoch, previous=previous, frame=made.decode())
+    frame_line = line or frame.pack(previous, [msgspec.json.encode(record)])
+    return calls.JournalAppend(epoch=epoch, previous=previous, frame=frame_line.decode())
 
 
 def stored(config: str, jobs: dict[str, str] | None = None, *, epoch: int = 0) -> calls.CheckpointStore:
@@ -352,9 +352,9 @@ def test_a_frame_whose_sync_failed_is_on_the_disk_before_it_is_reported(seed: in
         # the kernel tells a sync of all which syncs of files have failed since the one before it
         with pytest.raises(errors.StorageError, match="cannot be synced to its disk"):
             pair.at_node(pair.copy.status())
-        told = pair.at_node(pair.copy.status())
+        reported_state = pair.at_node(pair.copy.status())
         world.crash("node1")
-        assert pair.at_node(pair.fresh().status()) == told
+        assert pair.at_node(pair.fresh().status()) == reported_state
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -372,10 +372,10 @@ def test_a_frame_that_a_killed_daemon_did_not_sync_is_on_the_disk_before_it_is_r
 
         world.run(interrupted())
         world.kill("node1")
-        told = pair.at_node(pair.fresh().status())
-        assert told.serial == 4
+        reported_state = pair.at_node(pair.fresh().status())
+        assert reported_state.serial == 4
         world.crash("node1")
-        assert pair.at_node(pair.fresh().status()) == told
+        assert pair.at_node(pair.fresh().status()) == reported_state
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -386,9 +386,9 @@ def test_a_frame_is_on_the_disk_after_a_master_daemon_rewrote_the_copy_and_could
         end = pair.at_node(pair.copy.status())
         # As a master daemon that takes the role over does first, with the same content; its sync failed.
         pair.at_node(pair.node.disk.write(pair.segment(), pair.node.disk.read(pair.segment()), sync=False))
-        told = pair.at_node(pair.copy.append(append(end.digest, serial=4)))
+        reported_state = pair.at_node(pair.copy.append(append(end.digest, serial=4)))
         world.crash("node1")
-        assert pair.at_node(pair.fresh().status()) == told
+        assert pair.at_node(pair.fresh().status()) == reported_state
 
 
 def test_a_frame_that_a_master_daemon_wrote_behind_a_stored_checkpoint_is_reported(pair: Pair) -> None:
@@ -420,8 +420,8 @@ def test_the_frames_behind_any_that_the_copy_has_are_handed_out(pair: Pair) -> N
     segment = pair.node.disk.read(f"{WHERE.journal}/{pair.node.disk.names(WHERE.journal)[-1]}")
     lines = segment.splitlines(keepends=True)
     for index, line in enumerate(lines):
-        found = pair.at_node(pair.copy.following(frame.digest(line)))
-        assert [one.encode() for one in found] == lines[index + 1 :]
+        fetched = pair.at_node(pair.copy.following(frame.digest(line)))
+        assert [line_text.encode() for line_text in fetched] == lines[index + 1 :]
     assert pair.at_node(pair.copy.following("f" * 64)) == ()
 
 

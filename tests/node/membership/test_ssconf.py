@@ -15,7 +15,7 @@ def files(folders: paths.Paths) -> ssconf.Files:
     return ssconf.Files(RealRuntime().disk, folders)
 
 
-async def test_values_are_files_that_everybody_may_read_and_nobody_write(
+async def test_values_are_files_that_all_users_may_read_and_none_may_write(
     files: ssconf.Files, folders: paths.Paths
 ) -> None:
     await files.write({"master_node": "node1", "node_list": "node1\nnode2\n"})
@@ -39,8 +39,8 @@ async def test_a_value_beyond_the_limit_is_refused(files: ssconf.Files) -> None:
 
 async def test_keys_that_differ_from_what_the_cluster_expects_are_named(files: ssconf.Files) -> None:
     await files.write({"a": "1", "b": "2", "d": ""})
-    wanted = {key: calls.digest_of(value) for key, value in {"a": "1", "b": "3", "c": "", "d": "\n"}.items()}
-    assert files.differences(wanted) == ["ssconf_b is out of date", "ssconf_c is out of date"]
+    digests = {key: calls.digest_of(value) for key, value in {"a": "1", "b": "3", "c": "", "d": "\n"}.items()}
+    assert files.differences(digests) == ["ssconf_b is out of date", "ssconf_c is out of date"]
 
 
 async def test_only_the_clusters_own_files_can_be_uploaded(files: ssconf.Files, folders: paths.Paths) -> None:
@@ -55,8 +55,8 @@ async def test_only_the_clusters_own_files_can_be_uploaded(files: ssconf.Files, 
     assert not {"users", "ssconf"} & set(os.listdir(folders.lib))
 
 
-def update(**wanted: str) -> calls.UpdateSsconf:
-    return calls.UpdateSsconf(digests={key: calls.digest_of(value) for key, value in wanted.items()})
+def update(**digests: str) -> calls.UpdateSsconf:
+    return calls.UpdateSsconf(digests={key: calls.digest_of(value) for key, value in digests.items()})
 
 
 async def test_lines_that_changed_are_enough_for_a_file_that_is_as_the_master_thinks(files: ssconf.Files) -> None:

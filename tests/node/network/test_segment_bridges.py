@@ -56,14 +56,14 @@ class Node:
 
     def restart(self) -> None:
         runtime = samples.runtime(namespace=self.namespace)
-        made = segment_bridges.Segments(runtime)
-        self.bridged = network_taps.Bridged(runtime, self.folders.etc, segments=made)
-        self.routed = network_taps.Routed(runtime, self.folders.etc, segments=made)
+        segments = segment_bridges.Segments(runtime)
+        self.bridged = network_taps.Bridged(runtime, self.folders.etc, segments=segments)
+        self.routed = network_taps.Routed(runtime, self.folders.etc, segments=segments)
 
-    async def plug(self, one: calls.Nic) -> str:
-        return await self.bridged.plug(samples.instance(), one)
+    async def plug(self, nic: calls.Nic) -> str:
+        return await self.bridged.plug(samples.instance(), nic)
 
-    def made(self) -> set[str]:
+    def created(self) -> set[str]:
         """Return what is there for segments."""
         return {name for name in links(self.namespace) if name.startswith(("gb", "gp"))}
 
@@ -78,42 +78,44 @@ def node(namespace: str, folders: paths.Paths) -> Node:
 
 async def test_the_first_nic_of_a_segment_makes_its_bridge_and_the_last_one_takes_it_away(node: Node) -> None:
     first, second = await node.plug(card(1)), await node.plug(card(2))
-    (bridge,) = [name for name in node.made() if name.startswith("gb")]
-    (port,) = node.made() - {bridge}
-    found = links(node.namespace)
+    (bridge,) = [name for name in node.created() if name.startswith("gb")]
+    (port,) = node.created() - {bridge}
+    devices = links(node.namespace)
     assert bridge.startswith("gbx7001-")
-    assert [found[name]["master"] for name in (first, second, port)] == [bridge] * 3
-    assert all("UP" in str(found[name]["flags"]) for name in (first, second, port, bridge))
-    assert found[bridge]["mtu"] == 1450
+    assert [devices[name]["master"] for name in (first, second, port)] == [bridge] * 3
+    assert all("UP" in str(devices[name]["flags"]) for name in (first, second, port, bridge))
+    assert devices[bridge]["mtu"] == 1450
     await node.bridged.unplug(first)
-    assert node.made() == {bridge, port}
+    assert node.created() == {bridge, port}
     await node.bridged.unplug(second)
-    assert node.made() == set()
+    assert node.created() == set()
 
 
 async def test_two_segments_have_nothing_in_common(node: Node) -> None:
     first, other = await node.plug(card(1)), await node.plug(card(2, segment=7002))
-    found = links(node.namespace)
-    assert found[first]["master"] != found[other]["master"]
+    devices = links(node.namespace)
+    assert devices[first]["master"] != devices[other]["master"]
     await node.bridged.unplug(first)
-    assert [name[:7] for name in sorted(node.made())] == ["gbx7002", "gpx7002"]
+    assert [name[:7] for name in sorted(node.created())] == ["gbx7002", "gpx7002"]
 
 
 async def test_the_node_has_no_address_of_its_own_in_a_segment(node: Node) -> None:
     await node.plug(card(1))
-    found = {name: len(given) for name, given in addresses(node.namespace).items() if name in node.made()}
-    assert list(found.values()) == [0, 0]
+    counts = {
+        name: len(nic_addresses) for name, nic_addresses in addresses(node.namespace).items() if name in node.created()
+    }
+    assert list(counts.values()) == [0, 0]
 
 
 async def test_a_restarted_daemon_goes_on_with_what_is_there(node: Node) -> None:
     tap = await node.plug(card(1))
-    before = node.made()
+    before = node.created()
     node.restart()
     other = await node.plug(card(2))
-    assert node.made() == before
-    for one in (tap, other):
-        await node.bridged.unplug(one)
-    assert node.made() == set()
+    assert node.created() == before
+    for name in (tap, other):
+        await node.bridged.unplug(name)
+    assert node.created() == set()
 
 
 async def test_nics_that_come_and_go_at_once_do_not_race(node: Node) -> None:
@@ -121,11 +123,11 @@ async def test_nics_that_come_and_go_at_once_do_not_race(node: Node) -> None:
     await asyncio.gather(
         *(node.bridged.unplug(tap) for tap in taps), *(node.plug(card(number)) for number in range(5, 8))
     )
-    found = links(node.namespace)
-    (bridge,) = [name for name in node.made() if name.startswith("gb")]
-    assert [found[network_taps.tap_name(card(number))]["master"] for number in range(5, 8)] == [bridge] * 3
+    devices = links(node.namespace)
+    (bridge,) = [name for name in node.created() if name.startswith("gb")]
+    assert [devices[network_taps.tap_name(card(number))]["master"] for number in range(5, 8)] == [bridge] * 3
     await asyncio.gather(*(node.bridged.unplug(network_taps.tap_name(card(number))) for number in range(5, 8)))
-    assert node.made() == set()
+    assert node.created() == set()
 
 
 async def test_a_nic_moves_to_another_segment_and_out_of_segments_while_it_is_plugged_in(node: Node) -> None:
@@ -135,35 +137,35 @@ async def test_a_nic_moves_to_another_segment_and_out_of_segments_while_it_is_pl
     assert links(node.namespace)[tap] == before
     await node.bridged.update(samples.instance(), card(1, segment=7002))
     assert str(links(node.namespace)[tap]["master"]).startswith("gbx7002-")
-    assert {name[3:7] for name in node.made()} == {"7002"}
+    assert {name[3:7] for name in node.created()} == {"7002"}
     await node.bridged.update(samples.instance(), samples.nic(), interface=tap)
-    assert (links(node.namespace)[tap]["master"], node.made()) == ("br0", set())
+    assert (links(node.namespace)[tap]["master"], node.created()) == ("br0", set())
     await node.bridged.update(samples.instance(), card(1))
     await node.routed.update(samples.instance(), samples.nic(mode="routed", link=""), interface=tap)
     assert "master" not in links(node.namespace)[tap]
-    assert node.made() == set()
+    assert node.created() == set()
 
 
-async def test_a_segment_whose_link_was_made_anew_is_mended_by_an_update_and_by_the_next_nic(node: Node) -> None:
+async def test_a_segment_whose_link_was_recreated_is_repaired_by_an_update_and_by_the_next_nic(node: Node) -> None:
     await node.plug(card(1))
-    before = node.made()
-    for mend in (node.bridged.update(samples.instance(), card(1)), node.plug(card(2))):
+    before = node.created()
+    for repair in (node.bridged.update(samples.instance(), card(1)), node.plug(card(2))):
         (port,) = [name for name in before if name.startswith("gp")]
         ip(node.namespace, "link", "delete", "dev", port)
-        await mend
-        assert node.made() == before
+        await repair
+        assert node.created() == before
 
 
 async def test_what_a_killed_daemon_left_empty_goes_with_the_next_nic(node: Node) -> None:
     tap = await node.plug(card(1))
     ip(node.namespace, "link", "delete", "dev", tap)
-    assert len(node.made()) == 2
+    assert len(node.created()) == 2
     await node.bridged.unplug(await node.plug(card(2, segment=7002)))
-    assert node.made() == set()
+    assert node.created() == set()
 
 
 @pytest.mark.parametrize(
-    ("change", "link", "said"),
+    ("change", "link", "message"),
     [
         ((), "nowhere", r"NIC 3: node node1 has no device nowhere"),
         (("address", "flush", "dev", "under"), "under", r"no address on under; VXLAN needs one"),
@@ -175,13 +177,13 @@ async def test_what_a_killed_daemon_left_empty_goes_with_the_next_nic(node: Node
     ],
 )
 async def test_what_a_node_lacks_is_named_before_anything_is_made(
-    node: Node, change: tuple[str, ...], link: str, said: str
+    node: Node, change: tuple[str, ...], link: str, message: str
 ) -> None:
     if change:
         ip(node.namespace, *change)
     before = set(links(node.namespace))
     for refused in (node.bridged.validate, node.plug):
-        with pytest.raises(errors.EnvironmentFaultError, match=said):
+        with pytest.raises(errors.EnvironmentFaultError, match=message):
             await refused(card(1, index=3, link=link))
     assert set(links(node.namespace)) == before
 
@@ -191,22 +193,22 @@ async def test_a_segment_that_another_program_has_is_not_taken_from_it(node: Nod
     ip(node.namespace, "link", "add", "foreign", *words)
     with pytest.raises(errors.EnvironmentFaultError, match="VNI already exists"):
         await node.bridged.validate(card(1))
-    assert node.made() == set()
+    assert node.created() == set()
 
 
 async def test_validating_leaves_nothing(node: Node) -> None:
     await node.bridged.validate(card(1))
-    assert node.made() == set()
+    assert node.created() == set()
     await node.plug(card(2))
-    before = node.made()
+    before = node.created()
     await node.bridged.validate(card(1))
-    assert node.made() == before
+    assert node.created() == before
 
 
 async def test_more_segments_than_the_kernel_joins_groups_for(node: Node) -> None:
     for number in range(1, 26):
         await node.plug(card(number, segment=9000 + number))
-    assert len(node.made()) == 50
+    assert len(node.created()) == 50
 
 
 async def test_types_that_nodes_do_not_make_and_routed_nics_are_refused(node: Node) -> None:
@@ -229,6 +231,6 @@ async def test_a_script_of_the_administrator_connects_the_tap_and_knows_the_segm
     script = f'#!/bin/sh\ncp /proc/$$/environ {seen}\nip link set dev "$INTERFACE" up\n'
     samples.write(f"{node.folders.etc}/kvm-vif-bridge", script, mode=0o755)
     await node.plug(card(1))
-    told = set(samples.read(seen).decode().split("\0"))
-    assert {"NETWORK_TYPE=vxlan", "NETWORK_SEGMENT=7001", "LINK=under", "MTU=1450"} <= told
-    assert node.made() == set()
+    variables = set(samples.read(seen).decode().split("\0"))
+    assert {"NETWORK_TYPE=vxlan", "NETWORK_SEGMENT=7001", "LINK=under", "MTU=1450"} <= variables
+    assert node.created() == set()

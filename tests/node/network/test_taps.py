@@ -43,10 +43,10 @@ async def test_a_bridged_nic_is_a_port_of_its_bridge(bridged: drivers.NicDriver,
     plugged = samples.nic()
     tap = await bridged.plug(samples.instance(), plugged)
     assert len(tap) <= 15
-    found = links(namespace)[tap]
-    assert found["master"] == "br0"
-    assert "UP" in str(found["flags"])
-    assert found["address"] == "fe:00:00:00:00:00"
+    link = links(namespace)[tap]
+    assert link["master"] == "br0"
+    assert "UP" in str(link["flags"])
+    assert link["address"] == "fe:00:00:00:00:00"
     for _ in range(2):
         await bridged.unplug(tap)
     assert tap not in links(namespace)
@@ -91,10 +91,10 @@ async def test_a_script_of_the_administrator_connects_the_tap_and_knows_all_addr
     commands = f'cp /proc/$$/environ {seen}; ip link set dev "$INTERFACE" up alias "$INSTANCE:$1"'
     samples.write(script, f"#!/bin/sh\n{commands}\n", mode=0o755)
     tap = await bridged.plug(samples.instance(), samples.nic())
-    found = links(namespace)[tap]
-    assert found["ifalias"] == f"vm1:{tap}"
-    assert "master" not in found
-    told = set(samples.read(seen).decode().split("\0"))
+    link = links(namespace)[tap]
+    assert link["ifalias"] == f"vm1:{tap}"
+    assert "master" not in link
+    variables = set(samples.read(seen).decode().split("\0"))
     assert {
         "IP:0=192.0.2.7",
         "IP:1=2001:db8::7",
@@ -103,7 +103,7 @@ async def test_a_script_of_the_administrator_connects_the_tap_and_knows_all_addr
         "NETWORK_DHCP:1=True",
         "ACTION=up",
         "BRIDGE=br0",
-    } <= told
+    } <= variables
 
 
 async def test_a_bridged_nic_moves_to_another_bridge_and_otherwise_stays(
@@ -115,12 +115,12 @@ async def test_a_bridged_nic_moves_to_another_bridge_and_otherwise_stays(
     await bridged.update(samples.instance(), samples.nic(addresses=()))
     assert links(namespace)[tap] == before
     await bridged.update(samples.instance(), samples.nic(link="br1"))
-    found = links(namespace)[tap]
-    assert (found["master"], found["ifindex"]) == ("br1", before["ifindex"])
-    assert "UP" in str(found["flags"])
+    link = links(namespace)[tap]
+    assert (link["master"], link["ifindex"]) == ("br1", before["ifindex"])
+    assert "UP" in str(link["flags"])
     with pytest.raises(errors.EnvironmentFaultError, match="no bridge br9"):
         await bridged.update(samples.instance(), samples.nic(link="br9"))
-    assert links(namespace)[tap] == found
+    assert links(namespace)[tap] == link
 
 
 async def test_a_routed_nic_has_routes_to_its_newest_addresses_only(

@@ -35,28 +35,28 @@ class Node:
         self.kernel.bridge(BRIDGE, **kernel.FILTERING)
         self.kernel.port("eth0", BRIDGE, 5, 6, 7)
         self.kernel.devices[CARD] = kernel.Device(up=True)
-        made = segment_bridges.Segments(self.machine)
+        segments = segment_bridges.Segments(self.machine)
         self.bridged, self.routed = (
-            kind(self.machine, "/etc/gantry", segments=made) for kind in (taps.Bridged, taps.Routed)
+            kind(self.machine, "/etc/gantry", segments=segments) for kind in (taps.Bridged, taps.Routed)
         )
 
-    def plug(self, one: calls.Nic) -> kernel.Device:
-        return self.kernel.devices[self._world.run(self.bridged.plug(samples.instance(), one))]
+    def plug(self, nic: calls.Nic) -> kernel.Device:
+        return self.kernel.devices[self._world.run(self.bridged.plug(samples.instance(), nic))]
 
-    def update(self, one: calls.Nic) -> kernel.Device:
-        self._world.run(self.bridged.update(samples.instance(), one))
-        return self.kernel.devices[taps.tap_name(one)]
+    def update(self, nic: calls.Nic) -> kernel.Device:
+        self._world.run(self.bridged.update(samples.instance(), nic))
+        return self.kernel.devices[taps.tap_name(nic)]
 
-    def unplug(self, one: calls.Nic) -> None:
-        self._world.run(self.bridged.unplug(taps.tap_name(one)))
+    def unplug(self, nic: calls.Nic) -> None:
+        self._world.run(self.bridged.unplug(taps.tap_name(nic)))
 
-    def refused(self, one: calls.Nic) -> str:
+    def refused(self, nic: calls.Nic) -> str:
         """Return what validating and plugging in both say; nothing is changed."""
         before = set(self.kernel.devices)
         with pytest.raises(errors.GantryError) as first:
-            self._world.run(self.bridged.validate(one))
+            self._world.run(self.bridged.validate(nic))
         with pytest.raises(errors.GantryError) as second:
-            self.plug(one)
+            self.plug(nic)
         assert str(first.value) == str(second.value)
         assert set(self.kernel.devices) == before
         return str(first.value)
@@ -69,7 +69,7 @@ def node() -> Iterator[Node]:
 
 
 @pytest.mark.parametrize(
-    ("vlan", "wanted"),
+    ("vlan", "expected"),
     [
         ("5", {5: True}),
         (".5", {5: True}),
@@ -77,16 +77,16 @@ def node() -> Iterator[Node]:
         (".5:6:7", {5: True, 6: False, 7: False}),
     ],
 )
-def test_a_tap_is_in_the_vlans_of_its_nic_and_in_no_other(node: Node, vlan: str, wanted: dict[int, bool]) -> None:
+def test_a_tap_is_in_the_vlans_of_its_nic_and_in_no_other(node: Node, vlan: str, expected: dict[int, bool]) -> None:
     tap = node.plug(card(vlan))
-    assert (tap.master, tap.vlans, tap.up) == (BRIDGE, wanted, True)
+    assert (tap.master, tap.vlans, tap.up) == (BRIDGE, expected, True)
 
 
 def test_a_tap_comes_up_when_it_is_in_its_vlan_and_never_was_in_another(node: Node) -> None:
     node.plug(card("5"))
     order = [change.split() for change in node.kernel.changes]
-    last_vlan = max(place for place, words in enumerate(order) if words[0] == "bridge")
-    ups = [place for place, words in enumerate(order) if "up" in words]
+    last_vlan = max(index for index, words in enumerate(order) if words[0] == "bridge")
+    ups = [index for index, words in enumerate(order) if "up" in words]
     assert ups == [last_vlan + 1]
 
 
@@ -112,8 +112,8 @@ def test_a_nic_moves_from_vlan_to_vlan_and_is_left_alone_where_it_stays(node: No
 
 def test_a_bridge_that_does_not_tell_vlans_apart_is_not_made_to(node: Node) -> None:
     node.kernel.bridge(BRIDGE, **kernel.PLAIN)
-    said = node.refused(card("5", index=2))
-    assert "NIC 2: bridge br0 of node node1 is not VLAN-aware; ip link set dev br0 type bridge" in said
+    message = node.refused(card("5", index=2))
+    assert "NIC 2: bridge br0 of node node1 is not VLAN-aware; ip link set dev br0 type bridge" in message
 
 
 def test_a_kernel_without_the_feature_is_named(node: Node) -> None:
@@ -122,8 +122,8 @@ def test_a_kernel_without_the_feature_is_named(node: Node) -> None:
 
 
 def test_a_vlan_that_does_not_leave_the_node_is_refused(node: Node) -> None:
-    said = node.refused(card(":6:8"))
-    assert "no uplink of bridge br0 of node node1 carries VLAN 8; bridge vlan add dev eth0 vid 8" in said
+    message = node.refused(card(":6:8"))
+    assert "no uplink of bridge br0 of node node1 carries VLAN 8; bridge vlan add dev eth0 vid 8" in message
     node.kernel.port("eth2", BRIDGE, 8)
     assert node.plug(card(":6:8")).vlans == {6: False, 8: False}
 
@@ -142,7 +142,7 @@ def test_a_network_card_as_link_gets_a_bridge_for_the_vlan_that_goes_with_the_la
     second, other = node.plug(card("5", link=CARD, index=1)), node.plug(card("6", link=CARD, index=2))
     assert first.master == second.master != other.master
     assert first.master.startswith("gbv5-")
-    (port,) = [one for name, one in node.kernel.devices.items() if one.master == first.master and one.kind == "vlan"]
+    (port,) = [nic for name, nic in node.kernel.devices.items() if nic.master == first.master and nic.kind == "vlan"]
     assert (port.under, port.info, port.up) == (CARD, {"id": 5}, True)
     node.unplug(card("5"))
     assert first.master in node.kernel.devices
@@ -153,8 +153,8 @@ def test_a_network_card_as_link_gets_a_bridge_for_the_vlan_that_goes_with_the_la
 
 def test_two_cards_have_two_vlans_of_one_number(node: Node) -> None:
     node.kernel.devices["eth2"] = kernel.Device(up=True)
-    one, two = node.plug(card("5", link=CARD)), node.plug(card("5", link="eth2", index=1))
-    assert one.master != two.master
+    nic, two = node.plug(card("5", link=CARD)), node.plug(card("5", link="eth2", index=1))
+    assert nic.master != two.master
 
 
 def test_tagged_frames_need_a_bridge_that_tells_vlans_apart(node: Node) -> None:
@@ -171,9 +171,9 @@ def test_a_missing_link_and_a_routed_nic_are_named(node: Node) -> None:
 
 def test_a_kernel_without_tunnels_is_named_before_anything_is_made(node: Node) -> None:
     cable = calls.Network(name="n", uuid="n", segment=calls.Segment(network_type="vxlan", segmentation_id=7))
-    said = node.refused(msgspec.structs.replace(card(link=CARD), network=cable, mtu=1450))
-    assert "NIC 0: node node1 cannot create the device for its segment: " in said
-    assert "Unknown device type.; load the kernel module vxlan or 8021q" in said
+    message = node.refused(msgspec.structs.replace(card(link=CARD), network=cable, mtu=1450))
+    assert "NIC 0: node node1 cannot create the device for its segment: " in message
+    assert "Unknown device type.; load the kernel module vxlan or 8021q" in message
     assert node.kernel.changes == []
 
 

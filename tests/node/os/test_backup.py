@@ -36,8 +36,8 @@ def ask(folders: paths.Paths) -> Ask:
     table = call_table.Table()
     backup.Backup(runtime, folders, registry=registry, definitions=definitions, secure=False).add_to(table)
 
-    async def call(one: calls.Call[object]) -> object:
-        return await table.answer(one.procedure(), msgspec.json.encode(one))
+    async def call(request: calls.Call[object]) -> object:
+        return await table.answer(request.procedure(), msgspec.json.encode(request))
 
     return call
 

@@ -1,4 +1,4 @@
-"""What an instance's system is told of its network, in the forms of cloud-init, networkd and ifupdown."""
+"""The network configuration of a guest, in the formats of cloud-init, networkd and ifupdown."""
 
 import yaml
 from msgspec import structs
@@ -30,8 +30,8 @@ def files(*nics: calls.Nic, **parameters: calls.Value) -> guest_config.Files:
 
 
 def test_cloud_init_gets_every_address_and_one_default_route_a_family() -> None:
-    found = files(FIRST, SECOND, nameservers="192.0.2.53, 2001:db8::53")
-    config = yaml.safe_load(found["network-config"])
+    contents = files(FIRST, SECOND, nameservers="192.0.2.53, 2001:db8::53")
+    config = yaml.safe_load(contents["network-config"])
     assert config["version"] == 2
     first, second = config["ethernets"]["eth0"], config["ethernets"]["eth1"]
     assert first["match"] == {"macaddress": FIRST.mac}
@@ -47,8 +47,8 @@ def test_cloud_init_gets_every_address_and_one_default_route_a_family() -> None:
         True,
     )
     assert "routes" not in second
-    assert yaml.safe_load(found["meta-data"]) == {"instance-id": samples.UUID, "local-hostname": "vm1"}
-    assert found["user-data"].startswith("#cloud-config")
+    assert yaml.safe_load(contents["meta-data"]) == {"instance-id": samples.UUID, "local-hostname": "vm1"}
+    assert contents["user-data"].startswith("#cloud-config")
 
 
 def test_user_data_is_what_the_parameter_says() -> None:
@@ -56,15 +56,15 @@ def test_user_data_is_what_the_parameter_says() -> None:
 
 
 def test_networkd_gets_a_file_per_nic() -> None:
-    found = files(FIRST, SECOND, THIRD, nameservers="192.0.2.53")
-    assert {name for name in found if name.startswith("networkd/")} == {
+    contents = files(FIRST, SECOND, THIRD, nameservers="192.0.2.53")
+    assert {name for name in contents if name.startswith("networkd/")} == {
         f"networkd/10-eth{index}.network" for index in range(3)
     }
-    lines = found["networkd/10-eth0.network"].splitlines()
+    lines = contents["networkd/10-eth0.network"].splitlines()
     assert lines[:2] == ["[Match]", f"MACAddress={FIRST.mac}"]
     assert {"DHCP=no", "Address=192.0.2.8/24", "Address=2001:db8::7/64", "DNS=192.0.2.53"} <= set(lines)
     assert [line for line in lines if line.startswith("Gateway=")] == ["Gateway=192.0.2.1", "Gateway=2001:db8::1"]
-    assert "DHCP=ipv6" in found["networkd/10-eth1.network"]
+    assert "DHCP=ipv6" in contents["networkd/10-eth1.network"]
 
 
 def test_ifupdown_gets_a_stanza_per_address() -> None:

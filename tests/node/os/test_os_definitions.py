@@ -54,8 +54,13 @@ def test_a_definition_needs_a_create_script_and_a_known_version_and_nothing_else
     definitions: os_definitions.Definitions, write: Write
 ) -> None:
     write(create=SCRIPT)
-    (found,) = definitions.diagnose()
-    assert (found.name, found.problem, found.scripts, found.api_versions) == ("busybox", "", ("create",), (20, 10))
+    (definition,) = definitions.diagnose()
+    assert (definition.name, definition.problem, definition.scripts, definition.api_versions) == (
+        "busybox",
+        "",
+        ("create",),
+        (20, 10),
+    )
 
 
 def test_what_a_definition_declares_is_listed(definitions: os_definitions.Definitions, write: Write) -> None:
@@ -66,11 +71,11 @@ def test_what_a_definition_declares_is_listed(definitions: os_definitions.Defini
         parameters_list="mirror\t where packages come from\nsize\n",
         hypervisors="kvm\nfake\n",
     )
-    found = definitions.find("busybox")
-    assert found.variants == ("small", "big")
-    assert found.parameters == (("mirror", "where packages come from"), ("size", ""))
-    assert found.hypervisors == ("kvm", "fake")
-    assert found.scripts == ("create", "export")
+    definition = definitions.find("busybox")
+    assert definition.variants == ("small", "big")
+    assert definition.parameters == (("mirror", "where packages come from"), ("size", ""))
+    assert definition.hypervisors == ("kvm", "fake")
+    assert definition.scripts == ("create", "export")
 
 
 @pytest.mark.parametrize(
@@ -89,8 +94,8 @@ async def test_an_invalid_definition_is_listed_with_its_problem_and_not_used(
     definitions: os_definitions.Definitions, folders: paths.Paths, write: Write, files: dict[str, str], problem: str
 ) -> None:
     write(**files)
-    (found,) = definitions.diagnose()
-    assert found.problem == problem
+    (definition,) = definitions.diagnose()
+    assert definition.problem == problem
     with pytest.raises(errors.WrongStateError, match=problem):
         await definitions.create(vm(folders), reinstall=False, debug=0)
 
@@ -102,7 +107,7 @@ def test_the_first_folder_of_the_search_path_wins(
     write(create=SCRIPT)
     write(where=second, create=SCRIPT)
     write("other", where=second, create=SCRIPT)
-    assert [(found.name, found.path) for found in definitions.diagnose()] == [
+    assert [(definition.name, definition.path) for definition in definitions.diagnose()] == [
         ("busybox", f"{first}/busybox"),
         ("other", f"{second}/other"),
     ]
@@ -162,7 +167,7 @@ def text(path: str) -> str:
     return pathlib.Path(path).read_text()
 
 
-async def test_a_variant_that_the_master_let_pass_is_told_to_the_script(
+async def test_a_variant_that_the_master_accepted_is_passed_to_the_script(
     definitions: os_definitions.Definitions, folders: paths.Paths, write: Write
 ) -> None:
     write(create="#!/bin/sh\necho variant $OS_VARIANT >&2\n", variants_list="small\n")
@@ -180,7 +185,7 @@ async def test_a_definition_for_other_hypervisors_is_refused(
 
 
 @pytest.mark.promise("cluster-119")
-async def test_the_rename_script_is_told_both_names_and_where_network_files_are(
+async def test_the_rename_script_gets_both_names_and_the_folder_of_the_network_files(
     definitions: os_definitions.Definitions, folders: paths.Paths, write: Write
 ) -> None:
     write(create=SCRIPT, rename=SCRIPT + 'env; ls "$INSTANCE_SEED"\n')

@@ -15,12 +15,12 @@ FOLDERS = paths.Paths.below("/r")
 def environment(*nics: calls.Nic, reinstall: bool = False) -> dict[str, str]:
     disks = (samples.disk(FOLDERS, size=512), samples.disk(FOLDERS, size=64, index=1))
     vm = samples.instance(disks=disks, nics=nics)
-    places = {disk.uuid: f"/disks/{disk.index}" for disk in disks}
-    return script_environment.os_script(vm, places, api_version=20, debug=1, reinstall=reinstall)
+    disk_paths = {disk.uuid: f"/disks/{disk.index}" for disk in disks}
+    return script_environment.os_script(vm, disk_paths, api_version=20, debug=1, reinstall=reinstall)
 
 
-def test_an_os_script_is_told_what_it_installs() -> None:
-    told = environment(samples.nic())
+def test_an_os_script_gets_the_instance_and_its_os() -> None:
+    variables = environment(samples.nic())
     expected = {
         "OS_API_VERSION": "20",
         "INSTANCE_NAME": "vm1",
@@ -38,13 +38,13 @@ def test_an_os_script_is_told_what_it_installs() -> None:
         "INSTANCE_HV_KERNEL_ARGS": "ro",
         "OSP_MIRROR": "http://deb",
     }
-    assert expected.items() <= told.items()
-    assert "INSTANCE_REINSTALL" not in told
+    assert expected.items() <= variables.items()
+    assert "INSTANCE_REINSTALL" not in variables
     assert environment(reinstall=True)["INSTANCE_REINSTALL"] == "1"
 
 
-def test_an_os_script_is_told_of_each_disk() -> None:
-    told = environment()
+def test_an_os_script_gets_the_variables_of_each_disk() -> None:
+    variables = environment()
     expected = {
         "DISK_0_PATH": "/disks/0",
         "DISK_0_SIZE": "512",
@@ -53,7 +53,7 @@ def test_an_os_script_is_told_of_each_disk() -> None:
         "DISK_0_BACKEND_TYPE": "file:loop",
         "DISK_1_PATH": "/disks/1",
     }
-    assert expected.items() <= told.items()
+    assert expected.items() <= variables.items()
 
 
 LINK = {"MAC": "aa:00:00:00:00:00", "MODE": "bridged", "LINK": "br0", "BRIDGE": "br0"}
@@ -74,9 +74,9 @@ SUBNETS = (
 
 
 def plugged(*addresses: calls.Address, subnets: tuple[calls.Subnet, ...] = ()) -> calls.Nic:
-    found = samples.nic(addresses=addresses)
-    assert found.network
-    return structs.replace(found, network=structs.replace(found.network, subnets=subnets))
+    nic = samples.nic(addresses=addresses)
+    assert nic.network
+    return structs.replace(nic, network=structs.replace(nic.network, subnets=subnets))
 
 
 @pytest.mark.promise("networks-83")
@@ -92,11 +92,11 @@ def plugged(*addresses: calls.Address, subnets: tuple[calls.Subnet, ...] = ()) -
     ],
     ids=["one address, two subnets", "one address, one subnet", "no address", "layer 2", "no network", "IPv6"],
 )
-def test_a_nic_with_one_address_or_none_is_told_of_by_the_variables_of_always_and_no_others(
+def test_a_nic_with_at_most_one_address_has_only_the_variables_of_existing_scripts(
     nic: calls.Nic, expected: dict[str, str]
 ) -> None:
-    told = environment(nic)
-    own = {name: value for name, value in told.items() if name.startswith("NIC_0_")}
+    variables = environment(nic)
+    own = {name: value for name, value in variables.items() if name.startswith("NIC_0_")}
     card = {"UUID": nic.uuid, "FRONTEND_TYPE": "paravirtual"}
     assert own == {f"NIC_0_{name}": value for name, value in (expected | card).items()}
     interface = script_environment.nic(samples.instance(), nic, interface="gnt0", action="up")
@@ -127,12 +127,12 @@ SEVERAL = {
 }
 
 
-def test_a_nic_with_several_addresses_is_told_of_under_both_spellings_besides() -> None:
+def test_a_nic_with_several_addresses_has_variables_in_both_spellings() -> None:
     for_shells = {name.replace(":", "_"): value for name, value in SEVERAL.items()}
     more = SEVERAL | for_shells | {"IP_COUNT": "3"}
     always = LINK | CABLE | SUBNET | SUBNET6 | {"IP": "192.0.2.7"}
-    told = environment(samples.nic())
-    assert (always | more).items() <= {name.removeprefix("NIC_0_"): value for name, value in told.items()}.items()
+    variables = environment(samples.nic())
+    assert (always | more).items() <= {name.removeprefix("NIC_0_"): value for name, value in variables.items()}.items()
     interface = script_environment.nic(samples.instance(), samples.nic(), interface="gnt0", action="up")
     assert (always | more).items() <= interface.items()
     assert {name for name in interface if name.endswith((":2", "_2"))} == {name for name in more if "2" in name[-1]}
@@ -140,14 +140,14 @@ def test_a_nic_with_several_addresses_is_told_of_under_both_spellings_besides() 
 
 def test_a_gateway_goes_with_its_own_subnet() -> None:
     bare = calls.Address(ip="198.51.100.9", subnet="198.51.100.0/24")
-    told = environment(samples.nic(addresses=(bare, PLAIN)))
-    assert told["NIC_0_NETWORK_SUBNET"] == "198.51.100.0/24"
-    assert "NIC_0_NETWORK_GATEWAY" not in told
+    variables = environment(samples.nic(addresses=(bare, PLAIN)))
+    assert variables["NIC_0_NETWORK_SUBNET"] == "198.51.100.0/24"
+    assert "NIC_0_NETWORK_GATEWAY" not in variables
 
 
-def test_an_address_of_a_dhcp_subnet_is_told_to_be_one_even_alone() -> None:
-    told = environment(samples.nic(addresses=(structs.replace(PLAIN, dhcp=True),)))
-    assert (told["NIC_0_IP"], told["NIC_0_NETWORK_DHCP:0"], told["NIC_0_NETWORK_DHCP_0"]) == (
+def test_an_address_of_a_dhcp_subnet_is_marked_even_if_it_is_the_only_one() -> None:
+    variables = environment(samples.nic(addresses=(structs.replace(PLAIN, dhcp=True),)))
+    assert (variables["NIC_0_IP"], variables["NIC_0_NETWORK_DHCP:0"], variables["NIC_0_NETWORK_DHCP_0"]) == (
         "192.0.2.7",
         "True",
         "True",
@@ -158,23 +158,23 @@ def test_an_address_of_a_dhcp_subnet_is_told_to_be_one_even_alone() -> None:
     assert interface["NETWORK_DHCP:0"] == "True"
 
 
-def test_parameters_are_told_under_their_own_names_and_in_capitals() -> None:
-    told = environment()
-    assert told["INSTANCE_BE_maxmem"] == told["INSTANCE_BE_MAXMEM"] == "16"
+def test_parameters_have_variables_under_their_own_names_and_in_capitals() -> None:
+    variables = environment()
+    assert variables["INSTANCE_BE_maxmem"] == variables["INSTANCE_BE_MAXMEM"] == "16"
 
 
 def test_a_routed_nic_has_no_bridge() -> None:
-    told = script_environment.nic(
+    variables = script_environment.nic(
         samples.instance(), samples.nic(mode="routed", link="100"), interface="gnt0", action="up"
     )
-    assert told["LINK"] == "100"
-    assert "BRIDGE" not in told
+    assert variables["LINK"] == "100"
+    assert "BRIDGE" not in variables
 
 
 def test_a_shell_reads_every_name_without_a_colon() -> None:
-    told = environment(samples.nic())
-    names = [name for name in told if ":" not in name]
+    variables = environment(samples.nic())
+    names = [name for name in variables if ":" not in name]
     script = "".join(f'printf "%s\\0" "${{{name}}}"; ' for name in names)
-    done = subprocess.run(["/bin/sh", "-c", script], env=told, capture_output=True, check=True)
-    assert done.stdout.decode().split("\0")[:-1] == [told[name] for name in names]
+    done = subprocess.run(["/bin/sh", "-c", script], env=variables, capture_output=True, check=True)
+    assert done.stdout.decode().split("\0")[:-1] == [variables[name] for name in names]
     assert os.environ.get("NIC_COUNT") is None

@@ -72,8 +72,8 @@ def runtime() -> RealRuntime:
 
 
 def file_storage(folder: Path, name: str, *, kind: str = file.OWN) -> file.FileStorage:
-    shown = qcow2_export.Views(runtime(), str(folder / "views"))
-    return file.FileStorage(runtime(), str(folder / name), views=shown, kind=kind)
+    views = qcow2_export.Views(runtime(), str(folder / "views"))
+    return file.FileStorage(runtime(), str(folder / name), views=views, kind=kind)
 
 
 @contextlib.contextmanager
@@ -105,8 +105,8 @@ def loops(folder: Path, sizes: tuple[int, ...]) -> Iterator[list[str]]:
             path = folder / f"disk{index}"
             path.touch()
             os.truncate(path, size << 20)
-            made = subprocess.run(["losetup", "--find", "--show", path], capture_output=True, text=True, check=True)
-            devices.append(made.stdout.strip())
+            attached = subprocess.run(["losetup", "--find", "--show", path], capture_output=True, text=True, check=True)
+            devices.append(attached.stdout.strip())
         yield devices
     finally:
         for index in range(len(devices)):

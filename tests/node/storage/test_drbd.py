@@ -37,7 +37,7 @@ def part(name: str) -> calls.Disk:
 
 
 def disk(**changes: object) -> calls.Disk:
-    made = calls.Disk(
+    new_disk = calls.Disk(
         index=0,
         uuid="d0",
         dev_type="drbd",
@@ -46,7 +46,7 @@ def disk(**changes: object) -> calls.Disk:
         children=(part("d0_data"), part("d0_meta")),
         mirror=calls.Mirror(minor=1, local="192.0.2.1", remote="192.0.2.2", port=11001, secret="s3cret"),
     )
-    return msgspec.structs.replace(made, **changes)
+    return msgspec.structs.replace(new_disk, **changes)
 
 
 class Node:
@@ -97,8 +97,8 @@ class Node:
         }
         return msgspec.json.encode({"report": [{"lv": [row]}]})
 
-    def activate(self, wanted: calls.Disk, *, primary: bool = False) -> None:
-        self.world.run(self.driver.activate(wanted, primary=primary))
+    def activate(self, disk_to_activate: calls.Disk, *, primary: bool = False) -> None:
+        self.world.run(self.driver.activate(disk_to_activate, primary=primary))
 
     @property
     def commands(self) -> list[str]:
@@ -145,7 +145,7 @@ def test_a_resynchronisation_that_adapts_gets_its_bounds() -> None:
         {"secret": "another"},
     ],
 )
-def test_a_disk_with_another_peer_or_secret_is_connected_anew(change: dict[str, object]) -> None:
+def test_a_disk_with_another_peer_or_secret_is_reconnected(change: dict[str, object]) -> None:
     mirror = disk().mirror
     assert mirror is not None
     with simulated.World(seed=1) as world:
@@ -245,7 +245,7 @@ def test_a_disk_whose_metadata_is_lost_is_not_taken_for_a_new_one() -> None:
     assert "create-md" not in node.commands
 
 
-def test_a_resource_that_a_crash_left_without_a_minor_is_made_anew() -> None:
+def test_a_resource_that_a_crash_left_without_a_minor_is_recreated() -> None:
     with simulated.World(seed=1) as world:
         node = Node(world, VERSION)
         node.fails["new-resource"] = ["Failure: (174) resource exists"]
@@ -254,16 +254,16 @@ def test_a_resource_that_a_crash_left_without_a_minor_is_made_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    "proc, said",
+    "proc, message",
     [
         ("", "node node1 has DRBD of an unknown version; use DRBD 8.4, which is a part of Linux"),
         ("version: 9.1.4 (api:2/proto:110-121)\n", "node node1 has DRBD 9.1; use DRBD 8.4"),
     ],
 )
-def test_a_kernel_that_cannot_is_named_before_anything_is_changed(proc: str, said: str) -> None:
+def test_a_kernel_that_cannot_is_named_before_anything_is_changed(proc: str, message: str) -> None:
     with simulated.World(seed=1) as world:
         node = Node(world, proc)
-        with pytest.raises(errors.EnvironmentFaultError, match=said):
+        with pytest.raises(errors.EnvironmentFaultError, match=message):
             node.activate(disk())
         world.run(node.machine.disk.remove("/proc/drbd"))
         with pytest.raises(errors.EnvironmentFaultError, match="no DRBD module loaded; load it: modprobe drbd"):
@@ -272,7 +272,7 @@ def test_a_kernel_that_cannot_is_named_before_anything_is_changed(proc: str, sai
 
 
 @pytest.mark.parametrize(
-    "wrong, said",
+    "wrong, message",
     [
         (disk(mirror=None), "does not name its peer"),
         (disk(children=()), "needs two volumes, the call has 0"),
@@ -280,9 +280,9 @@ def test_a_kernel_that_cannot_is_named_before_anything_is_changed(proc: str, sai
         (disk(params={**PARAMS, "resync-rate": "fast"}), "Expected `int`"),
     ],
 )
-def test_a_disk_that_is_not_filled_is_refused(wrong: calls.Disk, said: str) -> None:
+def test_a_disk_that_is_not_filled_is_refused(wrong: calls.Disk, message: str) -> None:
     with simulated.World(seed=1) as world:
         node = Node(world, VERSION)
-        with pytest.raises(errors.InvalidError, match=said):
+        with pytest.raises(errors.InvalidError, match=message):
             node.activate(wrong)
     assert node.called == []

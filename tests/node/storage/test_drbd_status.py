@@ -44,13 +44,13 @@ SHOW = """resource resource1 {
 
 
 def test_the_kernels_table_is_read() -> None:
-    found = status.minors(PROC)
-    assert found[0] == Minor("Connected", "Primary", "UpToDate", "UpToDate")
-    assert found[1] == Minor("SyncTarget", "Secondary", "Inconsistent", "UpToDate", 31.3, 3724)
-    assert found[2] == Minor("Unconfigured")
-    assert found[12] == Minor("StandAlone", "Primary", "UpToDate", "DUnknown")
-    assert [found[number].degraded for number in sorted(found)] == [False, True, True, True]
-    assert [found[number].configured for number in sorted(found)] == [True, True, False, True]
+    parsed = status.minors(PROC)
+    assert parsed[0] == Minor("Connected", "Primary", "UpToDate", "UpToDate")
+    assert parsed[1] == Minor("SyncTarget", "Secondary", "Inconsistent", "UpToDate", 31.3, 3724)
+    assert parsed[2] == Minor("Unconfigured")
+    assert parsed[12] == Minor("StandAlone", "Primary", "UpToDate", "DUnknown")
+    assert [parsed[number].degraded for number in sorted(parsed)] == [False, True, True, True]
+    assert [parsed[number].configured for number in sorted(parsed)] == [True, True, False, True]
 
 
 @pytest.mark.parametrize("text", ["", "version: 8.4.11 (api:1/proto:86-101)\n", "nonsense\n 7: what\n"])
@@ -59,8 +59,8 @@ def test_a_table_without_minors_has_none(text: str) -> None:
 
 
 def test_how_a_minor_is_set_up_is_read() -> None:
-    found = status.configuration(SHOW)
-    assert found == Configuration(
+    parsed = status.configuration(SHOW)
+    assert parsed == Configuration(
         resource="resource1",
         data="/dev/xenvg/a_data",
         meta="/dev/xenvg/a_meta",
@@ -89,9 +89,9 @@ def test_a_minor_without_disk_or_peer_has_neither() -> None:
 )
 def test_why_a_connection_was_given_up_is_found_in_the_kernels_log(line: str, reason: str) -> None:
     log = f"[ 1.0] drbd resource2: Authentication of peer failed\n[ 2.0] {line}\n[ 3.0] drbd resource1: Closed\n"
-    said = status.reason(log, resource="resource1", minor=1)
-    assert reason in said
-    assert bool(reason) is bool(said)
+    reason = status.reason(log, resource="resource1", minor=1)
+    assert reason in reason
+    assert bool(reason) is bool(reason)
 
 
 def test_the_reason_of_an_earlier_connection_is_not_that_of_the_last_one() -> None:

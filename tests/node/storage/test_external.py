@@ -14,8 +14,8 @@ from gantry.rpc import calls
 
 @pytest.fixture
 def files(tmp_path: Path) -> Iterator[Storage]:
-    with storages.provider(tmp_path) as made:
-        yield made
+    with storages.provider(tmp_path) as provider_storage:
+        yield provider_storage
 
 
 @pytest.fixture
@@ -23,13 +23,13 @@ def home(files: Storage, tmp_path: Path) -> Path:
     return tmp_path / "srv/extstorage"
 
 
-def told(home: Path, script: str, name: str) -> dict[str, str]:
-    """Return what a script was told."""
+def script_variables(home: Path, script: str, name: str) -> dict[str, str]:
+    """Return the environment of a script."""
     lines = (home.parent / f"volumes/{name}.{script}.env").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines)
 
 
-async def test_scripts_are_told_the_volume_and_the_parameters(files: Storage, home: Path) -> None:
+async def test_scripts_get_the_volume_and_the_parameters(files: Storage, home: Path) -> None:
     disk = calls.Disk(
         index=0,
         uuid="d0",
@@ -41,12 +41,12 @@ async def test_scripts_are_told_the_volume_and_the_parameters(files: Storage, ho
     )
     await files.driver.create(disk, owner=OWNER)
     known = {"VOL_NAME": "v0", "VOL_UUID": "d0", "VOL_CNAME": "data", "EXTP_POOL": "fast"}
-    assert told(home, "create", "v0") == known | {"VOL_SIZE": "4"}
-    assert told(home, "setinfo", "v0") == known | {"VOL_METADATA": f"originstname+{OWNER}"}
+    assert script_variables(home, "create", "v0") == known | {"VOL_SIZE": "4"}
+    assert script_variables(home, "setinfo", "v0") == known | {"VOL_METADATA": f"originstname+{OWNER}"}
     await files.driver.grow(disk, 8, backing=False, dry_run=False)
-    assert told(home, "grow", "v0") == known | {"VOL_SIZE": "4", "VOL_NEW_SIZE": "8"}
+    assert script_variables(home, "grow", "v0") == known | {"VOL_SIZE": "4", "VOL_NEW_SIZE": "8"}
     assert await files.driver.snapshot(disk, "kept") == ("ext", ("files", "kept"))
-    assert told(home, "snapshot", "v0") == known | {
+    assert script_variables(home, "snapshot", "v0") == known | {
         "VOL_SIZE": "4",
         "VOL_SNAPSHOT_NAME": "kept",
         "VOL_SNAPSHOT_SIZE": "4",
@@ -102,8 +102,8 @@ async def test_a_provider_without_a_script_that_may_be_missing_refuses_only_what
 @pytest.mark.parametrize("script", external.MANDATORY)
 def test_a_provider_without_a_script_that_is_needed_is_not_valid(files: Storage, home: Path, script: str) -> None:
     providers = external.Providers(storages.runtime(), [str(home)])
-    (found,) = providers.diagnose()
-    assert (found.name, found.problem, [name for name, _ in found.parameters]) == ("files", "", ["pool"])
+    (provider,) = providers.diagnose()
+    assert (provider.name, provider.problem, [name for name, _ in provider.parameters]) == ("files", "", ["pool"])
     os.chmod(home / f"files/{script}", 0o644)
     assert providers.diagnose()[0].problem == f"the script {script} is not executable"
     (home / f"files/{script}").unlink()

@@ -49,17 +49,17 @@ def test_an_instance_cannot_name_a_place_outside(storage: file.FileStorage) -> N
         storage.logical_id("../../etc", "d", index=0)
 
 
-async def test_a_disk_takes_no_room_until_it_is_written(storage: file.FileStorage) -> None:
+async def test_a_disk_takes_no_space_until_it_is_written(storage: file.FileStorage) -> None:
     status = os.stat(await storage.create(at(storage.logical_id("vm1", "d", index=0)), owner="vm1"))
     assert status.st_blocks == 0
     assert status.st_mode & 0o777 == 0o600
 
 
-async def test_a_disk_of_which_a_crash_left_only_the_name_is_made(storage: file.FileStorage) -> None:
-    made = at(storage.logical_id("vm1", "d", index=0))
-    path = await storage.create(made, owner="vm1")
+async def test_an_empty_file_that_a_crash_left_is_replaced(storage: file.FileStorage) -> None:
+    disk = at(storage.logical_id("vm1", "d", index=0))
+    path = await storage.create(disk, owner="vm1")
     os.truncate(path, 0)
-    await storage.create(made, owner="vm1")
+    await storage.create(disk, owner="vm1")
     assert os.stat(path).st_size == 1 << 20
 
 
@@ -147,7 +147,7 @@ async def test_a_snapshot_is_made_or_refused_with_a_reason(storage: file.FileSto
         kind, name = await storage.snapshot(disk, "kept")
     except errors.WrongStateError as error:
         assert "does not support snapshots" in str(error)  # noqa: PT017 - which of the two is the file system's choice
-        assert [one.name for one in Path(path).parent.iterdir()] == [Path(path).name]
+        assert [entry.name for entry in Path(path).parent.iterdir()] == [Path(path).name]
     else:
         write(path, b"after!")
         assert (kind, samples.read(name[1])[:6]) == ("file", b"before")

@@ -18,8 +18,8 @@ REAL = [pytest.mark.real, pytest.mark.skipif(not shutil.which("vgcreate"), reaso
 
 @pytest.fixture(params=[pytest.param("LVM", marks=REAL)])
 def group(tmp_path: Path) -> Iterator[Storage]:
-    with storages.volumes(tmp_path) as made:
-        yield made
+    with storages.volumes(tmp_path) as new_storage:
+        yield new_storage
 
 
 def volumes(storage: Storage) -> lvm.Lvm:
@@ -39,13 +39,13 @@ async def test_volumes_that_are_made_together_share_a_physical_volume_and_spill_
     group: Storage,
 ) -> None:
     disks = [group.disk(size=24, uuid=f"d{number}") for number in range(2)]
-    places = await group.driver.choose_volumes(disks)
-    for disk, on in zip(disks, places, strict=True):
+    chosen = await group.driver.choose_volumes(disks)
+    for disk, on in zip(disks, chosen, strict=True):
         await group.driver.create(disk, owner=OWNER, on=on)
     states = [await group.driver.find(disk) for disk in disks]
     assert len({state.on for state in states if state}) == 1
     more = group.disk(size=24, uuid="d2")
-    await group.driver.create(more, owner=OWNER, on=places[0])
+    await group.driver.create(more, owner=OWNER, on=chosen[0])
     assert await group.driver.find(more) is not None
 
 
@@ -59,8 +59,8 @@ async def test_a_disk_carries_the_name_of_its_instance_and_only_the_last_one(gro
     disk = group.disk()
     await group.driver.create(disk, owner=OWNER)
     await group.driver.set_info(disk, "vm2")
-    (found,) = await volumes(group).volumes(group.place)
-    assert found.tags == ("originstname+vm2",)
+    (volume,) = await volumes(group).volumes(group.place)
+    assert volume.tags == ("originstname+vm2",)
 
 
 async def test_a_volume_of_another_instance_is_not_taken_for_the_disk(group: Storage) -> None:
@@ -77,8 +77,8 @@ async def test_a_volume_is_renamed_and_adopted_once(group: Storage) -> None:
     assert await group.driver.find(first) is None
     for _ in range(2):
         assert await group.driver.adopt(first, second.logical_id[1], owner="vm2") == 4
-    (found,) = await volumes(group).volumes(group.place)
-    assert (found.name, found.tags) == (first.logical_id[1], ("originstname+vm2",))
+    (volume,) = await volumes(group).volumes(group.place)
+    assert (volume.name, volume.tags) == (first.logical_id[1], ("originstname+vm2",))
     with pytest.raises(errors.NotFoundError, match="disk 0: there is no volume"):
         await group.driver.adopt(second, "nothing", owner=OWNER)
     with pytest.raises(errors.InvalidError, match="cannot be renamed from group"):
@@ -86,13 +86,15 @@ async def test_a_volume_is_renamed_and_adopted_once(group: Storage) -> None:
 
 
 async def test_a_physical_volume_is_kept_from_new_volumes_and_given_back(group: Storage) -> None:
-    first, *others = devices(group)
+    first, *other_devices = devices(group)
     for _ in range(2):
         await volumes(group).allocate(first, allocatable=False)
-    (found,) = [one for one in await volumes(group).groups() if one.name == group.place]
-    assert {one.name: one.allocatable for one in found.physical} == {first: False} | dict.fromkeys(others, True)
-    assert first not in found.on
-    assert all(one.size >= one.free > 0 for one in found.physical)
+    (volume,) = [entry for entry in await volumes(group).groups() if entry.name == group.place]
+    assert {entry.name: entry.allocatable for entry in volume.physical} == {first: False} | dict.fromkeys(
+        other_devices, True
+    )
+    assert first not in volume.on
+    assert all(entry.size >= entry.free > 0 for entry in volume.physical)
     disk = group.disk(size=24)
     (on,) = await group.driver.choose_volumes([disk])
     await group.driver.create(disk, owner=OWNER, on=on)
@@ -141,7 +143,7 @@ async def test_a_group_that_is_gone_is_named(group: Storage) -> None:
             errors.EnvironmentFaultError, match=rf"no volume group {group.place} on node node1; pvs and"
         ):
             await ask
-    assert group.place not in {one.name for one in await volumes(group).groups()}
+    assert group.place not in {entry.name for entry in await volumes(group).groups()}
 
 
 def test_a_node_without_lvm_names_the_package() -> None:
@@ -159,23 +161,23 @@ def test_a_name_that_lvm_would_take_for_an_option_is_refused() -> None:
     assert lvm.checked("a.disk0_data") == "a.disk0_data"
 
 
-ROOM = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 500), min_size=1)
-WANTED = st.lists(st.tuples(st.integers(1, 200), st.integers(1, 3)), min_size=1, max_size=4)
+FREE = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 500), min_size=1)
+REQUESTS = st.lists(st.tuples(st.integers(1, 200), st.integers(1, 3)), min_size=1, max_size=4)
 
 
-@given(ROOM, WANTED)
+@given(FREE, REQUESTS)
 def test_volumes_of_one_instance_get_as_few_physical_volumes_as_hold_them(
-    room: dict[str, int], wanted: list[tuple[int, int]]
+    free: dict[str, int], requests: list[tuple[int, int]]
 ) -> None:
-    chosen = plain.spread(room, wanted)
-    assert len(chosen) == len(wanted)
+    chosen = plain.spread(free, requests)
+    assert len(chosen) == len(requests)
     used = {name for on in chosen for name in on}
-    assert used <= set(room)
+    assert used <= set(free)
     assert all(on for on in chosen)
-    total, widest = sum(size for size, _ in wanted), max(stripes for _, stripes in wanted)
-    if any(free >= total for free in room.values()) and widest == 1:
+    total, widest = sum(size for size, _ in requests), max(stripes for _, stripes in requests)
+    if any(free >= total for free in free.values()) and widest == 1:
         assert len(used) == 1
-        assert room[used.pop()] == max(room.values())
+        assert free[used.pop()] == max(free.values())
 
 
 def test_a_striped_volume_gets_a_physical_volume_per_stripe() -> None:

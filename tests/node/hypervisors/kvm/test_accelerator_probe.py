@@ -22,7 +22,7 @@ RAN = commands.Completed(accelerator_probe.EXIT, accelerator_probe.MARKER, b"")
 
 
 class Processes(real_processes.Processes):
-    """A QEMU that does what it is told here."""
+    """A QEMU with the behaviour that a test sets."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__()

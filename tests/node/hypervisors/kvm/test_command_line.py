@@ -92,7 +92,7 @@ def test_a_guest_without_serial_console_has_no_socket_for_it() -> None:
     assert "serial" not in arguments({"serial_console": False})
 
 
-def test_a_kernel_is_told_its_root_and_console() -> None:
+def test_a_kernels_command_line_has_root_and_console() -> None:
     line = arguments({"kernel_path": "/k", "initrd_path": "/i", "kernel_args": "ro quiet", "root_path": "/dev/vda"})
     assert "-kernel /k -initrd /i -append root=/dev/vda ro quiet console=ttyS0,38400 no_timer_check" in line
 
@@ -101,8 +101,8 @@ def test_each_disk_becomes_a_device_of_the_wanted_kind_with_a_place_of_its_own()
     disks = (samples.disk(FOLDERS), samples.disk(FOLDERS, index=1))
     line = arguments(disks=disks)
     names = [guest_slots.disk_name(disk) for disk in disks]
-    for name, place in zip(names, ("0xc", "0xd"), strict=True):
-        device = f'"driver":"virtio-blk-pci","drive":"{name}","id":"dev-{name}","bus":"pci.0","addr":"{place}"'
+    for name, slot in zip(names, ("0xc", "0xd"), strict=True):
+        device = f'"driver":"virtio-blk-pci","drive":"{name}","id":"dev-{name}","bus":"pci.0","addr":"{slot}"'
         assert device in line
         assert len(name) <= 31
     assert f'"filename":"{disks[1].logical_id[-1]}"' in line
@@ -155,7 +155,7 @@ def test_each_nic_becomes_a_device_on_its_tap() -> None:
     assert "queues" not in arguments({"virtio_net_queues": 2, "nic_type": "e1000"}, nics=nics)
 
 
-def test_a_guest_is_told_of_shorter_packets_by_the_card_that_can() -> None:
+def test_a_guest_gets_the_mtu_only_from_a_model_that_supports_it() -> None:
     nics = (msgspec.structs.replace(samples.nic(), mtu=1450),)
     assert '"host_mtu":1450' in arguments(nics=nics)
     assert "host_mtu" not in arguments({"nic_type": "e1000"}, nics=nics)
@@ -164,10 +164,10 @@ def test_a_guest_is_told_of_shorter_packets_by_the_card_that_can() -> None:
 
 def test_a_place_is_kept_when_other_devices_come_and_go() -> None:
     vm = samples.instance(disks=(samples.disk(FOLDERS),), nics=(samples.nic(), samples.nic(index=1)))
-    places = guest_slots.assign(vm)
-    del places[guest_slots.nic_name(vm.nics[0])]
-    again = guest_slots.with_disk(places, vm, samples.disk(FOLDERS, index=2))
-    assert again[guest_slots.nic_name(vm.nics[1])] == places[guest_slots.nic_name(vm.nics[1])]
+    slots = guest_slots.assign(vm)
+    del slots[guest_slots.nic_name(vm.nics[0])]
+    again = guest_slots.with_disk(slots, vm, samples.disk(FOLDERS, index=2))
+    assert again[guest_slots.nic_name(vm.nics[1])] == slots[guest_slots.nic_name(vm.nics[1])]
     assert sorted(again.values()) == [12, 13, 14]
 
 

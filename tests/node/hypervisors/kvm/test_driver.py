@@ -54,12 +54,12 @@ class Node:
 
 @pytest.fixture
 async def node(folders: paths.Paths, namespace: str) -> AsyncIterator[Node]:
-    made = Node(folders, namespace)
+    new_node = Node(folders, namespace)
     try:
-        yield made
+        yield new_node
     finally:
-        for running in await made.kvm.running():
-            await made.kvm.stop(running.name, timeout=0)
+        for running in await new_node.kvm.running():
+            await new_node.kvm.stop(running.name, timeout=0)
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -122,8 +122,8 @@ async def test_a_qemu_that_hangs_is_killed(node: Node, monkeypatch: pytest.Monke
     monkeypatch.setattr("gantry.node.hypervisors.kvm.power.QUIT_TIMEOUT_SECONDS", 0.0)
     pid = node.pid()
     os.kill(pid, signal.SIGSTOP)
-    found = await node.kvm.info("vm1")
-    assert found is not None
+    info = await node.kvm.info("vm1")
+    assert info is not None
     await node.kvm.stop("vm1", timeout=0)
     await until(lambda: not node.runtime.processes.alive(pid))
     assert (node.taps(), node.remains()) == ([], [])
@@ -139,11 +139,11 @@ async def test_a_start_that_fails_says_what_qemu_said_and_leaves_nothing(node: N
 
 
 async def test_a_machine_that_qemu_does_not_know_is_refused_with_the_nearest_name(node: Node) -> None:
-    wanted = samples.kvm(machine_version="pc-i440fx-7.22")
+    parameters = samples.kvm(machine_version="pc-i440fx-7.22")
     with pytest.raises(
         errors.InvalidError, match=r"QEMU of node node1 does not support machine type .*did you mean pc-i440fx-7.2\?"
     ):
-        await node.kvm.validate(wanted)
+        await node.kvm.validate(parameters)
 
 
 async def test_the_machine_type_is_fixed_while_the_guest_runs(node: Node) -> None:
@@ -182,7 +182,7 @@ async def test_a_guest_whose_serial_console_is_a_socket_can_be_read(node: Node) 
     assert "serial" in os.listdir(node.guests.files("vm1").folder)
 
 
-async def test_what_an_instance_is_told_to_run_with_is_reported(node: Node) -> None:
+async def test_the_accelerator_and_resources_of_an_instance_are_reported(node: Node) -> None:
     await node.kvm.start(samples.instance(memory=24), paused=False)
     assert await node.kvm.info("vm1") == calls.RunningInstance(
         name="vm1",
@@ -212,9 +212,9 @@ async def test_a_nic_that_a_guest_does_not_release_stays_with_its_tap(
 async def test_a_nic_that_cannot_be_plugged_in_leaves_nothing(node: Node) -> None:
     q35 = samples.instance(hvparams=samples.kvm(machine_version="q35"), nics=(samples.nic(),))
     await node.kvm.start(q35, paused=False)
-    found = await node.kvm.info("vm1")
-    assert found is not None
-    assert not found.hotplug
+    info = await node.kvm.info("vm1")
+    assert info is not None
+    assert not info.hotplug
     with pytest.raises(errors.HypervisorError, match="does not support hotplugging"):
         await node.kvm.plug_nic(q35, samples.nic(index=1))
     with pytest.raises(errors.EnvironmentFaultError, match="no bridge br9"):
@@ -244,8 +244,8 @@ async def test_a_guest_that_an_older_daemon_started_is_taken_over(node: Node) ->
     record["version"] = 1
     record["nics"][0]["ip"] = "192.0.2.7"
     samples.write(path, json.dumps(record))
-    found = await node.kvm.info("vm1")
-    assert found is not None
+    info = await node.kvm.info("vm1")
+    assert info is not None
     rewritten = json.loads(samples.read(path))
     assert rewritten["version"] == guest_records.VERSION
     assert rewritten["nics"][0]["ip"] == ["192.0.2.7"]

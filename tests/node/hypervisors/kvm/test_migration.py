@@ -1,4 +1,4 @@
-"""What is told of a migration, against something that talks like QEMU."""
+"""The reported progress of a migration, against a stand-in for QEMU's control connection."""
 
 import asyncio
 import os
@@ -18,14 +18,14 @@ ENDED = {"status": "completed", "ram": {"transferred": 9, "total": 10}}
 @asynccontextmanager
 async def qemu(folders: paths.Paths, migrating: object, states: Iterable[str]) -> AsyncIterator[migration.Migration]:
     """Answer how the migration is, always the same, and what the guest does: the next of ``states``, then the last."""
-    runtime, left = RealRuntime(), iter(states)
+    runtime, remaining_states = RealRuntime(), iter(states)
     known = guest_records.Guests(runtime, folders.run)
     state = ""
 
     def answer(command: str) -> object:
         nonlocal state
         if command == "query-status":
-            state = next(left, state)
+            state = next(remaining_states, state)
             return {"status": state, "running": state == "running"}
         return migrating if command == "query-migrate" else {}
 
@@ -33,8 +33,8 @@ async def qemu(folders: paths.Paths, migrating: object, states: Iterable[str]) -
         writer.write(b'{"QMP": {"version": {}, "capabilities": []}}\r\n')
         try:
             while True:
-                asked = msgspec.json.decode(await reader.readuntil(b"\n"), type=dict[str, object])
-                writer.write(msgspec.json.encode({"return": answer(str(asked["execute"]))}) + b"\r\n")
+                request = msgspec.json.decode(await reader.readuntil(b"\n"), type=dict[str, object])
+                writer.write(msgspec.json.encode({"return": answer(str(request["execute"]))}) + b"\r\n")
         except asyncio.IncompleteReadError:
             return
 
@@ -53,7 +53,7 @@ async def test_a_guest_that_is_just_leaving_is_waited_for(folders: paths.Paths) 
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "expected"),
     [
         pytest.param("postmigrate", "completed", id="it stands still since it has left"),
         pytest.param("running", "none", id="that was how it came here"),
@@ -61,7 +61,7 @@ async def test_a_guest_that_is_just_leaving_is_waited_for(folders: paths.Paths) 
     ],
 )
 async def test_what_the_end_of_a_migration_means_depends_on_what_the_guest_does(
-    state: str, told: str, folders: paths.Paths
+    state: str, expected: str, folders: paths.Paths
 ) -> None:
     async with qemu(folders, ENDED, [state]) as moving:
-        assert (await moving.status("vm1", wait=60)).status == told
+        assert (await moving.status("vm1", wait=60)).status == expected

@@ -45,12 +45,12 @@ class Node:
 
 @pytest.fixture
 async def node(folders: paths.Paths) -> AsyncIterator[Node]:
-    made = Node(folders)
+    new_node = Node(folders)
     try:
-        yield made
+        yield new_node
     finally:
-        for running in await made.kvm.running():
-            await made.kvm.stop(running.name, timeout=0)
+        for running in await new_node.kvm.running():
+            await new_node.kvm.stop(running.name, timeout=0)
 
 
 async def started(node: Node, folders: paths.Paths, hvparams: dict[str, calls.Value], *, port: int = 0) -> None:
@@ -79,7 +79,7 @@ async def started(node: Node, folders: paths.Paths, hvparams: dict[str, calls.Va
         {"kvm_extra": "-global 'kvm-pit.lost_tick_policy=discard'"},
         {"acpi": False, "use_localtime": True, "reboot_behavior": "exit"},
     ],
-    ids=lambda given: ",".join(given),
+    ids=lambda parameters: ",".join(parameters),
 )
 async def test_a_guest_starts_with(node: Node, folders: paths.Paths, hvparams: dict[str, calls.Value]) -> None:
     await started(node, folders, hvparams)
@@ -118,11 +118,11 @@ async def test_vnc_with_a_password_is_the_console_of_a_guest_without_a_serial_on
 
 
 async def test_spice_is_served_at_the_port_of_the_instance(node: Node, folders: paths.Paths) -> None:
-    wanted: dict[str, calls.Value] = {"spice_bind": "127.0.0.1", "serial_console": False}
+    parameters: dict[str, calls.Value] = {"spice_bind": "127.0.0.1", "serial_console": False}
     with pytest.raises(errors.InvalidError, match="spice_bind needs a network port, and instance vm1 has none"):
-        await started(node, folders, wanted)
+        await started(node, folders, parameters)
     port = ports.free()
-    await started(node, folders, wanted, port=port)
+    await started(node, folders, parameters, port=port)
     console = await node.kvm.console("vm1")
     assert (console.kind, console.host, console.port) == ("spice", "127.0.0.1", port)
     _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -137,7 +137,7 @@ async def test_a_guest_boots_with_uefi_and_with_variables_of_its_own(node: Node,
 
 
 @pytest.mark.parametrize(
-    ("hvparams", "said"),
+    ("hvparams", "message"),
     [
         ({"firmware": "uefi", "firmware_path": "/no_CODE.fd"}, "has no file /no_CODE.fd; install the package ovmf"),
         ({"security_model": "user", "security_domain": "nobody-at-all"}, "has no user nobody-at-all"),
@@ -154,10 +154,12 @@ async def test_a_guest_boots_with_uefi_and_with_variables_of_its_own(node: Node,
         ({"machine_version": "pc35"}, "does not support machine type pc35"),
     ],
 )
-async def test_what_this_node_cannot_give_is_refused(node: Node, hvparams: dict[str, calls.Value], said: str) -> None:
+async def test_what_this_node_cannot_give_is_refused(
+    node: Node, hvparams: dict[str, calls.Value], message: str
+) -> None:
     with pytest.raises(errors.GantryError) as refused:
         await node.kvm.validate(samples.kvm(**hvparams))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 async def test_a_mask_for_another_number_of_processors_is_refused_and_nothing_stays(

@@ -65,7 +65,7 @@ async def test_the_event_of_another_device_is_not_taken_for_it(folders: paths.Pa
         assert await control.event({"STOP", "RESUME"}) == "RESUME"
 
 
-async def test_a_device_that_is_not_there_is_told_apart_from_a_refusal(folders: paths.Paths) -> None:
+async def test_the_error_of_a_missing_device_differs_from_that_of_a_refusal(folders: paths.Paths) -> None:
     answer = b'{"error": {"class": "DeviceNotFound", "desc": "Device \'x\' not found"}}\r\n'
     async with qemu(folders, answer) as control:
         with pytest.raises(errors.NotFoundError, match="instance vm1: device_del: Device 'x' not found"):
@@ -78,7 +78,7 @@ async def test_a_refusal_says_which_instance_command_and_why(folders: paths.Path
             await control.execute("device_del", {"id": "x"})
 
 
-async def test_a_qemu_that_ends_is_told_apart_from_one_that_refuses(folders: paths.Paths) -> None:
+async def test_the_error_of_a_qemu_that_ends_differs_from_that_of_a_refusal(folders: paths.Paths) -> None:
     async with qemu(folders) as control:
         with pytest.raises(errors.HypervisorError, match="QEMU ended during quit"):
             await control.execute("quit")

@@ -50,9 +50,9 @@ def driver(kind: str, folders: paths.Paths) -> xen.Xen:
     return xen.Xen(kind, runtime, folders, parts=parts, secure=False, program=program(folders))
 
 
-def parameters(kind: str, **given: calls.Value) -> dict[str, calls.Value]:
+def parameters(kind: str, **changes: calls.Value) -> dict[str, calls.Value]:
     """Return the filled parameters of a guest that any machine can have."""
     own: dict[str, calls.Value] = (
         {"kernel_path": sys.executable} if kind == machine.PARAVIRTUAL else {"vnc_bind_address": ""}
     )
-    return {**known.fill(known.HYPERVISORS[kind]), **own, **given}
+    return {**known.fill(known.HYPERVISORS[kind]), **own, **changes}

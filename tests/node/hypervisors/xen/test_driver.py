@@ -28,21 +28,21 @@ class Node:
         self.state = stand_in.folder(folders)
         self.state.mkdir(exist_ok=True)
 
-    def instance(self, *, memory: int = 128, **given: calls.Value) -> calls.Instance:
+    def instance(self, *, memory: int = 128, **changes: calls.Value) -> calls.Instance:
         return samples.instance(
-            self.kind, hvparams=stand_in.parameters(self.kind, **given), nics=(samples.nic(),), memory=memory
+            self.kind, hvparams=stand_in.parameters(self.kind, **changes), nics=(samples.nic(),), memory=memory
         )
 
     def domains(self) -> dict[str, dict[str, object]]:
         path = self.state / "domains"
-        found: dict[str, dict[str, object]] = json.loads(path.read_text()) if path.exists() else {}
-        return found
+        running_guest: dict[str, dict[str, object]] = json.loads(path.read_text()) if path.exists() else {}
+        return running_guest
 
     def change(self, **values: object) -> None:
         """Do something to the guest behind the driver's back."""
-        found = self.domains()
-        found[NAME] |= values
-        (self.state / "domains").write_text(json.dumps(found))
+        running_guest = self.domains()
+        running_guest[NAME] |= values
+        (self.state / "domains").write_text(json.dumps(running_guest))
 
     def config(self) -> str:
         return Path(f"{self.folders.instances}/{self.kind}/{NAME}/config").read_text()
@@ -73,7 +73,7 @@ async def test_a_guest_that_does_not_listen_is_destroyed_when_its_time_is_over(n
     assert node.remains() == []
 
 
-async def test_a_guest_that_does_not_reboot_by_itself_is_built_anew_with_what_was_plugged_in(node: Node) -> None:
+async def test_a_guest_that_does_not_reboot_by_itself_is_rebuilt_with_its_plugged_devices(node: Node) -> None:
     (node.state / "deaf").touch()
     await node.xen.start(node.instance(), paused=False)
     await node.xen.plug_nic(node.instance(), samples.nic(index=1))
@@ -84,7 +84,7 @@ async def test_a_guest_that_does_not_reboot_by_itself_is_built_anew_with_what_wa
 
 
 @pytest.mark.parametrize(("reason", "how"), [(0, "shutdown"), (3, "crashed"), (4, "crashed")])
-async def test_how_a_guest_ended_is_told_until_it_starts_again(node: Node, reason: int, how: str) -> None:
+async def test_how_a_guest_ended_is_reported_until_it_starts_again(node: Node, reason: int, how: str) -> None:
     await node.xen.start(node.instance(), paused=False)
     node.change(reason=reason)
     assert await node.xen.info(NAME) is None
@@ -101,9 +101,9 @@ async def test_a_guest_that_reboots_is_without_a_domain_for_a_while(
     await node.xen.start(node.instance(), paused=False)
     before = node.domains()
     (node.state / "domains").write_text("{}")
-    found = await node.xen.info(NAME)
-    assert found is not None
-    assert found.state == "running"
+    running_guest = await node.xen.info(NAME)
+    assert running_guest is not None
+    assert running_guest.state == "running"
     (node.state / "domains").write_text(json.dumps(before))
     assert len(await node.xen.running()) == 1
     (node.state / "domains").write_text("{}")
@@ -113,9 +113,7 @@ async def test_a_guest_that_reboots_is_without_a_domain_for_a_while(
     assert ending.how == "unknown"
 
 
-async def test_a_guest_that_reboots_and_that_xl_has_forgotten_is_built_anew(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_rebooting_guest_that_xl_does_not_watch_is_rebuilt(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     await node.xen.start(node.instance(), paused=False)
     before = node.domains()[NAME]["id"]
     node.change(reason=domains.REBOOT)
@@ -123,7 +121,7 @@ async def test_a_guest_that_reboots_and_that_xl_has_forgotten_is_built_anew(
     assert node.domains()[NAME]["id"] == before
     monkeypatch.setattr(visibility, "REBOOT_TIMEOUT_SECONDS", 0.0)
     await node.xen.running()
-    assert [one.state for one in await node.xen.running()] == ["running"]
+    assert [guest.state for guest in await node.xen.running()] == ["running"]
     assert node.domains()[NAME]["id"] != before
     assert await node.xen.endings() == ()
 
@@ -156,15 +154,15 @@ async def test_a_guest_goes_on_when_its_migration_breaks_off(node: Node, tmp_pat
     async with asyncio.timeout(30):
         while node.domains()[NAME]["reason"] != domains.SUSPENDED:
             await node.xen.migration_status(vm, wait=0.1)
-    found = await node.xen.info(NAME)
-    assert found is not None
-    assert found.state == "migrating"
+    running_guest = await node.xen.info(NAME)
+    assert running_guest is not None
+    assert running_guest.state == "migrating"
     assert (await node.xen.cancel_migration(vm)).status == "cancelled"
     assert node.domains()[NAME]["reason"] is None
     await target.xen.finalize_target(vm, success=False)
     assert target.remains() == []
     await node.xen.finalize_source(vm, success=False)
-    assert [one.state for one in await node.xen.running()] == ["running"]
+    assert [guest.state for guest in await node.xen.running()] == ["running"]
 
 
 async def test_a_guest_that_cannot_be_restored_goes_on_at_its_source(node: Node, tmp_path: Path) -> None:
@@ -180,11 +178,11 @@ async def test_a_guest_that_cannot_be_restored_goes_on_at_its_source(node: Node,
         await target.xen.finalize_target(vm, success=True)
     await target.xen.finalize_target(vm, success=False)
     await node.xen.finalize_source(vm, success=False)
-    assert [one.state for one in await node.xen.running()] == ["running"]
+    assert [guest.state for guest in await node.xen.running()] == ["running"]
     assert node.domains()[NAME]["paused"] is False
 
 
-async def test_memory_that_a_guest_does_not_give_back_is_told(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_that_a_guest_does_not_release_is_reported(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     vm = node.instance()
     await node.xen.start(vm, paused=False)
     monkeypatch.setattr(devices, "BALLOON_TIMEOUT_SECONDS", 0.0)
@@ -195,7 +193,7 @@ async def test_memory_that_a_guest_does_not_give_back_is_told(node: Node, monkey
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "said"),
+    ("kind", "changes", "message"),
     [
         (machine.PARAVIRTUAL, {"kernel_path": "/no"}, "kernel_path: there is no file /no on node node1"),
         (machine.PARAVIRTUAL, {"initrd_path": "/no"}, "initrd_path: there is no file /no"),
@@ -208,11 +206,11 @@ async def test_memory_that_a_guest_does_not_give_back_is_told(node: Node, monkey
     ],
 )
 async def test_what_this_node_cannot_give_is_refused(
-    folders: paths.Paths, kind: str, given: dict[str, calls.Value], said: str
+    folders: paths.Paths, kind: str, changes: dict[str, calls.Value], message: str
 ) -> None:
     with pytest.raises(errors.InvalidError) as refused:
-        await Node(folders, kind).xen.validate(stand_in.parameters(kind, **given))
-    assert said in str(refused.value)
+        await Node(folders, kind).xen.validate(stand_in.parameters(kind, **changes))
+    assert message in str(refused.value)
 
 
 async def test_a_node_without_xen_says_so(folders: paths.Paths) -> None:
@@ -228,9 +226,9 @@ async def test_a_node_without_xen_says_so(folders: paths.Paths) -> None:
 DISK = calls.Disk(index=0, uuid="d0", dev_type="file", size=4, mode="ro", params={"format": "qcow2"})
 
 
-def written(kind: str, given: dict[str, calls.Value], *, port: int = 0) -> list[str]:
+def written(kind: str, changes: dict[str, calls.Value], *, port: int = 0) -> list[str]:
     vm = samples.instance(
-        kind, hvparams=stand_in.parameters(kind, **given), disks=(DISK,), nics=(samples.nic(),), network_port=port
+        kind, hvparams=stand_in.parameters(kind, **changes), disks=(DISK,), nics=(samples.nic(),), network_port=port
     )
     machine.check_nic(vm, samples.nic())
     return machine.configuration(records.record_of(vm), ["/disk,0"], password="secret").splitlines()
@@ -288,28 +286,28 @@ def test_the_configuration_of_a_guest_with_its_own_firmware() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("changes", "message"),
     [
         ({"kernel_args": "'\""}, "cannot contain"),
         ({"vif_script": "/a,b"}, "Xen does not allow a comma in script=/a,b"),
         ({"cpu_mask": "0:1"}, "cpu_mask has 2 lists, instance vm1 1 virtual processors"),
     ],
 )
-def test_what_xl_could_not_read_back_is_refused(given: dict[str, calls.Value], said: str) -> None:
+def test_what_xl_could_not_read_back_is_refused(changes: dict[str, calls.Value], message: str) -> None:
     with pytest.raises(errors.InvalidError) as refused:
-        written(machine.PARAVIRTUAL, given)
-    assert said in str(refused.value)
+        written(machine.PARAVIRTUAL, changes)
+    assert message in str(refused.value)
 
 
 def test_disks_leave_the_place_of_the_cd_rom_free_and_keep_theirs() -> None:
-    made = [calls.Disk(index=index, uuid=f"d{index}", dev_type="file", size=4) for index in range(30)]
-    vm = samples.instance(machine.FULL, hvparams=stand_in.parameters(machine.FULL), disks=tuple(made[:3]))
+    disks = [calls.Disk(index=index, uuid=f"d{index}", dev_type="file", size=4) for index in range(30)]
+    vm = samples.instance(machine.FULL, hvparams=stand_in.parameters(machine.FULL), disks=tuple(disks[:3]))
     record = records.record_of(vm)
-    assert [machine.device(record, disk) for disk in made[:3]] == ["hda", "hdb", "hdd"]
-    record = record.without_disk(made[1]).with_disk(made[3]).with_disk(made[4])
-    assert [machine.device(record, made[number]) for number in (2, 3, 4)] == ["hdd", "hdb", "hde"]
+    assert [machine.device(record, disk) for disk in disks[:3]] == ["hda", "hdb", "hdd"]
+    record = record.without_disk(disks[1]).with_disk(disks[3]).with_disk(disks[4])
+    assert [machine.device(record, disks[number]) for number in (2, 3, 4)] == ["hdd", "hdb", "hde"]
     with pytest.raises(errors.NoRoomError, match="the maximum for Xen"):
-        records.record_of(samples.instance(machine.FULL, hvparams=vm.hvparams, disks=tuple(made)))
+        records.record_of(samples.instance(machine.FULL, hvparams=vm.hvparams, disks=tuple(disks)))
 
 
 async def test_a_nic_in_a_vlan_or_segment_is_refused_because_xens_script_would_not_put_it_there(node: Node) -> None:
@@ -317,15 +315,15 @@ async def test_a_nic_in_a_vlan_or_segment_is_refused_because_xens_script_would_n
     tunnelled = msgspec.structs.replace(samples.nic(index=1), mtu=1450)
     await node.xen.start(node.instance(), paused=False)
     before = node.config()
-    for one in (inside, tunnelled):
+    for guest in (inside, tunnelled):
         with pytest.raises(
             errors.EnvironmentFaultError, match="NIC 1: Xen's own script cannot connect a NIC to a VLAN"
         ):
-            await node.xen.plug_nic(node.instance(), one)
+            await node.xen.plug_nic(node.instance(), guest)
         with pytest.raises(errors.EnvironmentFaultError, match="cannot connect a NIC to a VLAN"):
-            await node.xen.update_nic(node.instance(), one)
+            await node.xen.update_nic(node.instance(), guest)
         with pytest.raises(errors.EnvironmentFaultError, match="cannot connect a NIC to a VLAN"):
             await Node(node.folders).xen.start(
-                msgspec.structs.replace(node.instance(), name="vm2", nics=(one,)), paused=False
+                msgspec.structs.replace(node.instance(), name="vm2", nics=(guest,)), paused=False
             )
     assert node.config() == before

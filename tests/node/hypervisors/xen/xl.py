@@ -20,18 +20,18 @@ Domains = dict[str, dict[str, object]]
 HEAD = "Name  ID   Mem VCPUs\tState\tTime(s)   UUID  Reason-Code\tSecurity Label"
 
 
-def die(said: str) -> None:
-    print(f"libxl: error: libxl_stand_in.c:1:stand_in: {said}", file=sys.stderr)
+def die(message: str) -> None:
+    print(f"libxl: error: libxl_stand_in.c:1:stand_in: {message}", file=sys.stderr)
     sys.exit(1)
 
 
 def read() -> Domains:
     try:
         with open(STATE) as file:
-            found: Domains = json.load(file)
+            contents: Domains = json.load(file)
     except FileNotFoundError:
         return {}
-    return found
+    return contents
 
 
 def write(domains: Domains) -> None:
@@ -53,38 +53,38 @@ def settings(path: str) -> dict[str, str]:
 
 
 def domain(path: str, *, paused: bool) -> tuple[str, dict[str, object]]:
-    found = settings(path)
-    return found["name"].strip('"'), {
+    contents = settings(path)
+    return contents["name"].strip('"'), {
         "id": number(),
-        "memory": int(found["memory"]),
-        "vcpus": int(found["vcpus"]),
+        "memory": int(contents["memory"]),
+        "vcpus": int(contents["vcpus"]),
         "paused": paused,
-        "uuid": found["uuid"].strip('"'),
-        "nics": re.findall(r"mac=([0-9a-f:]{17})", found["vif"]),
-        "disks": re.findall(r"vdev=(\w+)", found["disk"]),
+        "uuid": contents["uuid"].strip('"'),
+        "nics": re.findall(r"mac=([0-9a-f:]{17})", contents["vif"]),
+        "disks": re.findall(r"vdev=(\w+)", contents["disk"]),
         "reason": None,
     }
 
 
-def flags(one: dict[str, object]) -> str:
-    if one["reason"] is not None:
-        return "---sc-" if one["reason"] == 3 else "---s--"
-    return "--p---" if one["paused"] else "-b----"
+def flags(entry: dict[str, object]) -> str:
+    if entry["reason"] is not None:
+        return "---sc-" if entry["reason"] == 3 else "---s--"
+    return "--p---" if entry["paused"] else "-b----"
 
 
 def listed(domains: Domains) -> None:
     print(HEAD)
     print("Domain-0  0   700     1     r-----      20.1 00000000-0000-0000-0000-000000000000        -                -")
-    for name, one in domains.items():
-        reason = "-" if one["reason"] is None else f"{one['reason']:x}"
-        print(f"{name} {one['id']} {one['memory']} {one['vcpus']} {flags(one)} 1.0 {one['uuid']} {reason} -")
+    for name, entry in domains.items():
+        reason = "-" if entry["reason"] is None else f"{entry['reason']:x}"
+        print(f"{name} {entry['id']} {entry['memory']} {entry['vcpus']} {flags(entry)} 1.0 {entry['uuid']} {reason} -")
 
 
 def save(domains: Domains, name: str, path: str) -> None:
-    one = domains[name]
-    one["reason"] = 2
+    entry = domains[name]
+    entry["reason"] = 2
     write(domains)
-    content = json.dumps({name: one}).encode()
+    content = json.dumps({name: entry}).encode()
     try:
         with open(path, "wb", buffering=0) as file:
             file.write(content)
@@ -92,10 +92,10 @@ def save(domains: Domains, name: str, path: str) -> None:
                 file.write(b" ")
                 time.sleep(0.01)
     except OSError:
-        one["reason"] = None
+        entry["reason"] = None
         write(domains)
         die(f"Failed to save domain {name}, resuming domain")
-    one["reason"], one["paused"] = None, True
+    entry["reason"], entry["paused"] = None, True
     write(domains)
 
 
@@ -103,11 +103,11 @@ def main() -> None:
     command, *rest = sys.argv[2:]
     try:
         with open(f"{FOLDER}/fail") as file:
-            wanted, _, said = file.read().partition(" ")
+            failing_command, _, message = file.read().partition(" ")
     except FileNotFoundError:
-        wanted, said = "", ""
-    if command == wanted:
-        die(said)
+        failing_command, message = "", ""
+    if command == failing_command:
+        die(message)
     options = [word for word in rest if word.startswith("-")]
     words = [word for word in rest if not word.startswith("-")]
     domains = read()
@@ -121,44 +121,44 @@ def main() -> None:
         content = sys.stdin.read() if command == "restore" else ""
         if command == "restore" and not content.strip().endswith("}"):
             die("the stream is incomplete")
-        name, made = domain(words[0], paused="-p" in options)
+        name, new_domain = domain(words[0], paused="-p" in options)
         domains = read()
         if name in domains:
             die(f'Domain with name "{name}" already exists.')
-        domains[name] = made
+        domains[name] = new_domain
         write(domains)
         return
     name = words[0]
     if name not in domains:
         die(f"{name} is an invalid domain identifier (rc=-6)")
-    one = domains[name]
-    nics, disks = [str(nic) for nic in one["nics"]], [str(disk) for disk in one["disks"]]  # type: ignore[attr-defined]
+    entry = domains[name]
+    nics, disks = [str(nic) for nic in entry["nics"]], [str(disk) for disk in entry["disks"]]  # type: ignore[attr-defined]
     if command == "save":
         save(domains, name, words[1])
         return
     if command == "network-list":
         print("Idx BE Mac Addr.         handle state evt-ch   tx-/rx-ring-ref BE-path")
-        for place, mac in enumerate(nics):
-            print(f"{place}   0  {mac}     0     4     -1   522/523         /local/domain/0/backend/vif/1/{place}")
+        for index, mac in enumerate(nics):
+            print(f"{index}   0  {mac}     0     4     -1   522/523         /local/domain/0/backend/vif/1/{index}")
         return
     if command == "destroy":
         del domains[name]
     elif command == "unpause":
-        one["paused"] = False
+        entry["paused"] = False
     elif command == "mem-set" and not os.path.exists(f"{FOLDER}/stiff"):
-        one["memory"] = int(words[1].removesuffix("m"))
+        entry["memory"] = int(words[1].removesuffix("m"))
     elif command == "network-attach":
-        one["nics"] = [*nics, words[1].removeprefix("mac=")]
+        entry["nics"] = [*nics, words[1].removeprefix("mac=")]
     elif command == "network-detach":
-        one["nics"] = [nic for nic in nics if nic != words[1]]
+        entry["nics"] = [nic for nic in nics if nic != words[1]]
     elif command == "block-attach":
-        one["disks"] = [*disks, *re.findall(r"vdev=(\w+)", words[1])]
+        entry["disks"] = [*disks, *re.findall(r"vdev=(\w+)", words[1])]
     elif command == "block-detach":
-        one["disks"] = [disk for disk in disks if disk != words[1]]
+        entry["disks"] = [disk for disk in disks if disk != words[1]]
     elif command == "shutdown" and not os.path.exists(f"{FOLDER}/deaf"):
-        one["reason"] = 0
+        entry["reason"] = 0
     elif command == "reboot" and not os.path.exists(f"{FOLDER}/deaf"):
-        one["id"] = number()
+        entry["id"] = number()
     write(domains)
 
 
