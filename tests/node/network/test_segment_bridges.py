@@ -168,7 +168,7 @@ async def test_what_a_killed_daemon_left_empty_goes_with_the_next_nic(node: Node
     ("change", "link", "message"),
     [
         ((), "nowhere", r"NIC 3: node node1 has no device nowhere"),
-        (("address", "flush", "dev", "under"), "under", r"no address on under; VXLAN needs one"),
+        (("address", "flush", "dev", "under"), "under", r"no IP address on under; VXLAN needs an address"),
         (
             ("link", "set", "under", "mtu", "1400"),
             "under",

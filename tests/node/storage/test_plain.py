@@ -140,7 +140,8 @@ async def test_a_group_that_is_gone_is_named(group: Storage) -> None:
     storages.command("vgremove", "--yes", group.place)
     for ask in (group.driver.verify(group.unit), group.driver.create(group.disk(), owner=OWNER)):
         with pytest.raises(
-            errors.EnvironmentFaultError, match=rf"no volume group {group.place} on node node1; pvs and"
+            errors.EnvironmentFaultError,
+            match=rf"no volume group {group.place} on node node1; check there with pvs and",
         ):
             await ask
     assert group.place not in {entry.name for entry in await volumes(group).groups()}

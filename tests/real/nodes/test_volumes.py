@@ -142,7 +142,9 @@ def test_a_pulled_disk_is_noticed_and_the_group_repaired(nodes: Lab) -> None:
 
 def test_a_group_that_is_gone_is_named_with_what_to_do(nodes: Lab) -> None:
     node = nodes.nodes[0]
-    with pytest.raises(errors.EnvironmentFaultError, match="no volume group gonevg on node node1; pvs and vgs"):
+    with pytest.raises(
+        errors.EnvironmentFaultError, match="no volume group gonevg on node node1; check there with pvs and vgs"
+    ):
         nodes.call(node, calls.BlockdevCreate(disk=volume("any", group="gonevg"), owner=OWNER))
     status = nodes.call(node, calls.NodeInfo(storage=(calls.StorageUnit(kind="plain", name="gonevg"),)))
     assert "no volume group gonevg" in status.storage[0].problem
