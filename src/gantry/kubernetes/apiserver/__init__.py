@@ -111,8 +111,8 @@ class Application:
     def _authenticate(self, raw: interface.HttpRequest, trace: http.Trace) -> None:
         if self._users is None:
             return
-        scheme, _, shown = raw.headers.get("authorization", "").partition(" ")
-        presented = shown.strip().encode()
+        scheme, _, credentials = raw.headers.get("authorization", "").partition(" ")
+        presented = credentials.strip().encode()
         for token, name in self._users.items():
             if scheme.lower() == "bearer" and hmac.compare_digest(token, presented):
                 trace.user = name

@@ -68,10 +68,10 @@ class Admission:
         return admission.review(after, before, in_use=self._addresses_in, claim_of=self._claim_of)
 
 
-def warnings(new: schema.Json, others: Iterable[watch_cache.Item]) -> list[str]:
+def warnings(new: schema.Json, existing_pools: Iterable[watch_cache.Item]) -> list[str]:
     """Return warnings about possible mistakes in a pool."""
     pools = []
-    for item in others:
+    for item in existing_pools:
         try:
             pools.append(meta.read(_value(item), ipam.IPPool))
         except errors.InvalidError:

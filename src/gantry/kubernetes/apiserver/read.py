@@ -85,14 +85,14 @@ class Reader:
         """Return a list, or a page of one; StatusError 400, 410."""
         page = self._continue(query.token) if query.token else self._first_page(target, query)
         metadata: schema.Json = {"resourceVersion": str(page.version)}
-        shown, remaining = page.items, page.items[query.limit :]
+        page_items, remaining = page.items, page.items[query.limit :]
         if query.limit and remaining:
-            shown = page.items[: query.limit]
+            page_items = page.items[: query.limit]
             metadata |= {
                 "continue": self._store_page(_Page(page.version, remaining, page.until)),
                 "remainingItemCount": len(remaining),
             }
-        return view.encode_list(shown, metadata)
+        return view.encode_list(page_items, metadata)
 
     def _first_page(self, target: resources.Target, query: Query) -> _Page:
         version = parse_number(query.version, "resourceVersion")

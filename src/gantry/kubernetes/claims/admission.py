@@ -80,8 +80,8 @@ def _overlaps(first: ipam.PoolSpec, second: ipam.PoolSpec) -> bool:
 
 
 def _bad(field: str, value: object, text: str) -> schema.Cause:
-    shown = f'"{value}"' if isinstance(value, str) else value
-    return schema.Cause(schema.INVALID, field, f"Invalid value: {shown}: {text}")
+    quoted = f'"{value}"' if isinstance(value, str) else value
+    return schema.Cause(schema.INVALID, field, f"Invalid value: {quoted}: {text}")
 
 
 def _immutable_fields(new: meta.Resource, old: meta.Resource | None, names: tuple[str, ...]) -> Iterator[schema.Cause]:

@@ -42,5 +42,6 @@ def _is_orphan(objects: cache.Cache, reservation: cluster_reservations.Reservati
     if pool is None or objects.is_pool_paused(pool) or objects.claim(reservation.claim):
         return False
     return not any(
-        pool_space.parse(held.spec.address) == reservation.address for held in objects.addresses_of(reservation.claim)
+        pool_space.parse(address.spec.address) == reservation.address
+        for address in objects.addresses_of(reservation.claim)
     )

@@ -200,14 +200,14 @@ class Client:
         if answer.status < 300:
             return answer.body
         after = answer.headers.get("retry-after", "")
-        patience = min(float(after), MAX_RETRY_AFTER_SECONDS) if after.isdecimal() else 0.0
+        retry_after_seconds = min(float(after), MAX_RETRY_AFTER_SECONDS) if after.isdecimal() else 0.0
         if answer.status in RETRY_STATUSES:
-            self._limit.pause(min(patience or 1.0, rate_limit.MAX_DELAY_SECONDS))
+            self._limit.pause(min(retry_after_seconds or 1.0, rate_limit.MAX_DELAY_SECONDS))
         try:
             body: object = msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, RecursionError):
             body = {"message": answer.body[:200].decode(errors="replace")}
-        raise _refused_error(answer.status, body, retry_after=patience)
+        raise _refused_error(answer.status, body, retry_after=retry_after_seconds)
 
     def _headers(self) -> dict[str, str]:
         headers = {"accept": JSON, "user-agent": "gantry-kube"}

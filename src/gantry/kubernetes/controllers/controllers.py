@@ -80,7 +80,9 @@ class Controllers:
         self._pools = pools.PoolController(runtime, self._cache, applier)
         self._templates: templates.TemplateController | None = None
         if with_templates:
-            self._templates = templates.TemplateController(runtime, applier, rests=self._cache.clusters.is_paused)
+            self._templates = templates.TemplateController(
+                runtime, applier, is_cluster_paused=self._cache.clusters.is_paused
+            )
 
     @property
     def admission(self) -> webhook.Application:

@@ -31,12 +31,12 @@ class TemplateController:
     """Controls data claims and templates here, and data objects by ``render_data``."""
 
     def __init__(
-        self, runtime: interface.Runtime, applier: apply.Applier, *, rests: Callable[[str, str], bool]
+        self, runtime: interface.Runtime, applier: apply.Applier, *, is_cluster_paused: Callable[[str, str], bool]
     ) -> None:
-        """``rests`` returns whether a Cluster, by namespace and name, is paused."""
+        """``is_cluster_paused`` returns whether a Cluster, by namespace and name, is paused."""
         self._runtime = runtime
         self._applier = applier
-        self._is_cluster_paused = rests
+        self._is_cluster_paused = is_cluster_paused
         self._cache = template_cache.TemplateCache()
         self._queue: workqueue.WorkQueue[meta.Ref] = workqueue.WorkQueue(runtime)
         self._renderer = render_data.Renderer(applier, self._cache)
