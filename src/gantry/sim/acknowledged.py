@@ -1,14 +1,15 @@
-"""What clients were told, and whether it may be forgotten: nothing of it, but for what nobody could keep.
+"""The acknowledgements that clients received, and the check that none of them is lost without a permitted reason.
 
-An acknowledgement is looked up at once in the copies (``copies``): a job's number, or its end, that a client hears of
-must be on stable storage of the machine that told it. It is *safe* as soon as more than half of the master and its
-candidates have it, and more than half of those that were so when something was safe before: who is a candidate is a
-change like any other, and may be lost itself as long as it is not safe. Safe is for ever: no two safe acknowledgements
-may be in different histories, whoever is the master.
+When a client learns a job's number or its end, that must be on stable storage of the master that answered; the check
+looks it up in the copies at once (``copies``). An acknowledgement is *safe* when more than half of the master and its
+candidates have it, and more than half of those at the previous safe acknowledgement: a change of the candidates is a
+change like any other, and may itself be lost until it is safe. Safe is permanent: no two safe acknowledgements may be
+in different histories, whichever machine is the master.
 
-One that is not safe was given alone, after the time limit for candidates that do not answer, and the master must count
-those as lost (``docs/explanation/guarantees.md``, "What is not"). It is forgiven if another machine has begun an epoch
-without it since, and only then: who told it has it on its own disk, and must not begin one without it.
+A master gives an unsafe acknowledgement after the timeout for candidates that do not answer, and it must
+count those as lost (``docs/explanation/guarantees.md``, "What is not"). Such an acknowledgement may be
+lost only if another machine has begun an epoch without it since; the master itself has it on disk, and must not begin
+an epoch without it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ NOT_SILENT = "a change that only a minority holds is never acknowledged silently
 
 @dataclass(eq=False)
 class Acknowledgement:
-    """What ``master`` said: job ``number``, with the comment ``tag``, has this ``status``; ``frame`` has it too."""
+    """An answer of ``master``: job ``number`` with comment ``tag`` has this ``status``, which ``frame`` records."""
 
     number: int
     tag: str
@@ -36,127 +37,130 @@ class Acknowledgement:
     safe: bool = False
 
     def __str__(self) -> str:
-        return f"job {self.number} ({self.tag}) is {self.status}, told by {self.master} in epoch {self.frame.epoch}"
+        epoch = self.frame.epoch
+        return f"job {self.number} ({self.tag}) is {self.status}, acknowledged by {self.master} in epoch {epoch}"
 
 
 class Acknowledgements:
-    """All that clients were told, in order; an acknowledgement's index is its number."""
+    """All acknowledgements, in order; an acknowledgement's index is its number."""
 
-    def __init__(self, lab: cluster.SimulatedCluster, found: copies.Copies, *, candidates: Sequence[str]) -> None:
+    def __init__(
+        self, lab: cluster.SimulatedCluster, found_copies: copies.Copies, *, candidates: Sequence[str]
+    ) -> None:
         self.all: list[Acknowledgement] = []
         self._lab = lab
-        self._copies = found
+        self._copies = found_copies
         self._open: list[Acknowledgement] = []
         self._newest: Acknowledgement | None = None
         self._safe_keepers = list(candidates)
 
-    def hear(self, master: str, number: int, tag: str, *, status: str) -> int:
-        """Note what a client was told a moment ago; return the acknowledgement's number."""
+    def record(self, master: str, number: int, tag: str, *, status: str) -> int:
+        """Record an acknowledgement that a client has just received; return its number."""
         frame = self._copies.find(master, number, tag, status=status)
         if frame is None:
             raise Violation(
                 KEPT,
-                f"{status} of job {number} ({tag}) on stable storage of {master}, which has told a client of it",
+                f"{status} of job {number} ({tag}) on stable storage of {master}, which has acknowledged it",
                 "its journal there does not have it",
             )
-        one = Acknowledgement(number, tag, status, master, frame)
-        self.all.append(one)
-        self._open.append(one)
+        ack = Acknowledgement(number, tag, status, master, frame)
+        self.all.append(ack)
+        self._open.append(ack)
         ends = self._ends()
-        self._settle(one, ends)
-        if not one.safe:
-            self._check_loud(one, ends)
+        self._settle(ack, ends)
+        if not ack.safe:
+            self._check_loud(ack, ends)
         return len(self.all) - 1
 
-    def hear_of_archive(self, master: str, number: int, tag: str) -> None:
-        """Note that a client was told that a job is in the archive; that must be on the master's stable storage."""
+    def record_archiving(self, master: str, number: int, tag: str) -> None:
+        """Record the acknowledgement that a job was archived, which must be on the master's stable storage."""
         frame = self._copies.archiving(self._copies.end(master), number)
         if frame is None:
             raise Violation(
                 KEPT, f"job {number} archived on stable storage of {master}", "its journal does not have it"
             )
-        one = Acknowledgement(number, tag, ARCHIVED, master, frame)
-        self.all.append(one)
-        self._open.append(one)
+        ack = Acknowledgement(number, tag, ARCHIVED, master, frame)
+        self.all.append(ack)
+        self._open.append(ack)
 
-    def look(self) -> None:
-        """See what has become safe."""
+    def update(self) -> None:
+        """Find acknowledgements that have become safe."""
         ends = self._ends()
-        for one in list(self._open):
-            self._settle(one, ends)
+        for ack in list(self._open):
+            self._settle(ack, ends)
 
     def _ends(self) -> Mapping[str, str]:
-        """Return where the copy of each machine ends at the moment."""
+        """Return the chain hash at which each machine's copy ends now."""
         return {name: self._copies.end(name) for name in self._lab.names}
 
-    def _settle(self, one: Acknowledgement, ends: Mapping[str, str]) -> None:
-        keepers = self._keepers(one)
-        if not self._majority(one, keepers, ends) or not self._majority(one, self._safe_keepers, ends):
+    def _settle(self, ack: Acknowledgement, ends: Mapping[str, str]) -> None:
+        keepers = self._keepers(ack)
+        if not self._majority(ack, keepers, ends) or not self._majority(ack, self._safe_keepers, ends):
             return
-        one.safe = True
+        ack.safe = True
         self._safe_keepers = keepers
-        self._open.remove(one)
+        self._open.remove(ack)
         newest = self._newest
-        if newest is None or self._copies.follows(one.frame.digest, newest.frame.digest):
-            self._newest = one
-        elif not self._copies.follows(newest.frame.digest, one.frame.digest):
-            raise Violation(ONE_MASTER, f"a history that has both: {newest}", f"{one}, in another history")
+        if newest is None or self._copies.follows(ack.frame.digest, newest.frame.digest):
+            self._newest = ack
+        elif not self._copies.follows(newest.frame.digest, ack.frame.digest):
+            raise Violation(ONE_MASTER, f"a history that has both: {newest}", f"{ack}, in another history")
 
-    def _keepers(self, one: Acknowledgement, *, durable: bool = False) -> list[str]:
-        """Return who shall have an acknowledgement's frame: the master and its candidates; nobody if it has ended.
+    def _keepers(self, ack: Acknowledgement, *, durable: bool = False) -> list[str]:
+        """Return the nodes that must have an acknowledgement: the master and its candidates, if the master runs.
 
-        They are those of its newest state, or with ``durable`` of the last one that is safe. What reaches more than
-        half only later may be left aside all the same: another epoch may have begun meanwhile.
+        They are taken from its current state, or with ``durable`` from its durable state. A frame that reaches more
+        than half of them only later may still be lost, because another epoch may have begun meanwhile.
         """
-        daemon = self._lab.daemons.get(one.master)
+        daemon = self._lab.daemons.get(ack.master)
         if daemon is None:
             return []
         state = daemon.store.durable if durable else daemon.store.snapshot
         owner, keeping = state.the_cluster, (clusters.Role.CANDIDATE, clusters.Role.MASTER)
         return sorted(node.name for node in state.nodes.values() if node.role(owner) in keeping)
 
-    def _majority(self, one: Acknowledgement, keepers: Sequence[str], ends: Mapping[str, str]) -> bool:
-        holders = [name for name in keepers if self._copies.follows(ends[name], one.frame.digest)]
+    def _majority(self, ack: Acknowledgement, keepers: Sequence[str], ends: Mapping[str, str]) -> bool:
+        holders = [name for name in keepers if self._copies.follows(ends[name], ack.frame.digest)]
         return 2 * len(holders) > len(keepers)
 
-    def _check_loud(self, one: Acknowledgement, ends: Mapping[str, str]) -> None:
-        keepers = self._keepers(one)
-        # Who is about to be a candidate no more counted when the change was acknowledged.
-        if self._majority(one, keepers, ends) or self._majority(one, self._keepers(one, durable=True), ends):
+    def _check_loud(self, ack: Acknowledgement, ends: Mapping[str, str]) -> None:
+        keepers = self._keepers(ack)
+        # A node that is being demoted was still a candidate when the change was acknowledged.
+        if self._majority(ack, keepers, ends) or self._majority(ack, self._keepers(ack, durable=True), ends):
             return
-        daemon = self._lab.daemons.get(one.master)
-        missing = {name for name in keepers if not self._copies.follows(ends[name], one.frame.digest)} - {one.master}
-        # One that is given the whole state has no copy for a moment.
+        daemon = self._lab.daemons.get(ack.master)
+        missing = {name for name in keepers if not self._copies.follows(ends[name], ack.frame.digest)} - {ack.master}
+        # A candidate that receives the whole state has no copy for a moment.
         replaced = {name for name in missing if not ends[name]}
-        silent = missing - replaced - self._changed(one) - set(daemon.candidates.lagging() if daemon else missing)
+        silent = missing - replaced - self._changed(ack) - set(daemon.candidates.lagging() if daemon else missing)
         if silent:
-            raise Violation(NOT_SILENT, f"a master that counts {', '.join(sorted(silent))} as lost", str(one))
+            raise Violation(NOT_SILENT, f"a master that counts {', '.join(sorted(silent))} as lost", str(ack))
 
-    def _changed(self, one: Acknowledgement) -> set[str]:
-        """Return the nodes that were changed after an acknowledgement's frame: they may be candidates since then."""
-        daemon = self._lab.daemons.get(one.master)
+    def _changed(self, ack: Acknowledgement) -> set[str]:
+        """Return the nodes that were changed after the acknowledgement; they may be candidates only since then."""
+        daemon = self._lab.daemons.get(ack.master)
         nodes = daemon.store.snapshot.nodes.values() if daemon else ()
-        return {node.name for node in nodes if node.mtime >= one.frame.time}
+        return {node.name for node in nodes if node.mtime >= ack.frame.time}
 
     def check(self, master: str) -> None:
-        """Compare with the history of the master that is left at the end."""
-        self.look()
+        """Check that the final master's history has each acknowledgement that may not be lost; raises Violation."""
+        self.update()
         end = self._copies.end(master)
-        for one in self.all:
-            if self._copies.follows(end, one.frame.digest) or self.is_forgiven(one):
+        for ack in self.all:
+            if self._copies.follows(end, ack.frame.digest) or self.may_be_lost(ack):
                 continue
-            raise Violation(KEPT, f"what a client was told: {one}", f"the history of {master} does not have it")
+            raise Violation(KEPT, f"the acknowledged change: {ack}", f"the history of {master} does not have it")
 
-    def is_forgiven(self, one: Acknowledgement) -> bool:
-        """Tell whether an acknowledgement may be forgotten: never safe, and another machine has begun without it."""
-        return not one.safe and any(self._is_replaced(one, name) for name in self._lab.names)
+    def may_be_lost(self, ack: Acknowledgement) -> bool:
+        """Return whether an acknowledgement may be lost: it was never safe, and another machine's epoch lacks it."""
+        return not ack.safe and any(self._is_replaced(ack, name) for name in self._lab.names)
 
-    def _is_replaced(self, one: Acknowledgement, name: str) -> bool:
+    def _is_replaced(self, ack: Acknowledgement, name: str) -> bool:
         end = self._copies.end(name)
-        if end not in self._copies.frames or self._copies.follows(end, one.frame.digest):
+        if end not in self._copies.frames or self._copies.follows(end, ack.frame.digest):
             return False
-        return self._copies.successor(end, one.frame.digest) not in ("", one.master)
+        return self._copies.successor(end, ack.frame.digest) not in ("", ack.master)
 
-    def is_lost(self, number: int) -> bool:
-        """Tell whether an acknowledgement is one that was forgiven."""
-        return self.is_forgiven(self.all[number])
+    def is_number_lost(self, number: int) -> bool:
+        """Return whether the acknowledgement with this number may be lost."""
+        return self.may_be_lost(self.all[number])

@@ -1,7 +1,7 @@
-"""Clusters that stand already: each kind is built once a process, and its disks are copied for every seed.
+"""Prebuilt clusters: each kind is built once per process, and its disks are copied for every seed.
 
-Building costs more than most scenarios. What is copied is what a power cut would have left, so a copy begins as a
-cluster does after one: all daemons are started, and the master's vote is held.
+Building a cluster takes longer than most scenarios. The copied disks have the content that survives a power cut, so a
+copy starts like a cluster after a power cut: all daemons start, and the master must win a vote.
 """
 
 import functools
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from gantry.sim import cluster, story
 
 SEED = 0
-QUIET = 60.0
-"""Seconds after which nothing of the building is on its way any more."""
+SETTLE_SECONDS = 60.0
+"""After the build, until no message or job of it is pending."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How many machines, and how many of them shall be master candidates."""
+    """The number of machines, and the size of the candidate pool."""
 
     nodes: int
     pool: int
 
 
 KINDS = (Kind(3, 10), Kind(4, 3), Kind(5, 3))
-"""All are candidates; one is spare; two are."""
+"""All machines are candidates; one machine is not; two machines are not."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class _Image:
 def _image(kind: Kind) -> _Image:
     with cluster.SimulatedCluster(SEED, nodes=kind.nodes) as lab, story.listening(story.Story(lab.world.clock)):
         lab.run(lab.build(candidate_pool_size=kind.pool))
-        lab.run(lab.world.clock.sleep(QUIET))
+        lab.run(lab.world.clock.sleep(SETTLE_SECONDS))
         for name in lab.names:
             lab.crash(name)
         disks = {name: lab.world.machine(name).disk.image() for name in lab.names}
@@ -45,10 +45,10 @@ def _image(kind: Kind) -> _Image:
 
 
 def lab(seed: int, kind: Kind) -> cluster.SimulatedCluster:
-    """Return a cluster of a kind in the world of a seed; nothing runs in it yet, as after a power cut."""
+    """Return a cluster of a kind in the world of a seed; no daemon runs yet, as after a power cut."""
     image = _image(kind)
-    made = cluster.SimulatedCluster(seed, nodes=kind.nodes)
-    made.world.loop.advance_to(image.time)
+    copy = cluster.SimulatedCluster(seed, nodes=kind.nodes)
+    copy.world.loop.advance_to(image.time)
     for name, disk in image.disks.items():
-        made.world.machine(name).disk.restore(disk)
-    return made
+        copy.world.machine(name).disk.restore(disk)
+    return copy

@@ -1,8 +1,7 @@
-"""Clients: they submit jobs through LUXI, wait for the ends, over the loss of masters, and believe what they are told.
+"""Clients: they submit jobs through LUXI, wait for their ends even if the master changes, and rely on the answers.
 
-Some have a job run and wait for nothing but the answer, as doors do whose clients wait (``RunJob``).
-A job carries a mark (its first opcode's ``comment``), by which it is recognised: a number that one master gave out
-alone may be given to another job by the next.
+Some use ``RunJob`` and wait for its answer only, as front ends with waiting clients do. The first opcode's ``comment``
+has a mark that identifies a job: a later master may allocate a number again that a master without majority allocated.
 """
 
 import asyncio
@@ -18,30 +17,32 @@ from gantry.daemons import master as daemons
 from gantry.sim import acknowledged, cluster, copies, facts, story
 from gantry.sim.steps import wish as wishes
 
-PATIENCE = 90.0
-LOOK = 20.0
-PAUSE = 1.0
-SEARCH = 10.0
-"""Seconds that a client waits for an answer, for a job's change, before it looks for a master again, and for a job."""
+ANSWER_TIMEOUT_SECONDS = 90.0
+CHANGE_TIMEOUT_SECONDS = 20.0
+"""For a change of a job, or its end with ``RunJob``."""
+MASTER_RETRY_SECONDS = 1.0
+"""Back-off before a client looks for a master again."""
+SEARCH_INTERVAL_SECONDS = 10.0
+"""Between two searches for a job whose submission was not answered."""
 
-RUN_AT_ONCE = 0.4
-"""Which part of the jobs of one opcode is not submitted, but run."""
+RUN_JOB_SHARE = 0.4
+"""The share of jobs with one opcode for which clients use ``RunJob``."""
 
 FINAL = ("success", "error", "canceled")
 NO_EFFECT = "OpPrereqError"
-"""The class of errors that say that nothing was changed, unless the job's log has a step that was begun."""
+"""The class of errors that mean that nothing was changed, unless the job's log has a step that began."""
 
-Seen = tuple[str, list[dict[str, object]], list[object], list[list[object]]]
+JobState = tuple[str, list[dict[str, object]], list[object], list[list[object]]]
 
 
 class Clients:
-    """All clients of a run; what they know is in ``facts``."""
+    """All clients of a run; ``facts`` has their knowledge."""
 
     def __init__(
         self,
         lab: cluster.SimulatedCluster,
         known: facts.Facts,
-        told: acknowledged.Acknowledgements,
+        acknowledgements: acknowledged.Acknowledgements,
         *,
         story: story.Story,
     ) -> None:
@@ -49,24 +50,24 @@ class Clients:
         self.jobs: dict[int, str] = {}
         self.ended: dict[int, str] = {}
         self._lab = lab
-        self._told = told
+        self._acknowledged = acknowledgements
         self._story = story
         self._chance: random.Random = lab.world.source("clients")
         self._marks = itertools.count(1)
         self._doubts: dict[str, tuple[wishes.Wish, daemons.Master | None]] = {}
 
     def master(self) -> str:
-        """Return where a client finds a master, an old one perhaps; empty when there is none."""
-        found = self._lab.masters()
-        return self._chance.choice(found) if found else ""
+        """Return the machine of a master, perhaps of a former one; empty if there is none."""
+        masters = self._lab.masters()
+        return self._chance.choice(masters) if masters else ""
 
     async def ask(self, method: str, *arguments: object, on: str) -> object:
         """Call a method of a master; raises its error, OSError or TimeoutError."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
             return await self._lab.luxi(method, *arguments, on=on)
 
     async def carry_out(self, wish: wishes.Wish) -> None:
-        """Submit a job and wait for its end; the things of the wish must have been claimed."""
+        """Submit a job and wait for its end; the objects of the wish must be claimed."""
         mark = f"c{next(self._marks)}"
         number = await self._submit(wish, mark)
         if mark in self._doubts:
@@ -75,10 +76,10 @@ class Clients:
             await self._follow(wish, mark, number)
 
     async def _submit(self, wish: wishes.Wish, mark: str) -> int:
-        """Return the number of a job to follow; 0 when none was heard of, or its success was."""
+        """Return the number of a job to follow; 0 if there was no answer, or if the job has already succeeded."""
         master = self.master()
         ops = [{**op, "comment": mark} for op in wish.ops]
-        self._story.tell(mark, f"to {master or 'nobody: no master'}: {wish.text}")
+        self._story.tell(mark, f"to {master or 'no master'}: {wish.text}")
         if not master:
             self.facts.release(wish.keys)
             return 0
@@ -95,16 +96,18 @@ class Clients:
         self.jobs[number] = mark
         self._story.tell(mark, f"job {number}")
         if status == "success":
-            self._end(wish, mark, number, master=master, seen=(status, [], results, []))
+            self._end(wish, mark, number, master=master, state=(status, [], results, []))
             return 0
-        # Of one that has failed only its log tells whether it had begun.
-        self._told.hear(master, number, mark, status=_heard(status))
+        # Whether a failed job has changed anything is only in its log.
+        self._acknowledged.record(master, number, mark, status=_acknowledged_status(status))
         return number
 
     async def _begin(self, ops: list[dict[str, object]], *, on: str) -> tuple[int, str, list[object]]:
-        """Submit a job or have it run; return its number, its status and its results."""
-        if len(ops) == 1 and self._chance.random() < RUN_AT_ONCE:
-            return msgspec.convert(await self.ask("RunJob", ops, LOOK, on=on), tuple[int, str, list[object]])
+        """Submit a job, or run it with ``RunJob``; return its number, its status and its results."""
+        if len(ops) == 1 and self._chance.random() < RUN_JOB_SHARE:
+            return msgspec.convert(
+                await self.ask("RunJob", ops, CHANGE_TIMEOUT_SECONDS, on=on), tuple[int, str, list[object]]
+            )
         return msgspec.convert(await self.ask("SubmitJob", ops, on=on), int), copies.ACCEPTED, []
 
     async def _follow(self, wish: wishes.Wish, mark: str, number: int) -> None:
@@ -112,42 +115,44 @@ class Clients:
         while True:
             master = self.master()
             try:
-                seen = await self._look(number, status, on=master) if master else None
+                state = await self._wait_for_change(number, status, on=master) if master else None
             except (OSError, errors.GantryError):
-                seen = None
-            if seen and seen[1][0].get("comment") == mark:
-                status = seen[0]
+                state = None
+            if state and state[1][0].get("comment") == mark:
+                status = state[0]
                 if status in FINAL:
-                    self._end(wish, mark, number, master=master, seen=seen)
+                    self._end(wish, mark, number, master=master, state=state)
                     return
                 continue
             if self._is_gone(number, mark):
                 break
-            await self._lab.world.clock.sleep(PAUSE)
+            await self._lab.world.clock.sleep(MASTER_RETRY_SECONDS)
         self._story.tell(mark, f"job {number} is not known any more")
         self.jobs.pop(number, None)
         self.facts.doubt(wish.keys)
         self.facts.release(wish.keys)
 
-    async def _look(self, number: int, status: str, *, on: str) -> Seen | None:
-        """Wait for a change of a job's status and return what it is then; None when there is no such job."""
-        # One that is archived changes no more; it can be asked for all the same.
+    async def _wait_for_change(self, number: int, status: str, *, on: str) -> JobState | None:
+        """Wait for a change of a job's status and return the job's new state; None if the job does not exist."""
+        # An archived job does not change any more, but it can be queried.
         with contextlib.suppress(errors.JobLostError):
-            await self.ask("WaitForJobChange", number, ["status"], [status], cluster.NO_LOG, LOOK, on=on)
+            await self.ask(
+                "WaitForJobChange", number, ["status"], [status], cluster.NO_LOG, CHANGE_TIMEOUT_SECONDS, on=on
+            )
         answer = await self.ask("QueryJobs", [number], ["status", "ops", "opresult", "oplog"], on=on)
         (row,) = msgspec.convert(answer, list[list[object]])
-        return None if row[0] is None else msgspec.convert(row, Seen)
+        return None if row[0] is None else msgspec.convert(row, JobState)
 
     def _is_gone(self, number: int, mark: str) -> bool:
-        """Tell whether all that was heard of a job is lost; whoever follows one has heard something of it."""
-        heard = [index for index, one in enumerate(self._told.all) if (one.number, one.tag) == (number, mark)]
-        return all(map(self._told.is_lost, heard))
+        """Return whether all acknowledgements of a job are lost; a job that is followed has at least one."""
+        indexes = [index for index, ack in enumerate(self._acknowledged.all) if (ack.number, ack.tag) == (number, mark)]
+        return all(map(self._acknowledged.is_number_lost, indexes))
 
-    def _end(self, wish: wishes.Wish, mark: str, number: int, *, master: str, seen: Seen) -> None:
-        status, _, results, log = seen
-        source = self._told.hear(master, number, mark, status=status)
+    def _end(self, wish: wishes.Wish, mark: str, number: int, *, master: str, state: JobState) -> None:
+        status, _, results, log = state
+        source = self._acknowledged.record(master, number, mark, status=status)
         self.ended[number] = status
-        failure = next((one for one in results if status == "error" and one), None)
+        failure = next((result for result in results if status == "error" and result), None)
         self._story.tell(mark, f"job {number} has ended: {status}{f' {_short(failure)}' if failure else ''}")
         if status == "success":
             self.facts.learn(wish.effects, source)
@@ -158,42 +163,42 @@ class Clients:
         self.facts.release(wish.keys)
 
     async def _search(self, wish: wishes.Wish, mark: str) -> int:
-        """Return the number of a job whose submission was not answered; 0 when it will never be there."""
-        _, asked = self._doubts[mark]
+        """Return the number of a job whose submission was not answered; 0 if it was not and will not be accepted."""
+        _, first_master = self._doubts[mark]
         while mark in self._doubts:
-            await self._lab.world.clock.sleep(SEARCH)
+            await self._lab.world.clock.sleep(SEARCH_INTERVAL_SECONDS)
             masters = self._lab.masters()
             if len(masters) != 1:
                 continue
             try:
-                found, status = await self._found(mark, on=masters[0])
+                number, status = await self._find_job(mark, on=masters[0])
             except (OSError, errors.GantryError):
                 continue
-            if mark in self._doubts and (found or self._lab.daemons.get(masters[0]) is not asked):
+            if mark in self._doubts and (number or self._lab.daemons.get(masters[0]) is not first_master):
                 del self._doubts[mark]
-                self._story.tell(mark, f"was job {found}" if found else "was not accepted")
-                if found:
-                    self._told.hear(masters[0], found, mark, status=_heard(status))
+                self._story.tell(mark, f"was job {number}" if number else "was not accepted")
+                if number:
+                    self._acknowledged.record(masters[0], number, mark, status=_acknowledged_status(status))
                 else:
                     self.facts.doubt(wish.keys)
                     self.facts.release(wish.keys)
-                return found
+                return number
         return 0
 
-    async def _found(self, mark: str, *, on: str) -> tuple[int, str]:
-        """Return the number and the status of the job with a mark; 0 when there is none."""
+    async def _find_job(self, mark: str, *, on: str) -> tuple[int, str]:
+        """Return the number and the status of the job with a mark; number 0 if there is none."""
         rows = await self.ask("QueryJobs", None, ["id", "status", "ops"], on=on)
         jobs = msgspec.convert(rows, list[tuple[int, str, list[dict[str, object]]]])
         return next(((number, status) for number, status, ops in jobs if ops[0].get("comment") == mark), (0, ""))
 
     async def knock(self) -> None:
-        """Have every master commit something, which shows one that was replaced that it is."""
+        """Make every master commit a job, so that a replaced master learns that it is replaced."""
         for name in self._lab.masters():
             with contextlib.suppress(OSError, errors.GantryError):
                 await self.ask("SubmitJobToDrainedQueue", [{"OP_ID": "OP_TEST_DELAY", "duration": 0}], on=name)
 
     async def unfinished(self) -> list[int]:
-        """Return the jobs that have not ended, those of which no client has heard too; 0 when nobody can be asked."""
+        """Return all jobs that have not ended, including those unknown to clients; [0] if no master answers."""
         try:
             rows = await self.ask("QueryJobs", None, ["id", "status"], on=self.master())
         except (OSError, errors.GantryError):
@@ -201,7 +206,7 @@ class Clients:
         return [number for number, status in msgspec.convert(rows, list[tuple[int, str]]) if status not in FINAL]
 
     def give_up(self) -> None:
-        """Stop looking for the jobs whose submission was not answered: nothing is known of what they are about."""
+        """Stop the search for jobs whose submission was not answered; the state of their objects is unknown."""
         for wish, _ in self._doubts.values():
             self.facts.doubt(wish.keys)
             self.facts.release(wish.keys)
@@ -230,9 +235,9 @@ class Clients:
         else:
             self._story.tell(mark, f"{method}: {answer}")
             if method == "ArchiveJob" and answer is True:
-                self._told.hear_of_archive(master, number, self.jobs.get(number, ""))
+                self._acknowledged.record_archiving(master, number, self.jobs.get(number, ""))
         if method == "SetDrainFlag":
-            await self._lab.world.clock.sleep(LOOK)
+            await self._lab.world.clock.sleep(CHANGE_TIMEOUT_SECONDS)
             await self.undrain()
 
     async def undrain(self) -> None:
@@ -242,12 +247,12 @@ class Clients:
                 await self.ask("SetDrainFlag", False, on=name)
 
     def own(self, *, ended: bool) -> list[int]:
-        """Return the numbers of the jobs that clients know, those that have ended or the others."""
+        """Return the numbers of the jobs that clients know: those that have ended, or those that have not."""
         return sorted(number for number in self.jobs if (number in self.ended) is ended)
 
 
-def _heard(status: str) -> str:
-    """Return what an acknowledgement says of a job: its end, or that it was taken in."""
+def _acknowledged_status(status: str) -> str:
+    """Return the status that an acknowledgement implies: the job's end, or that the job was accepted."""
     return status if status in FINAL else copies.ACCEPTED
 
 

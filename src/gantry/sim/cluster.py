@@ -1,18 +1,17 @@
 """A cluster in one process: simulated machines that run the real node agents and the real master daemons.
 
     with cluster.SimulatedCluster(seed=7) as lab:
-        lab.run(lab.build())                            # init, join, all by the daemons' own code
+        lab.run(lab.build())                            # init and join, with the daemons' own code
         lab.run(lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 1}))
-        lab.crash("node1")                              # or kill; lab.world.network has the faults of the wires
+        lab.crash("node1")                              # or kill; lab.world.network has the network's faults
         lab.run(lab.failover("node2"))
-        lab.run(lab.restart("node1"))                   # refused: WrongStateError says that there is a newer master
+        lab.run(lab.restart("node1"))                   # refused: WrongStateError reports a newer master
 
-Each daemon is a process of its machine, as init and the commands start it: a signal reaches it, and it holds locks,
-ports and sockets until it ends. There can be as many master daemons as machines; ``masters`` are those that hold the
-role, or believe so. Guests are those of the hypervisor ``fake``. What the network, disks and clocks do to them is
-switched on at ``world``. TLS is not spoken (``runtime.simulated.network``), so ``secure=False`` is handed to the
-daemons; everything else, certificates among it, is as on real machines. A seed gives the same run, but for the random
-bytes of the certificates.
+Each daemon is a process of its machine: it receives signals, and has its locks, ports and sockets until it ends. Each
+machine can run a master daemon; ``masters`` are those that have the role or assume that they do. Guests belong to the
+hypervisor ``fake``. Faults of network, disks and clocks are switched on in ``world``. The simulated network has no TLS
+(``runtime.simulated.network``), so the daemons run with ``secure=False``; everything else, including certificates, is
+as on real machines. A seed gives the same run, except for the random bytes of the certificates.
 """
 
 import asyncio
@@ -35,14 +34,14 @@ T = TypeVar("T")
 
 FOLDERS = paths.Paths.below("/gantry")
 SEGMENTS = b"[ml2_type_gre]\ntunnel_id_ranges = 1:3\n"
-"""The default segment ranges that each machine's file has: few ids, so that they run out."""
+"""The file of default segment ranges on each machine: few ids, so that they run out."""
 PORT = 1811
 NODE, MASTER = "gantry-noded", "gantry-masterd"
 MEMORY = b"MemTotal: 16777216 kB\nMemAvailable: 16777216 kB\n"
 ANSWER_LIMIT = 64 << 20
 
 NO_LOG = 1 << 60
-"""A log serial that no job reaches: who waits with it is not woken by log messages."""
+"""A log serial that no job reaches, so that log messages do not end a wait for a job's change."""
 
 Opcode = Mapping[str, object]
 
@@ -53,9 +52,9 @@ class _Answer(msgspec.Struct):
 
 
 class SimulatedCluster:
-    """Machines ``node1`` to ``nodeN``; ``build`` makes the first the master. All coroutines are for ``run``.
+    """Machines ``node1`` to ``nodeN``; ``build`` makes the first the master. ``run`` runs all coroutines.
 
-    ``daemons`` are the master daemons that have started, by machine, and ``leader`` is where the last one did.
+    ``daemons`` has the running master daemons by machine; ``leader`` is the machine that last started one.
     """
 
     def __init__(self, seed: int, *, nodes: int = 3) -> None:
@@ -89,24 +88,24 @@ class SimulatedCluster:
         return _address(self.names.index(name))
 
     def has_power(self, name: str) -> bool:
-        """Tell whether anything runs on a machine; nothing does between a crash and the next start."""
+        """Return whether a machine has power; it has none between a crash and the next start."""
         return name not in self._dark
 
     def masters(self) -> list[str]:
-        """Return the machines whose master daemon runs and has not heard of a newer one, in the order of starting."""
+        """Return the machines whose master daemon runs and knows of no newer master, in the order of their starts."""
         return [name for name, daemon in self.daemons.items() if daemon.candidates.refusal is None]
 
     async def build(self, **description: object) -> None:
-        """Start all node daemons, initialise the cluster on the first machine, start its master, add the others."""
+        """Start all node daemons, init the cluster on the first machine, start its master, add the other nodes."""
         for name in self.names:
             await self.start_node(name)
-        wanted = {
+        defaults = {
             "cluster_name": "lab.example",
             "node_name": self.names[0],
             "primary_ip": _address(0),
             "enabled_hypervisors": ["fake"],
         }
-        decoded = bootstrap.decode(msgspec.json.encode(wanted | description))
+        decoded = bootstrap.decode(msgspec.json.encode(defaults | description))
         await self.master.spawn(bootstrap.init(self.master, FOLDERS, decoded, secure=False))
         await self.start_master(self.names[0])
         for number, name in list(enumerate(self.names))[1:]:
@@ -115,47 +114,47 @@ class SimulatedCluster:
             await self.done(op)
 
     def kill(self, name: str) -> None:
-        """End the daemons of a machine as by SIGKILL; its guests run on."""
+        """End the daemons of a machine as SIGKILL does; its guests keep running."""
         self.daemons.pop(name, None)
         self.world.kill(name)
 
     def kill_master(self, name: str) -> None:
-        """End the master daemon of a machine as by SIGKILL, and no other."""
+        """End only the master daemon of a machine, as SIGKILL does."""
         self.daemons.pop(name, None)
         self._processes[name, MASTER].boot.end()
 
     def crash(self, name: str) -> None:
-        """Take the power from a machine; its guests end, and what was not synced may be lost."""
+        """Cut the power of a machine; its guests end, and unsynced data may be lost."""
         self.daemons.pop(name, None)
         self.world.crash(name)
         self._dark.add(name)
 
     def end_at(self, name: str, visits: int, *, power: bool = True) -> None:
-        """Let a machine crash (or, without ``power``, be killed) in the middle of its ``visits``-th write or sync."""
+        """Crash a machine (or, without ``power``, kill it) during its ``visits``-th write or sync from now."""
         disk = self.world.machine(name).disk
-        left = visits
+        remaining = visits
 
         def visit() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
+            nonlocal remaining
+            remaining -= 1
+            if remaining == 0:
                 disk.on_visit = None
                 (self.crash if power else self.kill)(name)
 
         disk.on_visit = visit
 
     async def start_node(self, name: str) -> None:
-        """Start a machine's node daemon, unless it runs, and return when it listens; raises as ``start_master``."""
+        """Start a machine's node daemon unless it runs, and wait until it listens; errors as in ``start_master``."""
         machine = self.world.machine(name)
         before = self._processes.get((name, NODE))
         if before is not None and not before.boot.ended:
             return
         if name in self._dark:
-            # It is in memory on a real machine.
+            # On a real machine this folder is in memory.
             await machine.disk.remove_tree(FOLDERS.run)
             self._dark.discard(name)
-        kept = (FOLDERS.lib, FOLDERS.run, FOLDERS.log, FOLDERS.etc, FOLDERS.instances, FOLDERS.file_storage, "/proc")
-        for folder in kept:
+        folders = (FOLDERS.lib, FOLDERS.run, FOLDERS.log, FOLDERS.etc, FOLDERS.instances, FOLDERS.file_storage, "/proc")
+        for folder in folders:
             await machine.disk.make_directory(folder)
         await machine.disk.write("/proc/meminfo", MEMORY)
         await machine.disk.write(FOLDERS.segments, SEGMENTS)
@@ -163,18 +162,18 @@ class SimulatedCluster:
         await self._launch(name, NODE, lambda ready: agent.run("0.0.0.0", PORT, ready=ready))
 
     async def start_master(self, name: str = "", wish: role.Wish = role.Wish()) -> None:  # noqa: B008 - it is immutable
-        """Start the master daemon of a machine (the leader) and return when it answers.
+        """Start the master daemon of a machine (default: the leader), and wait until it answers.
 
-        Raises the daemon's own error when it ends instead, ConnectionResetError when its machine does. It is killed
-        when the caller is cancelled.
+        Raises the daemon's own error if the daemon ends instead, ConnectionResetError if its machine ends. Cancelling
+        the caller kills the daemon.
         """
         name = name or self.leader
         stop = asyncio.Event()
-        lives: list[master.Master] = []
+        started: list[master.Master] = []
 
-        async def live(ready: Callable[[], None]) -> None:
+        async def serve(ready: Callable[[], None]) -> None:
             def up(daemon: master.Master) -> None:
-                lives.append(daemon)
+                started.append(daemon)
                 self.daemons[name] = daemon
                 self.leader = name
                 ready()
@@ -182,10 +181,10 @@ class SimulatedCluster:
             try:
                 await master.serve(self.world.machine(name), FOLDERS, wish=wish, stop=stop, up=up, secure=False)
             finally:
-                if lives and self.daemons.get(name) is lives[-1]:
+                if started and self.daemons.get(name) is started[-1]:
                     del self.daemons[name]
 
-        await self._launch(name, MASTER, live, terminate=stop.set)
+        await self._launch(name, MASTER, serve, terminate=stop.set)
 
     async def _launch(
         self,
@@ -195,7 +194,7 @@ class SimulatedCluster:
         *,
         terminate: Callable[[], None] | None = None,
     ) -> None:
-        """Start a daemon and return when it calls what ``main`` is given; raises what it ends with before."""
+        """Start a daemon and wait until it calls the argument of ``main``; if it ends before that, raise its error."""
         up: asyncio.Future[None] = self.world.loop.create_future()
 
         def ready() -> None:
@@ -219,23 +218,23 @@ class SimulatedCluster:
             raise
 
     async def stop_master(self, name: str) -> None:
-        """End a machine's master daemon as by SIGTERM; return when it has ended."""
+        """Send SIGTERM to a machine's master daemon, and wait until it has ended."""
         process = self._processes[name, MASTER]
         self.world.machine(name).processes.signal(process.boot.pid, signal.SIGTERM)
         await asyncio.wait([process.task])
 
     async def failover(self, name: str, *, voting: bool = True, breaking_off: bool = True) -> None:
-        """Do what ``gnt-cluster master-failover`` does on a machine; raises as ``start_master``.
+        """Do what ``gnt-cluster master-failover`` does on a machine; errors as in ``start_master``.
 
-        ``breaking_off`` is ``--yes-do-it``: without it a living master that runs jobs is not replaced.
+        ``breaking_off`` is ``--yes-do-it``: without it, a running master that runs jobs is not replaced.
         """
         await self.start_master(name, role.Wish(taking_over=True, voting=voting, breaking_off=breaking_off))
 
     async def restart(self, name: str) -> None:
-        """Start what runs on a machine that was killed or crashed; raises as ``start_master``.
+        """Start the daemons of a machine after a kill or a crash; errors as in ``start_master``.
 
-        That is its node daemon, and the master daemon where the state on the machine's own disk says that it is the
-        master; who is in truth the vote finds out.
+        These are the node daemon, and the master daemon if the machine is the master by the state on its own disk. The
+        vote decides whether that is still true.
         """
         was_master = await self._is_master_by_its_state(name)
         await self.start_node(name)
@@ -249,13 +248,13 @@ class SimulatedCluster:
         try:
             state = (await recovery.recover(machine, FOLDERS)).state
         except errors.ConfigurationError:
-            # Nobody can tell; the master daemon says why, beside a node daemon that needs none of it.
+            # The state is unreadable; the master daemon will report why. The node daemon does not need the state.
             return True
-        holder = state.nodes.get(state.the_cluster.master_node)
-        return holder is not None and holder.name == name
+        master_node = state.nodes.get(state.the_cluster.master_node)
+        return master_node is not None and master_node.name == name
 
     async def luxi(self, method: str, *arguments: object, on: str = "") -> object:
-        """Call a method of the master daemon on a machine (the leader); raises its error, OSError where none runs."""
+        """Call a method of the master daemon on a machine (default: the leader); raise its error, OSError if down."""
         network = self.world.machine(on or self.leader).network
         reader, writer = await network.connect_unix(FOLDERS.luxi_socket, limit=ANSWER_LIMIT)
         try:
@@ -289,7 +288,7 @@ class SimulatedCluster:
         return status, results
 
     async def done(self, *ops: Opcode, on: str = "") -> list[object]:
-        """Do what must succeed, and return the results; ``on`` as in ``luxi``."""
+        """Run a job that must succeed, and return its results; ``on`` as in ``luxi``."""
         status, results = await self.wait(await self.submit(*ops, on=on), on=on)
         if status != "success":
             raise errors.ExecutionError(f"job ended with {status}: {results}")
@@ -302,6 +301,6 @@ def _address(number: int) -> str:
 
 @functools.cache
 def _masters_certificate() -> bytes:
-    """Return what a master shows to nodes; the simulated network hands it over unchecked, the node looks at it."""
+    """Return a master's client certificate; the simulated network does not check it, the node does."""
     authority = security.make_authority("simulation", clock.EPOCH)
     return ssl.PEM_cert_to_DER_cert(security.issue_master(authority, clock.EPOCH).certificate.decode())

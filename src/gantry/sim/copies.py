@@ -1,8 +1,8 @@
-"""Every copy of the state, as it would survive: the frames that are on stable storage, machine by machine.
+"""The copies of the state on stable storage, as frames, for each machine.
 
-The simulation looks at the disks from outside and believes no daemon: what a client was told must be found here. A
-frame is known by its chain hash, which tells all before it too, so a copy is a chain that ends somewhere. Files are
-read as far as they have grown since the last look.
+The simulation reads the disks from outside and does not rely on any daemon: acknowledged changes must be found here.
+A frame is identified by its chain hash, which covers all frames before it, so a copy is identified by the hash of its
+last frame. Of each file, only the data that is new since the last call is read.
 """
 
 import itertools
@@ -68,18 +68,19 @@ _INSTANCE = msgspec.json.Decoder(instance.Instance)
 _KEY = msgspec.json.Decoder(str)
 _CHECKPOINT = msgspec.json.Decoder(_Checkpoint)
 _BEGUN = re.compile(r"node (\S+) confirmed as master")
-"""The reason that the first record of an epoch gives."""
+"""The reason in the first record of an epoch."""
 
 ACCEPTED = "queued"
-"""What the first record of a job says of it, unless it has its end already."""
+"""The status in the first record of a job, unless the job has already ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame: the one before it, serial and epoch of its last record, ends of jobs by number and tag, instances.
+    """A frame: the digest of the previous frame, serial and epoch of its last record, and the changes that matter here.
 
-    ``instances`` are those that were put, ``archived`` the jobs that left the queue, ``master`` the machine that began
-    the epoch with this frame, empty for the frames that follow; ``last_job`` is the highest number of a job so far.
+    ``jobs`` has the jobs that were put, as number, tag and status; ``instances`` the instances that were put;
+    ``archived`` the jobs that left the queue. ``master`` is the machine that began the epoch with this frame, empty for
+    all other frames; ``last_job`` is the highest job number so far.
     """
 
     digest: str
@@ -96,7 +97,7 @@ class Frame:
 
 @dataclass
 class _Segment:
-    """What was read of a segment: its bytes, which frame its first one follows, and the last."""
+    """The part of a segment that was read: its bytes, the frame before its first frame, and its last frame."""
 
     data: bytes = b""
     after: str = ""
@@ -119,13 +120,13 @@ class Copies:
         self._copies: dict[str, _Copy] = defaultdict(_Copy)
         self._index: dict[tuple[int, str, str], list[str]] = defaultdict(list)
         self.frames: dict[str, Frame] = {}
-        # who began an epoch, ever, by its number
+        # The machines that have ever begun an epoch, by its number.
         self.begun: dict[int, set[str]] = defaultdict(set)
-        # jobs that have changed something before they were stored
-        self.unheard: list[int] = []
+        # Jobs with changes in a frame before the job itself was stored.
+        self.unstored: list[int] = []
 
     def end(self, name: str) -> str:
-        """Return the chain hash where a machine's copy ends; empty where there is none."""
+        """Return the chain hash at which a machine's copy ends; empty if the machine has no copy."""
         disk, copy = self._lab.world.machine(name).disk, self._copies[name]
         config = disk.stable(cluster.FOLDERS.config)
         if config is None:
@@ -134,17 +135,17 @@ class Copies:
             position = _CHECKPOINT.decode(config).journal
             copy.config, copy.base, copy.serial = config, position.digest, position.serial
         end = copy.base
-        for first in sorted(int(one[:16]) for one in disk.stable_names(cluster.FOLDERS.journal)):
+        for first in sorted(int(name[:16]) for name in disk.stable_names(cluster.FOLDERS.journal)):
             path = journal.segment_path(cluster.FOLDERS.journal, first)
-            found = self._read(copy, path, disk.stable(path) or b"")
-            if first > copy.serial and found.end:
-                if found.after != end:
+            segment = self._read(copy, path, disk.stable(path) or b"")
+            if first > copy.serial and segment.end:
+                if segment.after != end:
                     break
-                end = found.end
+                end = segment.end
         return end
 
     def _read(self, copy: _Copy, path: str, data: bytes) -> _Segment:
-        """Read what is new in a segment, as far as each frame follows the one before it: no daemon would read more."""
+        """Read the new part of a segment up to the first frame that does not follow its predecessor, as daemons do."""
         known = copy.segments.setdefault(path, _Segment())
         if not data.startswith(known.data):
             known.data, known.after, known.end = b"", "", ""
@@ -158,76 +159,76 @@ class Copies:
         return known
 
     def _learn(self, line: bytes) -> str:
-        """Take in a frame; return its chain hash."""
+        """Add a frame; return its chain hash."""
         digest = frame.digest(line)
         if digest not in self.frames:
-            (one,) = frame.scan(line)
-            records = [_RECORD.decode(raw) for raw in one.records]
+            (scanned,) = frame.scan(line)
+            records = [_RECORD.decode(raw) for raw in scanned.records]
             last = records[-1]
             changes = [change for record in records for change in record.changes]
             jobs = [_JOB.decode(value) for verb, kind, value in changes if (verb, kind) == ("put", "jobs")]
             vms = [_INSTANCE.decode(value) for verb, kind, value in changes if (verb, kind) == ("put", "instances")]
             gone = [_KEY.decode(value) for verb, kind, value in changes if (verb, kind) == ("delete", "jobs")]
-            told = tuple((job.id, job.ops[0].input.comment or "", job.status) for job in jobs)
-            begun = [found[1] for record in records if (found := _BEGUN.fullmatch(record.cause.reason))]
+            job_keys = tuple((job.id, job.ops[0].input.comment or "", job.status) for job in jobs)
+            begun = [match[1] for record in records if (match := _BEGUN.fullmatch(record.cause.reason))]
             at_work = max(record.cause.job for record in records)
-            before = self.frames.get(one.previous)
+            before = self.frames.get(scanned.previous)
             last_job = max([before.last_job if before else at_work, *(job.id for job in jobs)])
             if at_work > last_job:
-                self.unheard.append(at_work)
+                self.unstored.append(at_work)
             self.frames[digest] = Frame(
                 digest,
-                one.previous,
+                scanned.previous,
                 last.serial,
                 last.epoch,
                 last.time,
-                told,
+                job_keys,
                 tuple(vms),
                 frozenset(map(int, gone)),
                 begun[0] if begun else "",
                 last_job,
             )
             self.begun[last.epoch].update(begun)
-            for key in told:
+            for key in job_keys:
                 self._index[key].append(digest)
         return digest
 
     def follows(self, end: str, digest: str) -> bool:
-        """Tell whether the chain that ends with ``end`` has ``digest`` in it."""
-        wanted = self.frames[digest].serial
-        while end in self.frames and self.frames[end].serial > wanted:
+        """Return whether the chain that ends with ``end`` contains ``digest``."""
+        serial = self.frames[digest].serial
+        while end in self.frames and self.frames[end].serial > serial:
             end = self.frames[end].previous
         return end == digest
 
     def find(self, name: str, number: int, tag: str, *, status: str) -> Frame | None:
         """Return the first frame of a machine's copy in which a job has a status."""
         end = self.end(name)
-        found = [one for one in self._index[number, tag, status] if self.follows(end, one)]
-        return self.frames[min(found, key=lambda one: self.frames[one].serial)] if found else None
+        frames = [self.frames[digest] for digest in self._index[number, tag, status] if self.follows(end, digest)]
+        return min(frames, key=lambda frame: frame.serial, default=None)
 
     def archiving(self, end: str, number: int) -> Frame | None:
-        """Return the frame with which a job left the queue, in the chain that ends with ``end``."""
-        return next((one for one in self.chain(end) if number in one.archived), None)
+        """Return the frame in which a job left the queue, in the chain that ends with ``end``."""
+        return next((frame for frame in self.chain(end) if number in frame.archived), None)
 
     def successor(self, end: str, digest: str) -> str:
-        """Return who began the first later epoch of the chain that ends with ``end``, where it has left a frame's own.
+        """Return the machine that began the first later epoch after the chain to ``end`` left the chain to ``digest``.
 
-        Empty where no later epoch has begun there.
+        Empty if no later epoch has begun there.
         """
-        ours = {one.digest for one in self.chain(digest)}
-        apart = itertools.takewhile(lambda one: one.digest not in ours, self.chain(end))
-        later = [one for one in apart if one.epoch > self.frames[digest].epoch]
+        common = {frame.digest for frame in self.chain(digest)}
+        apart = itertools.takewhile(lambda frame: frame.digest not in common, self.chain(end))
+        later = [frame for frame in apart if frame.epoch > self.frames[digest].epoch]
         return later[-1].master if later else ""
 
     def chain(self, end: str) -> Iterator[Frame]:
-        """Yield the frames of a chain, the newest first."""
+        """Yield the frames of a chain, from the newest to the oldest."""
         while end in self.frames:
             yield self.frames[end]
             end = self.frames[end].previous
 
 
 def _whole_lines(data: bytes) -> Iterator[bytes]:
-    """Yield the lines that are whole: what is torn behind them may go on later, or be cut off."""
+    """Yield the complete lines; a torn line after them may be completed or cut off later."""
     for line in data.splitlines(keepends=True):
         try:
             list(frame.scan(line))

@@ -1,8 +1,8 @@
-"""What clients know of the cluster's objects: what the ends of their jobs told them, and nothing else.
+"""The clients' knowledge of the cluster's objects, from the results of their jobs only.
 
-A client submits at most one job for an object at a time (``claim``), so the order of their ends is the order of what
-happened to it. The success of a job says what holds from then on; a refusal, that nothing has changed; any other end,
-that the client knows nothing more of what the job touched. ``invariants`` compares what is known with the state.
+Clients submit at most one job for an object at a time (``claim``), so the jobs end in the order of their effects. The
+success of a job defines the fields of its objects; a refusal means that nothing has changed; after any other end, the
+state of the job's objects is unknown. ``outcome`` compares this knowledge with the state.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,14 +12,14 @@ Key = tuple[str, str]
 """Kind (``instance``, ``network``, ``node``, ``cluster``) and name."""
 
 THERE = "there"
-"""The field that tells whether the object exists."""
+"""The field with whether the object exists."""
 
 Fields = Mapping[str, object]
 
 
 @dataclass
 class Thing:
-    """An object: what is known of it, and from which acknowledgements (numbers that ``acknowledged`` gave out)."""
+    """An object: its known fields, and the numbers of the acknowledgements (``acknowledged``) that they rely on."""
 
     fields: dict[str, object] = field(default_factory=dict)
     sources: list[int] = field(default_factory=list)
@@ -27,62 +27,62 @@ class Thing:
 
 
 class Facts:
-    """All objects that clients ever named."""
+    """All objects that clients have ever named."""
 
     def __init__(self) -> None:
         self.things: dict[Key, Thing] = {}
 
     def thing(self, key: Key) -> Thing:
-        """Return an object, one that is not known to exist if it was never named."""
+        """Return an object; a new one without known fields if it was never named."""
         return self.things.setdefault(key, Thing())
 
     def get(self, key: Key, name: str) -> object:
-        """Return a field; None when it is not known."""
+        """Return a field; None if it is unknown."""
         return self.thing(key).fields.get(name)
 
     def known(self, kind: str, *, there: bool | None = None, free: bool = True) -> list[str]:
-        """Return the names of a kind, in order; those that are (not) there, or all; free ones, or claimed ones too."""
+        """Return the sorted names of a kind's objects: existing, missing or all; only unclaimed if ``free``."""
         return sorted(
             name
-            for (of, name), one in self.things.items()
-            if of == kind and not (free and one.claimed) and there in (None, one.fields.get(THERE))
+            for (of, name), thing in self.things.items()
+            if of == kind and not (free and thing.claimed) and there in (None, thing.fields.get(THERE))
         )
 
     def claim(self, keys: Iterable[Key]) -> bool:
-        """Take objects for a job; False when another job has one of them."""
-        wanted = [self.thing(key) for key in keys]
-        if any(one.claimed for one in wanted):
+        """Claim objects for a job; return False if another job has claimed any of them."""
+        things = [self.thing(key) for key in keys]
+        if any(thing.claimed for thing in things):
             return False
-        for one in wanted:
-            one.claimed = True
+        for thing in things:
+            thing.claimed = True
         return True
 
     def release(self, keys: Iterable[Key]) -> None:
-        """Give objects back."""
+        """Release claimed objects."""
         for key in keys:
             self.thing(key).claimed = False
 
     def begin(self, known: Mapping[Key, Fields]) -> None:
-        """Take in what holds when nobody has done anything yet."""
+        """Add the knowledge about the initial state, before any job."""
         for key, fields in known.items():
             self.thing(key).fields.update(fields)
 
     def learn(self, effects: Mapping[Key, Fields], source: int) -> None:
-        """Take in what the success of a job means; what begins or ends to exist has no other fields than those."""
+        """Add the effects of a successful job; an object that it creates or removes loses all earlier fields."""
         for key, fields in effects.items():
-            one = self.thing(key)
+            thing = self.thing(key)
             if THERE in fields:
-                one.fields, one.sources = {}, []
-            one.fields.update(fields)
-            one.sources.append(source)
+                thing.fields, thing.sources = {}, []
+            thing.fields.update(fields)
+            thing.sources.append(source)
 
     def rely(self, keys: Iterable[Key], source: int) -> None:
-        """Note that an acknowledgement said that nothing has changed: if it is lost, so is that."""
+        """Record that objects are unchanged by an acknowledgement: if it is lost, so is the knowledge of them."""
         for key in keys:
             self.thing(key).sources.append(source)
 
     def doubt(self, keys: Iterable[Key]) -> None:
-        """Forget all that is known of objects."""
+        """Forget all knowledge about objects."""
         for key in keys:
             self.thing(key).fields.clear()
             self.thing(key).sources.clear()

@@ -1,8 +1,8 @@
-"""Faults: what happens to machines, disks, wires and clocks, drawn from the seed, each for a while.
+"""Temporary faults of machines, disks, network and clocks, drawn from the seed.
 
-A fault is begun at one step of a scenario and ended some steps later, or when all is healed. No more than a minority
-of the machines is down at once for long: a cluster that never has a master shows nothing. Masters are started again and
-moved by administrators who know no more than who seems to be down.
+A fault begins at one step of a scenario and ends some steps later, or when all faults end. Only a minority of the
+machines is down at a time for long, because a cluster without a master tests nothing. Simulated administrators restart
+and move masters; they know only which machines seem to be down.
 """
 
 import asyncio
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from gantry import errors
 from gantry.sim import cluster, story
 
-START_LIMIT = 40.0
-HEALING_PAUSE = 10.0
-"""Seconds that an administrator waits for a daemon to start, and between two looks after the faults have ended."""
+START_TIMEOUT_SECONDS = 40.0
+"""For a daemon to start."""
+HEALING_INTERVAL_SECONDS = 10.0
+"""Between two checks after the faults have ended."""
 
 HEALING_ROUNDS = 40
 NEVER = 1 << 30
@@ -27,7 +28,7 @@ SKEWS = (-86400.0, -30.0, 5.0, 3600.0, 86400.0)
 
 @dataclass(frozen=True)
 class _Active:
-    """A fault that goes on: until which step, and what ends it."""
+    """An active fault: the step at which it ends, its description, and the function that ends it."""
 
     until: int
     text: str
@@ -35,32 +36,32 @@ class _Active:
 
 
 class Faults:
-    """All that goes wrong in a run."""
+    """All faults of a run."""
 
-    def __init__(self, lab: cluster.SimulatedCluster, told: story.Story) -> None:
+    def __init__(self, lab: cluster.SimulatedCluster, run_story: story.Story) -> None:
         self.down: dict[str, int] = {}
         self._lab = lab
-        self._story = told
+        self._story = run_story
         self._chance: random.Random = lab.world.source("faults")
         self._active: list[_Active] = []
         self._starting: dict[asyncio.Task[None], str] = {}
         self._step = 0
 
     def begin(self) -> None:
-        """Let something go wrong."""
+        """Begin a random fault."""
         kinds = [self._end_machine] * 4 + [self._end_at_write] * 4 + [self._cut] * 3 + [self._noise] * 3
         kinds += [self._failing_disk] * 2 + [self._failing_guests] * 4
         kinds += [self._full_disk, self._skew, self._isolate, self._take_over]
         self._chance.choice(kinds)()
 
     def pass_time(self, step: int) -> None:
-        """End the faults whose time is over, and let administrators see to what is down."""
+        """End the faults whose time is over, and let administrators start machines and masters that are down."""
         self._step = step
-        over = [one for one in self._active if one.until <= step]
-        self._active = [one for one in self._active if one.until > step]
-        for one in over:
-            self._story.tell(story.OUTSIDE, f"over: {one.text}")
-            one.end()
+        over = [fault for fault in self._active if fault.until <= step]
+        self._active = [fault for fault in self._active if fault.until > step]
+        for fault in over:
+            self._story.tell(story.OUTSIDE, f"over: {fault.text}")
+            fault.end()
         for name in [name for name, until in self.down.items() if until <= step or step == NEVER]:
             del self.down[name]
             self._start(name, self._restart(name), "is started again")
@@ -75,7 +76,7 @@ class Faults:
         return [name for name in self._lab.names if name not in self.down and name not in self._starting.values()]
 
     def _victim(self) -> str:
-        """Return a machine that may go down, a master more often than others; empty when enough are down."""
+        """Return a machine that may go down, a master more often than others; empty if enough machines are down."""
         up = self._up()
         if 2 * len(up) <= len(self._lab.names) + 1:
             return ""
@@ -104,7 +105,7 @@ class Faults:
             if end is not None:
                 end()
             if disk.on_visit is None:
-                self._story.tell(name, f"{what} in the middle of a write")
+                self._story.tell(name, f"{what} during a write")
                 self.down[name] = self._step + pause
 
         disk.on_visit = visit
@@ -118,13 +119,13 @@ class Faults:
 
     def _isolate(self) -> None:
         name, wires = self._chance.choice(self._lab.names), self._lab.world.network
-        others = [other for other in self._lab.names if other != name]
+        peers = [other for other in self._lab.names if other != name]
 
         def heal() -> None:
-            for other in others:
+            for other in peers:
                 wires.heal(name, other)
 
-        for other in others:
+        for other in peers:
             wires.partition(name, other)
         self._last(f"{name} is cut off from all others", heal)
 
@@ -148,13 +149,13 @@ class Faults:
 
     def _full_disk(self) -> None:
         name = self._chance.choice([*self._lab.names, *self._lab.masters()])
-        disk, room = self._lab.world.machine(name).disk, self._chance.choice([0, 300, 3000])
+        disk, free_bytes = self._lab.world.machine(name).disk, self._chance.choice([0, 300, 3000])
         free, total = disk.free_space("/")
-        disk.capacity = total - free + room
-        self._last(f"{name}'s disk has {room} bytes left", lambda: setattr(disk, "capacity", None))
+        disk.capacity = total - free + free_bytes
+        self._last(f"{name}'s disk has {free_bytes} bytes left", lambda: setattr(disk, "capacity", None))
 
     def _failing_guests(self) -> None:
-        """A node that answers cannot start what it has made disks for, or cannot make the disks."""
+        """Let a node fail to start instances, or to create their disks, while its daemon answers."""
         name = self._chance.choice(self._lab.names)
         disk, folder = self._lab.world.machine(name).disk, self._chance.choice(GUEST_FOLDERS)
         share = self._chance.choice([0.3, 0.7, 1.0])
@@ -168,13 +169,13 @@ class Faults:
         self._last(f"{name}'s clock is wrong by {seconds:g} s", lambda: setattr(clock, "offset", 0.0))
 
     def _take_over(self) -> None:
-        others = [name for name in self._up() if name not in self._lab.masters()]
-        if others:
-            name = self._chance.choice(others)
+        candidates = [name for name in self._up() if name not in self._lab.masters()]
+        if candidates:
+            name = self._chance.choice(candidates)
             self._start(name, self._lab.failover(name), "shall be the master")
 
     def _find_master(self) -> None:
-        """Start the master daemon where it was last, or take the role over elsewhere."""
+        """Start the master daemon on the last master's machine, or take the role over on another machine."""
         up = self._up()
         if self._lab.leader in up and self._chance.random() < 0.5:
             self._start(self._lab.leader, self._lab.start_master(self._lab.leader), "is started as the master again")
@@ -187,7 +188,7 @@ class Faults:
         try:
             await self._lab.restart(name)
         except OSError:
-            # Its node daemon may not have come up: all of it is tried again.
+            # Perhaps the node daemon has not started: retry the whole machine later.
             self._lab.kill(name)
             self.down[name] = self._step + 2
             raise
@@ -200,7 +201,7 @@ class Faults:
 
     async def _try(self, name: str, work: Coroutine[object, object, None]) -> None:
         try:
-            async with asyncio.timeout(START_LIMIT):
+            async with asyncio.timeout(START_TIMEOUT_SECONDS):
                 await work
         except (OSError, errors.GantryError) as error:
             self._story.tell(name, f"did not start: {type(error).__name__} {error}")
@@ -208,21 +209,21 @@ class Faults:
             self._story.tell(name, "is up")
 
     async def heal(self, knock: Callable[[], Coroutine[object, object, None]]) -> None:
-        """End all faults, start all machines, and return when there is one master; Violation when none can be had.
+        """End all faults, start all machines, and wait until there is exactly one master; Violation if that fails.
 
-        ``knock`` has the masters change something: one that was replaced while it was cut off hears of it then.
+        ``knock`` makes the masters commit something, so that a master that was replaced during a partition notices.
         """
         self._story.tell(story.OUTSIDE, "all faults end")
         for name in self._lab.names:
             self._lab.world.machine(name).disk.on_visit = None
-        for one in self._active:
-            one.end()
+        for fault in self._active:
+            fault.end()
         self._active.clear()
         for _ in range(HEALING_ROUNDS):
             self.pass_time(NEVER)
             while self._starting:
                 await asyncio.wait(self._starting)
-            await self._lab.world.clock.sleep(HEALING_PAUSE)
+            await self._lab.world.clock.sleep(HEALING_INTERVAL_SECONDS)
             await knock()
             if len(self._lab.masters()) == 1 and not self.down:
                 return

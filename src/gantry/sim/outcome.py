@@ -1,7 +1,7 @@
-"""What must hold in the end, when all faults are over and the cluster has had time: it is what clients were told.
+"""The checks of the final state, after all faults have ended and the cluster has settled.
 
-Jobs have ended, their ends are those that were heard of, the objects are as the successful jobs have left them, nodes
-run and keep what the state says and nothing else, and every candidate has the whole state.
+All jobs have ended, with the acknowledged ends. The objects have the effects of the successful jobs. Nodes have exactly
+the guests and disks that the state has, and every candidate has the whole state.
 """
 
 from collections.abc import Iterator
@@ -20,36 +20,36 @@ from gantry.sim.story import Violation
 from gantry.state import snapshot as states
 
 JOBS_END = "every job ends"
-ENDS_STAY = "the end of a job stays as it was told"
+ENDS_STAY = "the end of a job stays as it was acknowledged"
 FACTS = "what a successful job has done stays done"
 NODES = "the state equals what the nodes hold"
 CANDIDATES = "candidates equal the master"
 COUNTED = "the ledger of addresses equals the state"
 
 WATCHER_ROUNDS = 3
-ROUND = 120.0
-"""Seconds between two rounds of the watcher, in which its jobs end."""
+ROUND_SECONDS = 120.0
+"""Between two rounds of the watcher; long enough for its jobs to end."""
 
 STORAGE = f"{cluster.FOLDERS.file_storage}"
 
 
 class Outcome:
-    """The last look at a cluster that has one master and no faults."""
+    """The final check of a cluster with one master and no faults."""
 
     def __init__(
         self,
         lab: cluster.SimulatedCluster,
         clients: client.Clients,
         *,
-        told: acknowledged.Acknowledgements,
-        found: copies.Copies,
+        acknowledgements: acknowledged.Acknowledgements,
+        found_copies: copies.Copies,
     ) -> None:
         self._lab = lab
         self._clients = clients
-        self._told = told
-        self._copies = found
+        self._acknowledged = acknowledgements
+        self._copies = found_copies
         self._blocked: set[str] = set()
-        self._left = invariants.LeftBehind({}, frozenset())
+        self._left_behind = invariants.LeftBehind({}, frozenset())
 
     @property
     def _master(self) -> str:
@@ -63,20 +63,20 @@ class Outcome:
         return self._lab.daemons[self._master].store.durable
 
     async def settle(self) -> None:
-        """Let the watcher do what it is there for, and everything that is on its way arrive.
+        """Run the watcher some times, and wait until all messages have arrived.
 
-        A master may hear only now that its role was promised to another machine, and be confirmed again: a round that
-        falls into that moment is made up for by the next, as the watcher's own daemon has it.
+        A master may learn only now that its role was promised to another machine, and win the vote again. A watcher
+        round fails during that time and is repeated, as the watcher daemon does.
         """
         rounds = 0
         for _ in range(2 * WATCHER_ROUNDS):
             rounds += await self._watch(self._clients.master())
-            await self._lab.world.clock.sleep(ROUND)
+            await self._lab.world.clock.sleep(ROUND_SECONDS)
             if rounds == WATCHER_ROUNDS:
                 return
 
     async def _watch(self, name: str) -> bool:
-        """Do one round of the watcher on the master's machine; tell whether the master answered."""
+        """Run the watcher once on the master's machine; return whether the master answered."""
         if not name:
             return False
         machine = self._lab.world.machine(name)
@@ -91,7 +91,7 @@ class Outcome:
 
     async def check(self) -> None:
         """Check everything; raises Violation."""
-        self._told.check(self._master)
+        self._acknowledged.check(self._master)
         await self._check_jobs()
         self._check_facts()
         self._check_nodes()
@@ -99,25 +99,25 @@ class Outcome:
         await self._check_counts()
 
     async def _check_jobs(self) -> None:
-        """Compare the jobs with what was told of them; those that were archived can still be asked for.
+        """Compare the jobs with their acknowledgements; archived jobs can be queried too.
 
-        A machine that was behind when a job was archived has got its file since, with the record or with the whole
-        state: a run has fewer jobs than go along with that (``state.copies``).
+        A machine that lagged behind when a job was archived has received the job's file since, with the record or with
+        the whole state: a run has fewer jobs than the limit for that (``state.copies``).
         """
         rows = await self._clients.ask("QueryJobs", None, ["id", "status"], on=self._master)
         jobs = dict(msgspec.convert(rows, list[tuple[int, str]]))
         for number, status in jobs.items():
             if status not in client.FINAL:
                 raise Violation(JOBS_END, f"an end of job {number}", f"it is {status}")
-        for index, one in enumerate(self._told.all):
-            if one.status == copies.ACCEPTED or self._told.is_lost(index):
+        for index, ack in enumerate(self._acknowledged.all):
+            if ack.status == copies.ACCEPTED or self._acknowledged.is_number_lost(index):
                 continue
-            now = jobs.get(one.number) or await self._archived(one.number)
-            if one.status == acknowledged.ARCHIVED:
-                if one.number in jobs:
-                    raise Violation(ENDS_STAY, str(one), f"it is in the queue: {now}")
-            elif now != one.status:
-                raise Violation(ENDS_STAY, str(one), f"it is {now}")
+            now = jobs.get(ack.number) or await self._archived(ack.number)
+            if ack.status == acknowledged.ARCHIVED:
+                if ack.number in jobs:
+                    raise Violation(ENDS_STAY, str(ack), f"it is in the queue: {now}")
+            elif now != ack.status:
+                raise Violation(ENDS_STAY, str(ack), f"it is {now}")
 
     async def _archived(self, number: int) -> str | None:
         rows = await self._clients.ask("QueryJobs", [number], ["status"], on=self._master)
@@ -126,7 +126,7 @@ class Outcome:
     def _check_facts(self) -> None:
         state = self._state
         for (kind, name), thing in self._clients.facts.things.items():
-            if any(self._told.is_lost(source) for source in thing.sources):
+            if any(self._acknowledged.is_number_lost(source) for source in thing.sources):
                 continue
             seen = _SEEN[kind](state, name)
             for field, value in thing.fields.items():
@@ -135,14 +135,14 @@ class Outcome:
 
     def _check_nodes(self) -> None:
         state = self._state
-        self._left = invariants.left_behind(self._lab, self._copies)
+        self._left_behind = invariants.left_behind(self._lab, self._copies)
         everywhere = {
             name: {guest.running.uuid: guest for guest in invariants.guests(self._lab, name)}
             for name in self._lab.names
         }
         guests = [guest.running for running in everywhere.values() for guest in running.values()]
-        # What runs under an instance's name elsewhere keeps the watcher from starting it; verify tells of it.
-        self._blocked = {guest.name for guest in guests if guest.uuid in self._left.strays}
+        # A stray guest with an instance's name prevents the watcher from starting the instance; verify reports it.
+        self._blocked = {guest.name for guest in guests if guest.uuid in self._left_behind.strays}
         for name, running in everywhere.items():
             self._check_machine(state, name, running=running)
             self._check_disks(state, name)
@@ -150,61 +150,61 @@ class Outcome:
     def _check_machine(self, state: states.Snapshot, name: str, *, running: dict[str, invariants.Guest]) -> None:
         uuid = state.names.get(("nodes", name), "")
         home = set(state.on_node.get(uuid) or ())
-        strangers = sorted(running[key].running.name for key in running.keys() - home - self._left.strays.keys())
+        strangers = sorted(running[key].running.name for key in running.keys() - home - self._left_behind.strays.keys())
         if strangers:
             raise Violation(NODES, f"no guest on {name} that does not belong there", strangers[0])
         if uuid and state.nodes[uuid].offline:
             return
-        for vm in sorted((state.instances[key] for key in home), key=lambda one: one.name):
+        for vm in sorted((state.instances[key] for key in home), key=lambda vm: vm.name):
             known = self._known(vm, "up")
             up = vm.admin_state is instance.AdminState.UP
             if up and vm.uuid not in running and vm.name not in self._blocked:
                 raise Violation(NODES, f"{vm.name} running on {name}", "it does not run")
-            # Who was told that a stop has failed knows that it may go on running.
+            # After an acknowledged failure of a stop, the guest may keep running.
             if known is False and not up and vm.uuid in running:
                 raise Violation(NODES, f"{vm.name} stopped on {name}", "it runs")
             self._check_nics(vm, running.get(vm.uuid))
 
     def _known(self, vm: instance.Instance, field: str) -> object:
-        """Return what clients know of an instance; None where they know nothing, or need not any more."""
+        """Return a field of an instance that clients know; None if unknown, or if an acknowledgement of it is lost."""
         thing = self._clients.facts.thing(("instance", vm.name))
-        return None if any(map(self._told.is_lost, thing.sources)) else thing.fields.get(field)
+        return None if any(map(self._acknowledged.is_number_lost, thing.sources)) else thing.fields.get(field)
 
     def _check_nics(self, vm: instance.Instance, guest: invariants.Guest | None) -> None:
-        """Every address that a guest uses is reserved for it: it has it, or it lingers."""
-        held = {*invariants.things(vm), *self._left.things}
+        """Check that each address that a guest uses is allocated to it or lingers."""
+        reserved = {*invariants.things(vm), *self._left_behind.things}
         for nic in guest.nics if guest else ():
             for address in nic.addresses if nic.network else ():
-                if nic.network and (vm.uuid, nic.network.uuid, address.ip) not in held:
-                    raise Violation(NODES, f"{vm.name} without {address.ip}, which it gave back", "its guest uses it")
+                if nic.network and (vm.uuid, nic.network.uuid, address.ip) not in reserved:
+                    raise Violation(NODES, f"{vm.name} without {address.ip}, which was released", "its guest uses it")
 
     def _check_disks(self, state: states.Snapshot, name: str) -> None:
         disk, uuid = self._lab.world.machine(name).disk, state.names.get(("nodes", name), "")
         vms = [state.instances[key] for key in state.on_node.get(uuid) or ()]
-        wanted = {one.logical_id[-1] for vm in vms for one in vm.disks}
+        expected = {disk.logical_id[-1] for vm in vms for disk in vm.disks}
         folders = disk.names(STORAGE) if disk.exists(STORAGE) else []
         there = {f"{STORAGE}/{folder}/{file}" for folder in folders for file in disk.names(f"{STORAGE}/{folder}")}
-        strange = sorted(path for path in there - wanted if (path,) not in self._left.things)
+        strange = sorted(path for path in there - expected if (path,) not in self._left_behind.things)
         if strange:
-            raise Violation(NODES, f"no disks on {name} that belong to nobody", strange[0])
-        # Who was told that it was made may rely on it; of one whose making was broken off nobody was told anything.
-        made = [vm for vm in vms if self._known(vm, facts.THERE)]
-        lost = {one.logical_id[-1] for vm in made for one in vm.disks} - there
+            raise Violation(NODES, f"no disks on {name} without an owner", strange[0])
+        # An acknowledged creation guarantees the disks; an interrupted creation was not acknowledged.
+        created = [vm for vm in vms if self._known(vm, facts.THERE)]
+        lost = {disk.logical_id[-1] for vm in created for disk in vm.disks} - there
         if lost:
             raise Violation(NODES, f"a disk on {name}: {min(lost)}", "there is none")
 
     def _check_candidates(self) -> None:
-        """Every candidate has caught up: the longest pause between two tries is shorter than the settling.
+        """Check that every candidate has the whole state: the longest back-off is shorter than the settling time.
 
-        One that left the cluster by a history that was left behind has no copy, and answers no call: the master knows.
+        A candidate that left the cluster in an abandoned history has no copy and answers no call, as the master knows.
         """
         state, end = self._state, self._copies.end(self._master)
         gone = {name for name in self._lab.daemons[self._master].candidates.lagging() if not self._copies.end(name)}
-        for node in sorted(state.nodes.values(), key=lambda one: one.name):
+        for node in sorted(state.nodes.values(), key=lambda node: node.name):
             candidate = node.role(state.the_cluster) is clusters.Role.CANDIDATE and node.name not in gone
             if candidate and self._copies.end(node.name) != end:
-                theirs, ours = (self._copies.frames.get(self._copies.end(one)) for one in (node.name, self._master))
-                raise Violation(CANDIDATES, f"{node.name} at {_place(ours)}", _place(theirs))
+                theirs, ours = (self._copies.frames.get(self._copies.end(name)) for name in (node.name, self._master))
+                raise Violation(CANDIDATES, f"{node.name} at {_position(ours)}", _position(theirs))
 
     async def _check_counts(self) -> None:
         answer = await self._clients.ask("Query", "network", ["name", "free_count"], None, on=self._master)
@@ -224,15 +224,15 @@ class Outcome:
 
 
 def _free(state: states.Snapshot, net: network.Network, subnet: network.Subnet) -> int:
-    """Count the free addresses of a subnet's pools one by one: they are small."""
-    places = [place.ip for one in invariants.holders(state) for place in one.allocations() if place.network == net.uuid]
-    places += [rest.ip for rest in state.resting.values() if rest.network == net.uuid]
-    used = {ranges.parse_address(ip) for ip in places}
+    """Return the number of free addresses of a subnet's pools, counted one by one because the pools are small."""
+    addresses = [item.ip for owner in invariants.owners(state) for item in owner.allocations() if item.network == net.uuid]
+    addresses += [item.ip for item in state.resting.values() if item.network == net.uuid]
+    used = {ranges.parse_address(ip) for ip in addresses}
     excluded = embedded.excluded_ranges(subnet)
     count = 0
     for pool in subnet.pools:
         family, run = ranges.parse_range(pool.range)
-        numbers = (number for number in range(run.first, run.last + 1) if not any(number in one for one in excluded))
+        numbers = (number for number in range(run.first, run.last + 1) if not any(number in each for each in excluded))
         count += sum(ranges.Address(family, number) not in used for number in numbers)
     return count
 
@@ -241,7 +241,7 @@ class _Table(msgspec.Struct):
     data: list[list[tuple[int, object]]]
 
 
-def _place(frame: copies.Frame | None) -> str:
+def _position(frame: copies.Frame | None) -> str:
     return f"serial {frame.serial} of epoch {frame.epoch}" if frame else "no copy"
 
 

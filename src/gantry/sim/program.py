@@ -1,9 +1,9 @@
 """gantry-simulate: runs scenarios by seed; ``gantry simulate`` starts it.
 
     gantry-simulate --seed 7                the story of one seed
-    gantry-simulate --seeds 0-9999          many seeds, on all processors; only those that fail are named
+    gantry-simulate --seeds 0-9999          many seeds, on all processors; only those that fail are listed
 
-The exit code is 1 when a promise was broken. Stories are the same in every process with ``PYTHONHASHSEED`` set, which
+The exit code is 1 if a seed broke a promise. Stories are the same in every process if ``PYTHONHASHSEED`` is set, as
 ``gantry simulate`` and ``make simulate`` do: the order of sets of names in Python depends on it.
 """
 
@@ -18,13 +18,13 @@ from gantry import __version__
 from gantry.sim import scenario
 
 COLLECT_EVERY = 100_000
-"""New objects between two rounds of the garbage collector: a scenario makes many and lets them all go at its end."""
+"""New objects between two garbage collections: a scenario creates many, and frees all of them at its end."""
 
-AHEAD = 64
-"""Seeds that are handed to the processes before the first of them has ended."""
+BATCH_SIZE = 64
+"""Number of seeds that are submitted to the processes at a time."""
 
-SHOWN = 20
-"""How many seeds that fail are named at the end."""
+MAX_LISTED = 20
+"""Number of failed seeds that are listed at the end."""
 
 
 def show(seed: int) -> int:
@@ -35,13 +35,13 @@ def show(seed: int) -> int:
 
 
 def run_many(seeds: range, *, processes: int, every: int) -> int:
-    """Run seeds and say how it goes after each ``every`` of them; return the exit code."""
+    """Run seeds and print the progress after each ``every`` of them; return the exit code."""
     broken: dict[int, str] = {}
     done = jobs = 0
     seconds = 0.0
     with concurrent.futures.ProcessPoolExecutor(processes, initializer=_begin) as pool:
-        for first in range(seeds.start, seeds.stop, AHEAD):
-            part = range(first, min(first + AHEAD, seeds.stop))
+        for first in range(seeds.start, seeds.stop, BATCH_SIZE):
+            part = range(first, min(first + BATCH_SIZE, seeds.stop))
             for result in pool.map(_brief, part):
                 done, jobs, seconds = done + 1, jobs + result.jobs, seconds + result.seconds
                 if result.broken:
@@ -50,7 +50,7 @@ def run_many(seeds: range, *, processes: int, every: int) -> int:
                 if done % every == 0 or done == len(seeds):
                     print(f"{done} of {len(seeds)} seeds, {jobs} jobs, {seconds / 3600:.0f} hours", flush=True)
     if broken:
-        named = ", ".join(map(str, list(broken)[:SHOWN])) + (", ..." if len(broken) > SHOWN else "")
+        named = ", ".join(map(str, list(broken)[:MAX_LISTED])) + (", ..." if len(broken) > MAX_LISTED else "")
         print(f"{len(broken)} of {len(seeds)} seeds broke a promise: {named}; gantry simulate --seed shows the story")
         return 1
     print(f"{len(seeds)} seeds, no promise was broken")
@@ -63,29 +63,29 @@ def _begin() -> None:
 
 def _brief(seed: int) -> scenario.Result:
     result = scenario.run(seed)
-    # A story takes more room than all the rest, and can be had again.
+    # A story is larger than all other fields, and ``--seed`` can print it again.
     return scenario.Result(seed, result.broken, "", result.jobs, result.seconds)
 
 
 def _range(text: str) -> range:
     first, _, last = text.partition("-")
     try:
-        found = range(int(first), int(last or first) + 1)
+        seeds = range(int(first), int(last or first) + 1)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not FIRST-LAST") from None
-    if not found:
-        raise argparse.ArgumentTypeError(f"there is no seed in {text}")
-    return found
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"the range {text} is empty")
+    return seeds
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Return the parser of the arguments; the reference page is made from it too."""
-    parser = argparse.ArgumentParser(prog="gantry-simulate", description="Simulates clusters under faults, by seed.")
+    """Return the parser of the arguments, which is also the source of the reference page."""
+    parser = argparse.ArgumentParser(prog="gantry-simulate", description="Simulate clusters with faults, from seeds.")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--seed", type=int, metavar="N", help="run this seed and print its story")
-    what.add_argument("--seeds", type=_range, metavar="FIRST-LAST", help="run these seeds and name those that fail")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="how many at once")
-    parser.add_argument("--every", type=int, default=100, metavar="N", help="say after each N seeds how it goes")
+    what.add_argument("--seeds", type=_range, metavar="FIRST-LAST", help="run these seeds and list those that fail")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="run N seeds at once")
+    parser.add_argument("--every", type=int, default=100, metavar="N", help="print the progress after each N seeds")
     parser.add_argument("--version", action="version", version=f"gantry-simulate {__version__}")
     return parser
 

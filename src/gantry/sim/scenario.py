@@ -1,9 +1,9 @@
-"""A scenario: from a seed, what clients want and what goes wrong, step by step, and what must hold all the while.
+"""A scenario: random jobs of clients and random faults from a seed, step by step, with checks of all promises.
 
     result = scenario.run(7)
     print(result.story)
 
-Virtual minutes pass in it. A violation ends it at once; its step, its time and what led to it stand in the story.
+A scenario takes virtual minutes. A violation ends it at once; the story has its time and the events before it.
 """
 
 import asyncio
@@ -13,28 +13,28 @@ from dataclasses import dataclass
 
 from gantry.runtime.simulated import clock
 from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants, outcome, story
-from gantry.sim.steps import instances, networks, nodes, others, segments
+from gantry.sim.steps import instances, maintenance, networks, nodes, segments
 from gantry.sim.steps import wish as wishes
 
 STEPS = 60
 CLIENTS = 6
-"""How many jobs are under way at once, at most."""
+"""The maximum number of jobs that clients run at once."""
 
 GLANCE_EVERY = 3
-"""How many moments pass from one glance to the next; there are some thousands in a run."""
+"""Number of moments between two calls of ``glance``; a run has some thousands of moments."""
 
 UNBROKEN = "a scenario comes to its end"
-"""What an error breaks that neither a client nor an administrator has expected."""
+"""The promise that an unexpected error in the scenario's own code breaks."""
 
-DRAINING = 20.0
-PATIENCE = 3 * 3600.0
-"""Seconds between two looks at the jobs when nothing goes wrong any more, and within which all must have ended: a call
-to a node may wait for an hour."""
+DRAIN_INTERVAL_SECONDS = 20.0
+"""Between two checks for unfinished jobs, after all faults have ended."""
+DRAIN_TIMEOUT_SECONDS = 3 * 3600.0
+"""For all jobs to end after all faults have ended; a call to a node may take an hour."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a run has ended: the promise that was broken, if any, the story, steps, jobs and virtual seconds."""
+    """The result of a run: the broken promise (or empty), the story, the number of jobs, the virtual seconds."""
 
     seed: int
     broken: str
@@ -44,17 +44,17 @@ class Result:
 
 
 class Scenario:
-    """One run in a world that stands."""
+    """One run with a prebuilt cluster."""
 
-    def __init__(self, lab: cluster.SimulatedCluster, kind: built.Kind, *, told: story.Story) -> None:
+    def __init__(self, lab: cluster.SimulatedCluster, kind: built.Kind, *, run_story: story.Story) -> None:
         self._lab = lab
-        self._story = told
+        self._story = run_story
         self._chance = lab.world.source("scenario")
         self._facts = facts.Facts()
         self._copies = copies.Copies(lab)
         self._acknowledged = acknowledged.Acknowledgements(lab, self._copies, candidates=lab.names[: kind.pool])
-        self._faults = faults.Faults(lab, told)
-        self._clients = client.Clients(lab, self._facts, self._acknowledged, story=told)
+        self._faults = faults.Faults(lab, run_story)
+        self._clients = client.Clients(lab, self._facts, self._acknowledged, story=run_story)
         # A dictionary, for its order.
         self._busy: dict[asyncio.Task[None], None] = {}
         self._moments = 0
@@ -67,11 +67,11 @@ class Scenario:
 
     @property
     def jobs(self) -> int:
-        """Return how many jobs clients have heard of."""
+        """Return the number of jobs that clients know."""
         return len(self._clients.jobs)
 
     async def play(self) -> None:
-        """Start the cluster, take all steps, heal it, and look at what is left; raises Violation."""
+        """Start the cluster, run all steps, end all faults, and check the outcome; raises Violation."""
         for name in reversed(self._lab.names):
             await self._lab.restart(name)
         for step in range(1, STEPS + 1):
@@ -111,7 +111,7 @@ class Scenario:
         return nodes.draw(self._chance, self._facts, token=self._token)
 
     def _other(self) -> wishes.Wish:
-        return others.draw(self._chance, self._facts, jobs=self._clients.own(ended=False))
+        return maintenance.draw(self._chance, self._facts, jobs=self._clients.own(ended=False))
 
     def _token(self, name: str) -> tuple[str, str]:
         """Return a machine's address and its join token, if it has one."""
@@ -119,7 +119,7 @@ class Scenario:
         return self._lab.address(name), disk.read(path).decode().strip() if disk.exists(path) else ""
 
     def _glance(self) -> None:
-        """Look at what may be over before the next step; nothing is raised in the middle of the event loop."""
+        """Check invariants between steps; record a violation, because raising would break the event loop."""
         self._moments += 1
         if self._moments % GLANCE_EVERY == 0 and self._glimpsed is None:
             try:
@@ -131,30 +131,32 @@ class Scenario:
     def _look(self) -> None:
         if self._glimpsed is not None:
             raise self._glimpsed
-        for task in [one for one in self._busy if one.done()]:
+        for task in [task for task in self._busy if task.done()]:
             del self._busy[task]
             task.result()
-        self._acknowledged.look()
+        self._acknowledged.update()
         invariants.check(self._lab, self._copies, self._story)
 
     async def _finish(self) -> None:
         await self._drain()
-        end = outcome.Outcome(self._lab, self._clients, told=self._acknowledged, found=self._copies)
+        end = outcome.Outcome(self._lab, self._clients, acknowledgements=self._acknowledged, found_copies=self._copies)
         await end.settle()
         self._look()
         await end.check()
 
     async def _drain(self) -> None:
-        """Return when all jobs have ended."""
+        """Wait until all jobs have ended."""
         await self._clients.undrain()
         self._clients.give_up()
         clock = self._lab.world.clock
-        until = clock.monotonic() + PATIENCE
-        while self._busy or (left := await self._clients.unfinished()):
-            if clock.monotonic() > until:
-                numbers = ", ".join(map(str, self._clients.own(ended=False) if self._busy else left))
-                raise story.Violation(outcome.JOBS_END, f"ends of jobs within {PATIENCE:g} s", f"jobs {numbers}")
-            await clock.sleep(DRAINING)
+        deadline = clock.monotonic() + DRAIN_TIMEOUT_SECONDS
+        while self._busy or (unfinished := await self._clients.unfinished()):
+            if clock.monotonic() > deadline:
+                numbers = ", ".join(map(str, self._clients.own(ended=False) if self._busy else unfinished))
+                raise story.Violation(
+                    outcome.JOBS_END, f"ends of jobs within {DRAIN_TIMEOUT_SECONDS:g} s", f"jobs {numbers}"
+                )
+            await clock.sleep(DRAIN_INTERVAL_SECONDS)
             self._faults.pass_time(faults.NEVER)
             self._look()
 
@@ -163,31 +165,33 @@ def run(seed: int) -> Result:
     """Run the scenario of a seed."""
     kind = built.KINDS[seed % len(built.KINDS)]
     with built.lab(seed, kind) as lab:
-        told = story.Story(lab.world.clock)
-        lab.world.loop.set_exception_handler(lambda _, context: told.fail(context))
-        told.tell(story.OUTSIDE, f"seed {seed}: {kind.nodes} machines, candidate pool {kind.pool}")
-        scenario = Scenario(lab, kind, told=told)
+        run_story = story.Story(lab.world.clock)
+        lab.world.loop.set_exception_handler(lambda _, context: run_story.fail(context))
+        run_story.tell(story.OUTSIDE, f"seed {seed}: {kind.nodes} machines, candidate pool {kind.pool}")
+        scenario = Scenario(lab, kind, run_story=run_story)
         begin = lab.world.clock.monotonic()
-        with story.listening(told):
-            broken = _play(lab, scenario, told)
+        with story.listening(run_story):
+            broken = _play(lab, scenario, run_story)
             seconds = lab.world.clock.monotonic() - begin
-    told.tell(story.OUTSIDE, f"ends after {seconds:.0f} s and {scenario.jobs} jobs: {broken or 'nothing was violated'}")
-    return Result(seed, broken, told.text, scenario.jobs, seconds)
+    run_story.tell(
+        story.OUTSIDE, f"ends after {seconds:.0f} s and {scenario.jobs} jobs: {broken or 'nothing was violated'}"
+    )
+    return Result(seed, broken, run_story.text, scenario.jobs, seconds)
 
 
-def _play(lab: cluster.SimulatedCluster, scenario: Scenario, told: story.Story) -> str:
+def _play(lab: cluster.SimulatedCluster, scenario: Scenario, run_story: story.Story) -> str:
     try:
         lab.run(scenario.play())
     except story.Violation as violation:
-        told.tell(story.OUTSIDE, f"VIOLATED: {violation.promise}")
-        told.tell(story.OUTSIDE, f"expected: {violation.expected}")
-        told.tell(story.OUTSIDE, f"seen:     {violation.seen}")
+        run_story.tell(story.OUTSIDE, f"VIOLATED: {violation.promise}")
+        run_story.tell(story.OUTSIDE, f"expected: {violation.expected}")
+        run_story.tell(story.OUTSIDE, f"seen:     {violation.seen}")
         return violation.promise
     except clock.DeadlockError as error:
-        told.tell(story.OUTSIDE, f"VIOLATED: {outcome.JOBS_END}: {error}")
+        run_story.tell(story.OUTSIDE, f"VIOLATED: {outcome.JOBS_END}: {error}")
         return outcome.JOBS_END
-    except Exception as error:  # noqa: BLE001 - whatever it is: it is this seed's, and the others go on
+    except Exception as error:  # noqa: BLE001 - any error fails this seed only; other seeds go on
         where = " > ".join(frame.name for frame in traceback.extract_tb(error.__traceback__))
-        told.tell(story.OUTSIDE, f"VIOLATED: {UNBROKEN}: {error!r} in {where}")
+        run_story.tell(story.OUTSIDE, f"VIOLATED: {UNBROKEN}: {error!r} in {where}")
         return UNBROKEN
     return ""

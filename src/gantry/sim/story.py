@@ -1,9 +1,9 @@
-"""What happened in a simulated run, a line for each thing, for people; and what the daemons themselves logged of it.
+"""The story of a simulated run for people: a line for each event and each message that the daemons log.
 
     72.413  node2    WARNING master candidate node3 does not hold the newest changes: no answer within 5 s
 
-Time is virtual, in seconds since the world began. Two runs of a seed tell the same story, byte for byte: nothing in it
-comes from outside of the world. ``scenario`` makes one for each run, ``program`` prints it.
+Time is virtual, in seconds since the world began. Two runs of a seed have the same story, byte for byte: nothing in it
+comes from outside the world. ``scenario`` creates a story for each run, ``program`` prints it.
 """
 
 import logging
@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from gantry.runtime.simulated import boot, clock
 
 _SIZES = re.compile(r"\b\d+(?= bytes)|(?<=byte offset )\d+|(?<=header says )\d+")
-"""Sizes of files: some hold certificates, whose random bytes make them longer or shorter from process to process."""
+"""Sizes of files: some files have certificates, whose random bytes change the size from process to process."""
 
 OUTSIDE = "world"
-"""Who is told of where no machine is concerned."""
+"""The subject of lines that concern no machine."""
 
 
-class Violation(Exception):  # noqa: N818 - it is what the run was made to find, not an error of the program
-    """A promise was broken: which, what was expected, what was seen."""
+class Violation(Exception):  # noqa: N818 - runs look for violations; a violation is not an error of the program
+    """A broken promise, with the expected and the observed state."""
 
     def __init__(self, promise: str, expected: str, seen: str) -> None:
         super().__init__(f"{promise}: expected {expected}; seen {seen}")
@@ -43,7 +43,7 @@ class Story:
         self.lines.append(f"{self._clock.monotonic():10.3f}  {who:<8} {what}")
 
     def fail(self, context: Mapping[str, object]) -> None:
-        """Note what an event loop complains of: a task that failed, and nobody looked."""
+        """Record an error that the event loop reports: a task whose exception was not retrieved."""
         text = f"{context.get('message')}: {context.get('exception')!r}"
         self.faults.append(text)
         self.tell(OUTSIDE, f"ERROR {text}")
@@ -54,15 +54,15 @@ class Story:
         return "".join(f"{line}\n" for line in self.lines)
 
 
-class _Ear(logging.Handler):
-    """Takes down what daemons log, and keeps as ``faults`` what they did not expect of themselves."""
+class _LogHandler(logging.Handler):
+    """Adds the daemons' log messages to a story, and unexpected errors to its ``faults``."""
 
     def __init__(self, story: Story) -> None:
         super().__init__(logging.WARNING)
         self._story = story
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell a line; one that comes with a traceback at level ERROR is a fault of the program."""
+        """Add a line; a message with a traceback at level ERROR is a fault of the program."""
         running = boot.current()
         text = _SIZES.sub("...", record.getMessage())
         if record.exc_info and record.levelno >= logging.ERROR:
@@ -73,15 +73,15 @@ class _Ear(logging.Handler):
 
 @contextmanager
 def listening(story: Story) -> Iterator[None]:
-    """Take down what the daemons log, and let nobody else hear it."""
-    root, ear = logging.getLogger("gantry"), _Ear(story)
-    level, loud = root.level, root.propagate
-    root.addHandler(ear)
+    """Send the daemons' log messages to a story only."""
+    root, handler = logging.getLogger("gantry"), _LogHandler(story)
+    level, propagate = root.level, root.propagate
+    root.addHandler(handler)
     root.setLevel(logging.WARNING)
     root.propagate = False
     try:
         yield
     finally:
-        root.removeHandler(ear)
+        root.removeHandler(handler)
         root.setLevel(level)
-        root.propagate = loud
+        root.propagate = propagate

@@ -1,5 +1,5 @@
-"""What clients may want of a cluster, drawn from what they know of it: a module for each kind of object.
+"""Random jobs that clients may submit, by what they know of the cluster: a module for each kind of object.
 
-``draw`` of each module returns a wish, or None when it has none just now. Most of them make sense by what the clients
-know; some are about what does not exist, is full, in use or badly written, and shall be refused.
+``draw`` of each module returns a wish, or None if none is possible at the moment. Most wishes can succeed by what the
+clients know; some name objects that do not exist, are full or in use, or invalid values, and must be refused.
 """

@@ -1,6 +1,6 @@
-"""Wishes about instances: few names, so that they come and go; NICs in networks whose addresses are few.
+"""Wishes about instances: few names, so that instances come and go; NICs in networks with few addresses.
 
-Known of an instance: that it is there, ``up``, its ``node``, how many ``nics``, and ``tag``s.
+Known fields of an instance: whether it exists, ``up``, its ``node``, the number of ``nics`` and ``disks``, its tags.
 """
 
 import random
@@ -48,7 +48,7 @@ def _create(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     fields: dict[str, object] = {facts.THERE: True, "up": start, "nics": len(nics), "disks": len(disks)}
     if "pnode" in op:
         fields["node"] = str(op["pnode"])
-    return wish.one(text, op, (KIND, name), fields)
+    return wish.single(text, op, (KIND, name), fields)
 
 
 def _nic_spec(chance: random.Random, known: facts.Facts) -> dict[str, object]:
@@ -68,7 +68,7 @@ def _address(chance: random.Random, known: facts.Facts, name: str) -> list[str] 
 
 def _simple(name: str, op_id: str, text: str, effect: facts.Fields, **arguments: object) -> wish.Wish:
     op: cluster.Opcode = {"OP_ID": op_id, "instance_name": name, **arguments}
-    return wish.one(f"{text} {name}", op, (KIND, name), effect)
+    return wish.single(f"{text} {name}", op, (KIND, name), effect)
 
 
 def _remove(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
@@ -107,4 +107,4 @@ def _tag(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     tag = f"t{chance.randint(0, 5)}"
     there = known.get((KIND, name), f"tag {tag}")
     op = {"OP_ID": "OP_TAGS_DEL" if there else "OP_TAGS_SET", "kind": KIND, "name": name, "tags": [tag]}
-    return wish.one(f"{'un' if there else ''}tag {name} {tag}", op, (KIND, name), {f"tag {tag}": not there})
+    return wish.single(f"{'un' if there else ''}tag {name} {tag}", op, (KIND, name), {f"tag {tag}": not there})

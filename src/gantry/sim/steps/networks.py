@@ -1,7 +1,7 @@
-"""Wishes about networks: small ones, so that pools run full and ranges collide.
+"""Wishes about networks: small networks, so that pools run full and ranges collide.
 
-Known of a network: that it is there, ``connected``, by name ``subnet``, ``pool`` and ``reserved`` ranges, and each
-``port`` in it by its UUID, which who makes it chooses.
+Known fields of a network: whether it exists, ``connected``, its MAC prefix, each ``subnet``, ``pool`` and ``reserved``
+range by name, and each ``port`` in it by its UUID, which the client chooses.
 """
 
 import random
@@ -19,7 +19,7 @@ POOLS = {
 }
 GROUP = "default"
 PORTS = 3
-"""How many UUIDs ports of one network may have: few, so that some are asked for twice."""
+"""Number of UUIDs for the ports of a network: few, so that some are requested twice."""
 
 
 def _of(name: str, text: str) -> str:
@@ -49,17 +49,17 @@ def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
 
 def _add(chance: random.Random, name: str) -> wish.Wish:
     subnets = chance.sample(SUBNETS, chance.randint(0, 3))
-    ranges = [(text, f"p{index}") for index, text in enumerate(text for one in subnets for text in POOLS[one])]
+    ranges = [(text, f"p{index}") for index, text in enumerate(text for cidr in subnets for text in POOLS[cidr])]
     op: cluster.Opcode = {
         "OP_ID": "OP_NETWORK_ADD",
         "network_name": name,
-        "subnets": [{"cidr": _of(name, one)} for one in subnets],
+        "subnets": [{"cidr": _of(name, cidr)} for cidr in subnets],
         "pools": [{"range": _of(name, text), "name": f"{name}{pool}"} for text, pool in ranges],
     }
     fields: dict[str, object] = {facts.THERE: True, "connected": False}
-    fields |= {f"subnet {_of(name, one)}": True for one in subnets}
+    fields |= {f"subnet {_of(name, cidr)}": True for cidr in subnets}
     fields |= {f"pool {name}{pool}": True for _, pool in ranges}
-    return wish.one(f"add network {name} with {len(subnets)} subnets", op, (KIND, name), fields)
+    return wish.single(f"add network {name} with {len(subnets)} subnets", op, (KIND, name), fields)
 
 
 def _connect(name: str, known: facts.Facts) -> wish.Wish:
@@ -70,29 +70,29 @@ def _connect(name: str, known: facts.Facts) -> wish.Wish:
         "network_mode": "routed",
         "network_link": "main",
     }
-    return wish.one(f"connect network {name}", op, (KIND, name), {"connected": True})
+    return wish.single(f"connect network {name}", op, (KIND, name), {"connected": True})
 
 
 def _disconnect(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     op = {"OP_ID": "OP_NETWORK_DISCONNECT", "network_name": name, "group_name": GROUP}
-    return wish.one(f"disconnect network {name}", op, (KIND, name), {"connected": False})
+    return wish.single(f"disconnect network {name}", op, (KIND, name), {"connected": False})
 
 
 def _remove(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     op = {"OP_ID": "OP_NETWORK_REMOVE", "network_name": name}
-    return wish.one(f"remove network {name}", op, (KIND, name), {facts.THERE: False})
+    return wish.single(f"remove network {name}", op, (KIND, name), {facts.THERE: False})
 
 
 def _change(name: str, text: str, fields: facts.Fields, **arguments: object) -> wish.Wish:
     op = {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": name, **arguments}
-    return wish.one(f"network {name}: {text}", op, (KIND, name), fields)
+    return wish.single(f"network {name}: {text}", op, (KIND, name), fields)
 
 
 def _subnet(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     cidr = _of(name, chance.choice(SUBNETS))
     if known.get((KIND, name), f"subnet {cidr}"):
-        # Its pools and reservations go with it.
-        parts = [one for one in known.thing((KIND, name)).fields if one.startswith(("pool ", "reserved "))]
+        # A subnet's pools and reservations are removed with it.
+        parts = [field for field in known.thing((KIND, name)).fields if field.startswith(("pool ", "reserved "))]
         fields = {f"subnet {cidr}": False} | dict.fromkeys(parts)
         return _change(name, f"remove subnet {cidr}", fields, subnets=[{"action": "remove", "ident": cidr}])
     return _change(name, f"add subnet {cidr}", {f"subnet {cidr}": True}, subnets=[{"action": "add", "cidr": cidr}])
@@ -122,10 +122,10 @@ def _port(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     uuid = f"{name.removeprefix('net'):0>8}-0000-4000-8000-{chance.randrange(PORTS):012}"
     if known.get((KIND, name), f"port {uuid}"):
         op: cluster.Opcode = {"OP_ID": "OP_PORT_REMOVE", "port": uuid}
-        return wish.one(f"network {name}: remove port {uuid}", op, (KIND, name), {f"port {uuid}": False})
-    asked: object = chance.choice([None, None, [], [{"ip": _of(name, f"10.{{}}.0.{chance.randint(1, 14)}")}]])
-    op = {"OP_ID": "OP_PORT_ADD", "ports": [{"network": name, "uuid": uuid, "fixed": asked}]}
-    return wish.one(f"network {name}: add port {uuid}", op, (KIND, name), {f"port {uuid}": True})
+        return wish.single(f"network {name}: remove port {uuid}", op, (KIND, name), {f"port {uuid}": False})
+    fixed_ips: object = chance.choice([None, None, [], [{"ip": _of(name, f"10.{{}}.0.{chance.randint(1, 14)}")}]])
+    op = {"OP_ID": "OP_PORT_ADD", "ports": [{"network": name, "uuid": uuid, "fixed": fixed_ips}]}
+    return wish.single(f"network {name}: add port {uuid}", op, (KIND, name), {f"port {uuid}": True})
 
 
 def _prefix(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:

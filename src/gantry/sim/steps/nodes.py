@@ -1,6 +1,6 @@
-"""Wishes about nodes: flags, and nodes that go and come back.
+"""Wishes about nodes: flags, and nodes that are removed and added again.
 
-Known of a node: that it is there, ``offline`` and ``drained``. Who is a candidate changes by other jobs as well.
+Known fields of a node: whether it exists, ``offline`` and ``drained``. Other jobs can also change the candidates.
 """
 
 import random
@@ -13,7 +13,7 @@ KIND = "node"
 
 
 def draw(chance: random.Random, known: facts.Facts, *, token: Callable[[str], tuple[str, str]]) -> wish.Wish | None:
-    """Return a wish about a node; ``token`` returns the address and the join token of one that has left."""
+    """Return a wish about a node; ``token`` returns the address and the join token of a removed node."""
     free = known.known(KIND)
     if not free:
         return None
@@ -22,14 +22,14 @@ def draw(chance: random.Random, known: facts.Facts, *, token: Callable[[str], tu
         return _add(name, *token(name))
     if chance.random() < 0.15:
         op = {"OP_ID": "OP_NODE_REMOVE", "node_name": name}
-        return wish.one(f"remove node {name}", op, (KIND, name), {facts.THERE: False})
+        return wish.single(f"remove node {name}", op, (KIND, name), {facts.THERE: False})
     return _flags(chance, known, name)
 
 
 def _add(name: str, address: str, token: str) -> wish.Wish:
     op = {"OP_ID": "OP_NODE_ADD", "node_name": name, "primary_ip": address, "join_token": token}
     fields = {facts.THERE: True, "offline": False, "drained": False}
-    return wish.one(f"add node {name}", op, (KIND, name), fields)
+    return wish.single(f"add node {name}", op, (KIND, name), fields)
 
 
 def _flags(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
@@ -46,4 +46,4 @@ def _flags(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     op = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, flag: value, "auto_promote": True}
     if flag == "master_candidate" and value:
         op |= clear
-    return wish.one(f"node {name}: {flag} {'yes' if value else 'no'}", op, (KIND, name), fields)
+    return wish.single(f"node {name}: {flag} {'yes' if value else 'no'}", op, (KIND, name), fields)

@@ -1,7 +1,7 @@
-"""Wishes about networks with a segment: fewer ids (``cluster.SEGMENTS``) than networks, and some that are named.
+"""Wishes about networks with a segment: fewer ids (``cluster.SEGMENTS``) than networks, some requested by id.
 
-Known of such a network: that it is there, whether it is ``segmented``, and its ``segment`` where the id was named. They
-are connected nowhere, as nodes make no segments of this type.
+Known fields of such a network: whether it exists, whether it is ``segmented``, and its ``segment`` if the id was
+requested. These networks are never connected, because nodes do not create segments of this type.
 """
 
 import random
@@ -20,16 +20,16 @@ def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
     name = chance.choice(free)
     key = (networks.KIND, name)
     if not known.get(key, facts.THERE):
-        text, asked, fields = _asked(chance)
-        op: cluster.Opcode = {"OP_ID": "OP_NETWORK_ADD", "network_name": name, **asked}
-        return wish.one(f"add network {name} with {text}", op, key, {facts.THERE: True, **fields})
+        text, segment_fields, fields = _draw_segment(chance)
+        op: cluster.Opcode = {"OP_ID": "OP_NETWORK_ADD", "network_name": name, **segment_fields}
+        return wish.single(f"add network {name} with {text}", op, key, {facts.THERE: True, **fields})
     if chance.random() < 0.4:
-        return wish.one(
+        return wish.single(
             f"remove network {name}", {"OP_ID": "OP_NETWORK_REMOVE", "network_name": name}, key, {facts.THERE: False}
         )
-    text, asked, fields = _asked(chance) if chance.random() < 0.7 else _NONE
-    op = {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": name, **asked}
-    return wish.one(f"network {name}: {text}", op, key, fields)
+    text, segment_fields, fields = _draw_segment(chance) if chance.random() < 0.7 else _NONE
+    op = {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": name, **segment_fields}
+    return wish.single(f"network {name}: {text}", op, key, fields)
 
 
 _NONE: tuple[str, dict[str, object], facts.Fields] = (
@@ -39,8 +39,8 @@ _NONE: tuple[str, dict[str, object], facts.Fields] = (
 )
 
 
-def _asked(chance: random.Random) -> tuple[str, dict[str, object], facts.Fields]:
-    """Return a segment in words, as fields of an opcode, and what its success means."""
+def _draw_segment(chance: random.Random) -> tuple[str, dict[str, object], facts.Fields]:
+    """Return a segment's description, its opcode fields, and the effects of success."""
     if chance.random() < 0.5:
         return "the next segment", {"network_type": "gre"}, {"segmented": True, "segment": None}
     number = chance.randint(1, 4)

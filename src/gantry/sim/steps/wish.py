@@ -1,4 +1,4 @@
-"""A wish: what a client submits as one job, which objects that concerns, and what its success would mean."""
+"""A wish: a job that a client may submit, with the objects that it concerns and the effects of its success."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from gantry.sim import cluster, facts
 
 @dataclass(frozen=True)
 class Wish:
-    """A job to be: ``text`` for the story, ``keys`` for whom nothing else may be wished meanwhile, ``effects``."""
+    """A job to submit: ``text`` for the story, ``keys`` of the objects that it claims, ``effects`` of its success."""
 
     text: str
     ops: Sequence[cluster.Opcode]
@@ -16,6 +16,6 @@ class Wish:
     effects: Mapping[facts.Key, facts.Fields] = field(default_factory=dict)
 
 
-def one(text: str, op: cluster.Opcode, key: facts.Key, effect: facts.Fields) -> Wish:
+def single(text: str, op: cluster.Opcode, key: facts.Key, effect: facts.Fields) -> Wish:
     """Return the wish for one opcode about one object."""
     return Wish(text, [op], [key], {key: effect})

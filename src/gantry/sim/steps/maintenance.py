@@ -1,4 +1,4 @@
-"""Wishes about nothing in particular: jobs that only wait, checks, files sent again; and what is done to other jobs."""
+"""Wishes that concern no object: delays, some after another job, ``verify``, and a redistribution of files."""
 
 import random
 
@@ -7,7 +7,7 @@ from gantry.sim.steps import wish
 
 
 def draw(chance: random.Random, known: facts.Facts, *, jobs: list[int]) -> wish.Wish:
-    """Return a job that changes no object; ``jobs`` are those it may depend on."""
+    """Return a wish that changes no object; its job may depend on one of ``jobs``."""
     if chance.random() < 0.2:
         return wish.Wish("verify the cluster", [{"OP_ID": "OP_CLUSTER_VERIFY"}])
     if chance.random() < 0.2:
