@@ -1,7 +1,7 @@
-"""What a test makes on the machine, and its end, also when the run was killed before it could tidy up.
+"""Network namespaces and folders that tests create, and their removal, even after a run was killed.
 
-A network namespace and a folder in /tmp bear the process id of the run that made them, as in ``gm4711-c0ffee``.
-Whatever runs in a namespace ends with it; so no driver has to be asked, which may be what has just failed.
+Their names contain the process id of the run that created them, as in ``gm4711-c0ffee``. The processes in a namespace
+are killed before it is deleted; no driver is used for that, because the driver may be what has failed.
 """
 
 import contextlib
@@ -16,25 +16,25 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-PATIENCE = 30.0
+KILL_TIMEOUT_SECONDS = 30.0
 # Short, because the path of a socket ends at 107 bytes.
 FOLDERS = Path("/tmp")
 
 
 def name(kind: str) -> str:
-    """Return a new name that tells whose it is; ``kind`` are letters."""
+    """Return a new name with the process id of this run; ``kind`` are letters."""
     return f"{kind}{os.getpid()}-{uuid.uuid4().hex[:6]}"
 
 
 @contextlib.contextmanager
 def folder(kind: str) -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix=f"{name(kind)}-", dir=FOLDERS, ignore_cleanup_errors=True) as made:
-        yield made
+    with tempfile.TemporaryDirectory(prefix=f"{name(kind)}-", dir=FOLDERS, ignore_cleanup_errors=True) as path:
+        yield path
 
 
 def end_space(space: str) -> None:
-    """Kill what runs in a network namespace, and delete it."""
-    limit = time.monotonic() + PATIENCE
+    """Kill the processes in a network namespace, and delete it."""
+    limit = time.monotonic() + KILL_TIMEOUT_SECONDS
     while pids := inside(space):
         assert time.monotonic() < limit, f"processes {pids} in {space} cannot be killed"
         for pid in pids:
@@ -45,13 +45,13 @@ def end_space(space: str) -> None:
 
 
 def inside(space: str) -> list[int]:
-    """Return the processes in a network namespace; what is ending is none any more."""
+    """Return the processes in a network namespace, without those that are ending."""
     done = subprocess.run(["ip", "netns", "pids", space], check=False, capture_output=True, text=True)
     return [int(pid) for pid in done.stdout.split()]
 
 
 def clear(kind: str) -> None:
-    """Take away what runs of the tests left that are no more."""
+    """Remove the namespaces and folders of test runs that have ended."""
     listed = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True).stdout
     for line in listed.splitlines():
         if _is_orphan(line.split()[0], kind):
@@ -61,7 +61,7 @@ def clear(kind: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _is_orphan(found: str, kind: str) -> bool:
-    # Names that chance makes begin with digits too; a demonstration has an x where others have a dash and six digits.
-    owner = re.match(rf"{kind}(\d+)(x|-[0-9a-f]{{6}})", found)
+def _is_orphan(entry: str, kind: str) -> bool:
+    # Random names can begin with digits too. A demonstration has an x instead of the dash and six digits of a test run.
+    owner = re.match(rf"{kind}(\d+)(x|-[0-9a-f]{{6}})", entry)
     return owner is not None and not Path(f"/proc/{owner[1]}").exists()

@@ -1,9 +1,9 @@
 """Ports of this machine for the servers that tests start.
 
-A port that the kernel picked for a socket which is closed again can be picked once more, for another server or for the
-near end of a connection, before the server that it was meant for listens, or while that is started anew. So these lie
-outside the range that the kernel picks from, and whoever runs tests takes them by the block, under a name that no other
-process of the machine can take until it ends.
+The kernel may pick a port again after the socket with it is closed: for another server or for the local end of a
+connection, before the intended server listens or while that server restarts. So these ports are outside the range that
+the kernel picks from. Each test process reserves blocks of them, under a name that no other process of the machine can
+bind until the first process ends.
 """
 
 import contextlib
@@ -12,22 +12,22 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-# Above those that clusters give to disks and to consoles.
+# Above the ports that clusters allocate to disks and consoles.
 FIRST = 15000
 LAST = 65535
 BLOCK = 50
 KERNEL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
-_held: list[socket.socket] = []
+_reservations: list[socket.socket] = []
 
 
 def free() -> int:
-    """Return a port of the loopback interface on which nobody listens, and another one next time."""
+    """Return a free port of the loopback interface, a different one each time."""
     return next(port for port in _ours if _is_free(port))
 
 
 def _blocks() -> list[int]:
-    """Return the first ports of all blocks; where the kernel picks from all ports, of those too."""
+    """Return the first ports of all blocks outside the kernel's range; of all blocks if there are none."""
     low, high = map(int, KERNEL.read_text().split())
     every = range(FIRST, LAST - BLOCK, BLOCK)
     return [first for first in every if first + BLOCK <= low or first > high] or list(every)
@@ -42,7 +42,7 @@ def _take() -> Iterator[int]:
             with contextlib.suppress(OSError):
                 holder.bind(f"\0tests-of-gantry-ports-{first}")
                 failing.pop_all()
-                _held.append(holder)
+                _reservations.append(holder)
                 yield from range(first, first + BLOCK)
 
 

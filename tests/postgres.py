@@ -1,7 +1,7 @@
-"""A PostgreSQL server of a test's own: a folder, a port, and databases that are made on demand.
+"""A PostgreSQL server for a test: a folder, a port, and databases that are created on demand.
 
-It keeps what it acknowledges (fsync) as a real one does. Run as root it becomes the user ``postgres``, which Debian's
-package makes, because the server refuses root.
+The server syncs what it acknowledges (fsync), as in production. Tests that run as root start it as the user
+``postgres``, which Debian's package creates, because the server refuses to run as root.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ import pytest
 from tests import leftovers, ports
 
 USER = "postgres"
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 def _programs() -> Path | None:
-    """Return the folder of the newest server that is installed; Debian keeps it off the path."""
-    if found := shutil.which("initdb"):
-        return Path(found).parent
+    """Return the folder of the newest server that is installed; Debian does not add it to PATH."""
+    if initdb := shutil.which("initdb"):
+        return Path(initdb).parent
     return max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), default=None)
 
 
@@ -47,17 +47,17 @@ class Server:
         return f"postgresql://{USER}@127.0.0.1:{self.port}/{database}"
 
     def create(self, database: str) -> str:
-        """Make an empty database and return its URL."""
+        """Create an empty database and return its URL."""
         self.run(USER, f'CREATE DATABASE "{database}"')
         return self.url(database)
 
     def run(self, database: str, statement: str) -> list[list[str]]:
         """Return the rows of a statement as texts."""
-        said = subprocess.run(
+        result = subprocess.run(
             [_program("psql"), "--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statement, self.url(database)],
-            capture_output=True, text=True, check=True, timeout=PATIENCE,
+            capture_output=True, text=True, check=True, timeout=TIMEOUT_SECONDS,
         )  # fmt: skip
-        return [line.split("|") for line in said.stdout.splitlines()]
+        return [line.split("|") for line in result.stdout.splitlines()]
 
     def start(self) -> None:
         command = [
@@ -66,7 +66,7 @@ class Server:
         ]  # fmt: skip
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, user=_user())
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while subprocess.run(
             [_program("psql"), "-qAt", "-c", "SELECT 1", self.url(USER)], capture_output=True, check=False
         ).returncode:
@@ -78,7 +78,7 @@ class Server:
         """End it; the default closes connections and writes all down, SIGQUIT is a crash that it recovers from."""
         if self.process:
             self.process.send_signal(number)
-            self.process.wait(PATIENCE)
+            self.process.wait(TIMEOUT_SECONDS)
             self.process = None
 
 

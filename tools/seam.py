@@ -167,20 +167,20 @@ class Finding(NamedTuple):
 
 
 class Rules:
-    """What one room may use, or a module of it such as ``cli/main.py``."""
+    """The names that a package, or a module in it such as ``cli/main.py``, may use."""
 
-    def __init__(self, place: str) -> None:
-        inside = itertools.accumulate(place.split("/"), "{}/{}".format)
+    def __init__(self, module: str) -> None:
+        inside = itertools.accumulate(module.split("/"), "{}/{}".format)
         self._allowed = ALLOWED[""] | {name: why for part in inside for name, why in ALLOWED.get(part, {}).items()}
 
     def instead(self, name: str) -> str:
-        """Return what to use instead of ``name``, empty when it may be used."""
+        """Return what to use instead of ``name``, empty if it is allowed."""
         fitting = [entry for entry in BANNED.keys() | self._allowed.keys() if _fits(entry, name)]
         longest = max(fitting, key=len, default="")
         return "" if longest in self._allowed else BANNED.get(longest, "")
 
     def leads_on(self, name: str) -> bool:
-        """Tell whether something below ``name`` may be used, so that its import alone is no fault."""
+        """Return whether a name below ``name`` is allowed, so that the import alone is not a finding."""
         return any(entry.startswith(name + ".") for entry in self._allowed)
 
 
@@ -202,7 +202,7 @@ Block = Definition | ast.Lambda | ast.Module
 
 
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk what belongs to a block itself; blocks inside are shown, not entered."""
+    """Walk what belongs to a block itself; blocks inside are spelling, not entered."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, Block):
@@ -249,10 +249,10 @@ class Reader(ast.NodeVisitor):
         self._rules = rules
         self._scopes: list[Scope] = []
 
-    def _report(self, node: ast.stmt | ast.expr, name: str, shown: str = "") -> None:
+    def _report(self, node: ast.stmt | ast.expr, name: str, spelling: str = "") -> None:
         instead = self._rules.instead(name)
         if instead:
-            self.findings.append(Finding(self._path, node.lineno, shown or name, instead))
+            self.findings.append(Finding(self._path, node.lineno, spelling or name, instead))
 
     def _meaning(self, node: ast.expr) -> str:
         """Return the dotted name that an expression stands for, empty for anything else."""
@@ -318,27 +318,27 @@ class Reader(ast.NodeVisitor):
             self.visit(node.value)
 
 
-def read(path: Path, place: str) -> list[Finding]:
-    """Return the findings in one module, by what its place in the package may use."""
-    reader = Reader(path, Rules(place))
+def read(path: Path, module: str) -> list[Finding]:
+    """Return the findings in a file, by the rules of ``module``, its path in the package."""
+    reader = Reader(path, Rules(module))
     reader.visit(ast.parse(path.read_text(), filename=str(path)))
     return reader.findings
 
 
 def findings(source: Path) -> Iterator[Finding]:
-    """Walk a package; a room is a folder or a module at its top, and ``runtime`` is the one that may."""
+    """Yield the findings in all modules of a package, except those of ``runtime``."""
     for path in sorted(source.rglob("*.py")):
-        place = path.relative_to(source).as_posix()
-        if not place.startswith("runtime/"):
-            yield from read(path, place)
+        module = path.relative_to(source).as_posix()
+        if not module.startswith("runtime/"):
+            yield from read(path, module)
 
 
 def main() -> int:
-    """Print the findings, one a line."""
-    found = list(findings(SOURCE))
-    for finding in found:
+    """Print the findings, each on a line."""
+    faults = list(findings(SOURCE))
+    for finding in faults:
         print(finding._replace(path=finding.path.relative_to(SOURCE.parent.parent)))
-    return 1 if found else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

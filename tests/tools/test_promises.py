@@ -57,9 +57,9 @@ def run(folder: Path, tests: str, *arguments: str, **more: str) -> subprocess.Co
 
 
 def last(folder: Path) -> promises.Run:
-    found = promises.read(folder / "build" / "promises" / promises.LAST)
-    assert found is not None
-    return found
+    run = promises.read(folder / "build" / "promises" / promises.LAST)
+    assert run is not None
+    return run
 
 
 @pytest.mark.parametrize("name", promises.TOTALS)
@@ -187,9 +187,9 @@ def test_the_table_says_that_there_was_no_full_run() -> None:
     assert "full: no run yet: make test" in promises.table("a", {})[0].splitlines()
 
 
-def everything(**others: promises.Outcome) -> dict[str, promises.Outcome]:
+def everything(**outcomes: promises.Outcome) -> dict[str, promises.Outcome]:
     names = [f"{name}-{number}" for name, total in promises.TOTALS.items() for number in range(1, total + 1)]
-    return {name: others.get(name.replace("-", "_"), promises.Outcome(passed=["a"])) for name in names}
+    return {name: outcomes.get(name.replace("-", "_"), promises.Outcome(passed=["a"])) for name in names}
 
 
 def test_a_record_of_another_tree_does_not_count() -> None:

@@ -7,10 +7,10 @@ import pytest
 from tools import seam
 
 
-def names(tmp_path: Path, text: str, room: str = "jobs") -> list[str]:
+def names(tmp_path: Path, text: str, package: str = "jobs") -> list[str]:
     module = tmp_path / "module.py"
     module.write_text(text)
-    return [finding.name for finding in seam.read(module, room)]
+    return [finding.name for finding in seam.read(module, package)]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def names(tmp_path: Path, text: str, room: str = "jobs") -> list[str]:
     ],
 )
 def test_a_planted_violation_is_found(tmp_path: Path, text: str, name: str) -> None:
-    assert any(found.endswith(name) for found in names(tmp_path, text))
+    assert any(finding.endswith(name) for finding in names(tmp_path, text))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_default_is_read_outside_of_its_function(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("room", "text"),
+    ("package", "text"),
     [
         ("cli", "import time, socket, os\ntime.sleep(1)\nsocket.socket()\nos.environ['x']"),
         ("daemons", "import os\nfrom gantry.runtime import real\nos.environ.get('x')\nreal.Runtime()"),
@@ -111,13 +111,13 @@ def test_a_default_is_read_outside_of_its_function(tmp_path: Path) -> None:
         ("ipam/sql/engines.py", "import sqlite3\nsqlite3.connect('x')"),
     ],
 )
-def test_a_room_may_use_what_its_list_says(tmp_path: Path, room: str, text: str) -> None:
-    assert names(tmp_path, text, room) == []
+def test_a_package_may_use_the_names_on_its_list(tmp_path: Path, package: str, text: str) -> None:
+    assert names(tmp_path, text, package) == []
     assert names(tmp_path, text, "jobs") != []
 
 
 @pytest.mark.parametrize(
-    ("room", "text"),
+    ("package", "text"),
     [
         ("cli", "import random"),
         ("cli", "import tempfile"),
@@ -126,18 +126,18 @@ def test_a_room_may_use_what_its_list_says(tmp_path: Path, room: str, text: str)
         ("ipam/embedded.py", "import os\nos.getpid()"),
     ],
 )
-def test_a_list_opens_nothing_else(tmp_path: Path, room: str, text: str) -> None:
-    assert names(tmp_path, text, room) != []
+def test_a_list_allows_nothing_else(tmp_path: Path, package: str, text: str) -> None:
+    assert names(tmp_path, text, package) != []
 
 
 def test_the_runtime_itself_is_not_read(tmp_path: Path) -> None:
-    for room in ("runtime", "jobs"):
-        (tmp_path / room).mkdir()
-        (tmp_path / room / "clock.py").write_text("import time\n")
+    for package in ("runtime", "jobs"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "clock.py").write_text("import time\n")
     assert [finding.path.parent.name for finding in seam.findings(tmp_path)] == ["jobs"]
 
 
-def test_a_finding_says_where_what_and_what_instead(tmp_path: Path) -> None:
+def test_a_finding_has_position_name_and_replacement(tmp_path: Path) -> None:
     module = tmp_path / "queue.py"
     module.write_text("import asyncio\n\nasyncio.sleep(1)\n")
     line = str(seam.read(module, "jobs")[0])
@@ -145,13 +145,13 @@ def test_a_finding_says_where_what_and_what_instead(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "code"), [("import time\n", 1), ("import asyncio\n", 0)])
-def test_the_exit_code_says_whether_anything_was_found(tmp_path: Path, text: str, code: int) -> None:
+def test_the_exit_code_is_1_if_there_are_findings(tmp_path: Path, text: str, code: int) -> None:
     tool = tmp_path / "tools" / "seam.py"
     tool.parent.mkdir()
     tool.write_text(Path(seam.__file__).read_text())
-    room = tmp_path / "src" / "gantry" / "jobs"
-    room.mkdir(parents=True)
-    (room / "queue.py").write_text(text)
+    package = tmp_path / "src" / "gantry" / "jobs"
+    package.mkdir(parents=True)
+    (package / "queue.py").write_text(text)
     run = subprocess.run([sys.executable, str(tool)], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (code, "")
     assert run.stdout == ("src/gantry/jobs/queue.py:1: time: use runtime.clock\n" if code else "")

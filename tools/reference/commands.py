@@ -60,24 +60,30 @@ def _program(name: str) -> str:
     if name not in main.PROGRAMS:
         return programs.render(name, SCRIPTS[name])
     commands, about = main.commands(name)
-    contents = ((f"[{one.name}](#{_anchor(name, one)})", f"{one.help}.") for one in commands)
+    contents = ((f"[{each.name}](#{_anchor(name, each)})", f"{each.help}.") for each in commands)
     lines = page.table(("command", ""), contents)
-    for one in commands:
-        lines += _command(name, one)
+    for each in commands:
+        lines += _command(name, each)
     lines += ["All commands also take the [options of every command](README.md#conventions)."]
     return page.render(name, about, lines)
 
 
-def _anchor(program: str, one: command.Command) -> str:
-    return f"{program} {one.name}".replace(" ", "-")
+def _anchor(program: str, declared: command.Command) -> str:
+    return f"{program} {declared.name}".replace(" ", "-")
 
 
-def _command(program: str, one: command.Command) -> list[str]:
-    arguments = "".join(f" {argument.usage}" for argument in one.arguments)
-    lines = [f"## {program} {one.name}", "", f"`{program} {one.name} [OPTIONS]{arguments}`", "", f"{one.help}."]
-    lines += [f"Also: {', '.join(map(page.code, one.aliases))}."] if one.aliases else []
-    lines += ["", "```text", *inspect.cleandoc(one.text).splitlines(), "```"] if one.text else []
-    return [*lines, "", *(page.table(("option", ""), _option_rows(one.options)) if one.options else [])]
+def _command(program: str, declared: command.Command) -> list[str]:
+    arguments = "".join(f" {argument.usage}" for argument in declared.arguments)
+    lines = [
+        f"## {program} {declared.name}",
+        "",
+        f"`{program} {declared.name} [OPTIONS]{arguments}`",
+        "",
+        f"{declared.help}.",
+    ]
+    lines += [f"Also: {', '.join(map(page.code, declared.aliases))}."] if declared.aliases else []
+    lines += ["", "```text", *inspect.cleandoc(declared.text).splitlines(), "```"] if declared.text else []
+    return [*lines, "", *(page.table(("option", ""), _option_rows(declared.options)) if declared.options else [])]
 
 
 def _option_rows(options: Iterable[command.Option]) -> Iterator[tuple[str, str]]:
@@ -105,9 +111,9 @@ def _link(name: str) -> str:
 def missing() -> Iterator[str]:
     """Yield each command, option and argument without a text."""
     for program in main.PROGRAMS:
-        for one in main.commands(program)[0]:
-            yield from (f"{program} {one.name}" for _ in range(not one.help))
-            yield from (f"{program} {one.name} {option.names[0]}" for option in one.options if not option.help)
+        for each in main.commands(program)[0]:
+            yield from (f"{program} {each.name}" for _ in range(not each.help))
+            yield from (f"{program} {each.name} {option.names[0]}" for option in each.options if not option.help)
     for name, entry in SCRIPTS.items():
         if name not in main.PROGRAMS:
             yield from (f"{name} {words}" for words in programs.missing(entry))

@@ -16,9 +16,13 @@ do.
 def render() -> str:
     """Return the page."""
     rows = [
-        (depth * "&nbsp;&nbsp;" + page.code(one.__name__), one.luxi, one.code if one.luxi == "OpPrereqError" else "")
-        + (str(one.exit_code), str(one.status), page.text(one).split("\n")[0])
-        for depth, one in _tree(errors.GantryError)
+        (
+            depth * "&nbsp;&nbsp;" + page.code(error.__name__),
+            error.luxi,
+            error.code if error.luxi == "OpPrereqError" else "",
+        )
+        + (str(error.exit_code), str(error.status), page.text(error).split("\n")[0])
+        for depth, error in _tree(errors.GantryError)
     ]
     return page.render("Errors", ABOUT, page.table(("class", "LUXI", "code", "exit code", "HTTP", ""), rows))
 

@@ -21,28 +21,33 @@ Gantry reads these annotations and labels: `ipAddress` on an IPClaim asks for an
 def render() -> str:
     """Return the page."""
     lines: list[str] = []
-    for one in definitions.DEFINITIONS:
-        lines += [f"## {one.kind} ({one.group})", "", one.text or page.text(one.resource), ""]
+    for definition in definitions.DEFINITIONS:
+        lines += [
+            f"## {definition.kind} ({definition.group})",
+            "",
+            definition.text or page.text(definition.resource),
+            "",
+        ]
         lists = (
-            ("versions", one.versions),
-            ("short names", one.short_names),
-            ("columns", [c.name for c in one.columns]),
+            ("versions", definition.versions),
+            ("short names", definition.short_names),
+            ("columns", [c.name for c in definition.columns]),
         )
         lines += [f"- {name}: {', '.join(map(page.code, listed))}" for name, listed in lists if listed]
-        whole = one.schema(one.versions[0], without=frozenset(("apiVersion", "kind", "metadata")))
+        whole = definition.schema(definition.versions[0], without=frozenset(("apiVersion", "kind", "metadata")))
         lines += ["", *page.table(("field", "type", "rules", ""), _fields(whole, ""))]
     return page.render("Kubernetes resources", ABOUT, lines)
 
 
 def _fields(node: schema.Node, within: str) -> Iterator[tuple[str, str, str, str]]:
     """Yield a row for each field below a node, with its path."""
-    for name, one in node.properties.items():
-        items = one.items if one.items else one
-        kind = {"array": "list of ", "object": "map of " if one.items else ""}.get(one.type, "")
-        yield page.code(f"{within}{name}"), f"{kind}{items.type or 'any'}", _limits(one.rule), one.rule.text
+    for name, child in node.properties.items():
+        items = child.items if child.items else child
+        kind = {"array": "list of ", "object": "map of " if child.items else ""}.get(child.type, "")
+        yield page.code(f"{within}{name}"), f"{kind}{items.type or 'any'}", _limits(child.rule), child.rule.text
         # The parts of a reference are the same everywhere.
-        if not one.rule.atomic:
-            yield from _fields(items, f"{within}{name}{'[]' if one.type == 'array' else ''}.")
+        if not child.rule.atomic:
+            yield from _fields(items, f"{within}{name}{'[]' if child.type == 'array' else ''}.")
 
 
 def _limits(rule: schema.Rule) -> str:

@@ -26,12 +26,12 @@ Refusals are `{"NeutronError": {"type", "message", "detail"}}`.
 def render() -> str:
     """Return the page."""
     lines: list[str] = []
-    for one in resources.ALL:
-        who = "For administrators. " if one.for_admins else ""
-        lines += [f"## {one.collection}", "", f"{who}`/v2.0/{one.collection}`", ""]
+    for resource in resources.ALL:
+        who = "For administrators. " if resource.for_admins else ""
+        lines += [f"## {resource.collection}", "", f"{who}`/v2.0/{resource.collection}`", ""]
         rows = (
             (page.code(attribute.name), _methods(attribute), _marks(attribute), attribute.text)
-            for attribute in one.table.values()
+            for attribute in resource.table.values()
         )
         lines += page.table(("attribute", "set", "", ""), rows)
     known = discovery.extensions(ranges=True)["extensions"]
@@ -40,11 +40,16 @@ def render() -> str:
     return page.render("Neutron API", ABOUT, [*lines, "## Extensions", "", *page.table(("alias", ""), extensions)])
 
 
-def _methods(one: attributes.Attribute) -> str:
-    post = ("POST*" if one.default is attributes.REQUIRED else "POST") if one.post else ""
-    return ", ".join(filter(None, (post, "PUT" if one.put else "")))
+def _methods(attribute: attributes.Attribute) -> str:
+    post = ("POST*" if attribute.default is attributes.REQUIRED else "POST") if attribute.post else ""
+    return ", ".join(filter(None, (post, "PUT" if attribute.put else "")))
 
 
-def _marks(one: attributes.Attribute) -> str:
-    marks = {"filter": one.filter, "sort": one.sort, "admin": one.admin, "not shown": not one.listed}
+def _marks(attribute: attributes.Attribute) -> str:
+    marks = {
+        "filter": attribute.filter,
+        "sort": attribute.sort,
+        "admin": attribute.admin,
+        "not shown": not attribute.listed,
+    }
     return ", ".join(name for name, marked in marks.items() if marked)

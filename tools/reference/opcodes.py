@@ -20,9 +20,9 @@ def render() -> str:
     """Return the page: the opcodes, then the structures that they contain."""
     lines = _field_table(opcodes.Opcode, ())
     parts: dict[type, None] = {}
-    for one in opcodes.ALL:
-        name = f"OP_{re.sub(r'(?<!^)(?=[A-Z])', '_', one.__name__).upper()}"
-        lines += [f"## {name}", "", page.text(one), "", *_field_table(one, opcodes.Opcode.__struct_fields__)]
+    for opcode in opcodes.ALL:
+        name = f"OP_{re.sub(r'(?<!^)(?=[A-Z])', '_', opcode.__name__).upper()}"
+        lines += [f"## {name}", "", page.text(opcode), "", *_field_table(opcode, opcodes.Opcode.__struct_fields__)]
     lines += ["## Fields of other clients", "", *FOREIGN.strip().splitlines(), "", *_foreign_table()]
     for struct in _opcodes():
         parts.update(dict.fromkeys(_parts(struct)))
@@ -42,8 +42,8 @@ any value.
 
 def _foreign_table() -> list[str]:
     rows: list[tuple[str, ...]] = []
-    for name, others in opcodes.FOREIGN.items():
-        for field, about in others.items():
+    for name, fields in opcodes.FOREIGN.items():
+        for field, about in fields.items():
             idle = ", ".join(page.code(json.dumps(value)) for value in about.idle)
             rows.append((f"{name} {page.code(field)}", idle, about.about))
     return page.table(("field", "also accepted", "refused otherwise, because it asks for"), rows)
@@ -60,23 +60,23 @@ def _struct_fields(struct: type) -> Sequence[types.Field]:
 
 
 def _parts(struct: type) -> Iterator[type]:
-    """Yield the structures that a structure's fields hold, and those in them."""
+    """Yield the structures in a structure's fields, at any depth."""
     for field in _struct_fields(struct):
-        yield from _held(field.type)
+        yield from _structs_in(field.type)
 
 
-def _held(kind: types.Type) -> Iterator[type]:
+def _structs_in(kind: types.Type) -> Iterator[type]:
     match kind:
         case types.StructType():
             yield kind.cls
             yield from _parts(kind.cls)
         case types.Metadata():
-            yield from _held(kind.type)
+            yield from _structs_in(kind.type)
         case types.UnionType():
-            for one in kind.types:
-                yield from _held(one)
+            for member in kind.types:
+                yield from _structs_in(member)
         case types.VarTupleType():
-            yield from _held(kind.item_type)
+            yield from _structs_in(kind.item_type)
 
 
 def _field_table(struct: type, without: Sequence[str]) -> list[str]:
@@ -89,7 +89,7 @@ def _field_table(struct: type, without: Sequence[str]) -> list[str]:
 
 
 def _field_text(struct: type, field: types.Field) -> str:
-    """Return what a field means."""
+    """Return the description of a field."""
     return texts.of(struct.__name__, field.name, own=next(_descriptions(field.type), ""))
 
 
@@ -100,12 +100,12 @@ def _descriptions(kind: types.Type) -> Iterator[str]:
             yield text
         yield from _descriptions(kind.type)
     if isinstance(kind, types.UnionType):
-        for one in kind.types:
-            yield from _descriptions(one)
+        for member in kind.types:
+            yield from _descriptions(member)
 
 
 def _kind(kind: types.Type) -> str:
-    """Say in words what JSON value a field takes."""
+    """Describe the JSON values that a field accepts."""
     match kind:
         case types.Metadata():
             return _kind(kind.type)
@@ -120,11 +120,13 @@ def _kind(kind: types.Type) -> str:
         case types.LiteralType():
             return " or ".join(f"`{value}`" for value in kind.values)
         case types.UnionType():
-            return " or ".join(dict.fromkeys(_kind(one) for one in kind.types if not isinstance(one, types.NoneType)))
+            return " or ".join(
+                dict.fromkeys(_kind(member) for member in kind.types if not isinstance(member, types.NoneType))
+            )
         case types.VarTupleType():
             return f"list of {_kind(kind.item_type)}"
         case types.TupleType():
-            return f"list [{', '.join(_kind(one) for one in kind.item_types)}]"
+            return f"list [{', '.join(_kind(item) for item in kind.item_types)}]"
         case types.DictType():
             return "object"
         case types.StructType():
@@ -147,7 +149,7 @@ def _default(field: types.Field) -> str:
 
 def missing() -> Iterator[str]:
     """Yield each opcode, structure and field without a text."""
-    for struct in dict.fromkeys([*_opcodes(), *(part for one in _opcodes() for part in _parts(one))]):
+    for struct in dict.fromkeys([*_opcodes(), *(part for opcode in _opcodes() for part in _parts(opcode))]):
         if not struct.__doc__:
             yield struct.__name__
         inherited = opcodes.Opcode.__struct_fields__ if struct is not opcodes.Opcode else ()

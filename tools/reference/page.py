@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Iterable, Sequence
 
-MADE = "<!-- Made by tools/reference; make golden rewrites it. -->"
+NOTICE = "<!-- Made by tools/reference; make golden rewrites it. -->"
 SOURCE = re.compile(r"\s*[,;]?\s*(?:\((?:contracts|explanation)/[^()]*\)|See (?:contracts|explanation)/[^\n]*\.$)")
 
 
@@ -31,4 +31,4 @@ def code(content: str) -> str:
 
 def render(title: str, about: str, lines: Iterable[str]) -> str:
     """Return a whole page."""
-    return "\n".join([f"# {title}", "", MADE, "", about.strip(), "", *lines]).rstrip() + "\n"
+    return "\n".join([f"# {title}", "", NOTICE, "", about.strip(), "", *lines]).rstrip() + "\n"

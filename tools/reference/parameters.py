@@ -39,8 +39,13 @@ def render() -> str:
     lines: list[str] = []
     for title, (known, about) in CLASSES.items():
         rows = [
-            (page.code(name), page.code(str(one.default)) or "empty", ", ".join(map(page.code, one.choices)), one.text)
-            for name, one in known.items()
+            (
+                page.code(name),
+                page.code(str(parameter.default)) or "empty",
+                ", ".join(map(page.code, parameter.choices)),
+                parameter.text,
+            )
+            for name, parameter in known.items()
         ]
         lines += [f"## {title}", "", about, "", *page.table(("parameter", "default", "values", ""), rows)]
     return page.render("Parameters", ABOUT, lines)
@@ -49,4 +54,4 @@ def render() -> str:
 def missing() -> Iterator[str]:
     """Yield each parameter without a text."""
     for title, (known, _) in CLASSES.items():
-        yield from (f"parameter {title} {name}" for name, one in known.items() if not one.text)
+        yield from (f"parameter {title} {name}" for name, parameter in known.items() if not parameter.text)

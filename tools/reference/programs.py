@@ -31,8 +31,8 @@ def render(name: str, entry: str) -> str:
 def missing(entry: str) -> Iterator[str]:
     """Yield each argument and option of a program without a help text."""
     parser = parser_of(entry)
-    for one in (parser, *(command for command, _ in _commands(parser))):
-        yield from (_words(action) for action in _actions(one) if not action.help)
+    for each in (parser, *(command for command, _ in _commands(parser))):
+        yield from (_words(action) for action in _actions(each) if not action.help)
 
 
 def _commands(parser: argparse.ArgumentParser) -> list[tuple[argparse.ArgumentParser, str]]:

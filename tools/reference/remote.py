@@ -18,7 +18,7 @@ cluster's name.
 def render() -> str:
     """Return the page."""
     rows = [
-        (one.method, page.code(one.path), one.access.value, ", ".join(map(page.code, one.query)), one.text)
-        for one in sorted(rapi.ROUTES, key=lambda route: route.path)
+        (route.method, page.code(route.path), route.access.value, ", ".join(map(page.code, route.query)), route.text)
+        for route in sorted(rapi.ROUTES, key=lambda route: route.path)
     ]
     return page.render("Remote API", ABOUT, page.table(("method", "path", "who", "query", ""), rows))

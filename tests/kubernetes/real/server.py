@@ -186,7 +186,7 @@ class Server(site.Reached):
         process = self.processes.pop(program)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=leftovers.PATIENCE)
+        process.communicate(timeout=leftovers.KILL_TIMEOUT_SECONDS)
 
     def stop(self) -> None:
         """End everything."""
