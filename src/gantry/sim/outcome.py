@@ -225,7 +225,9 @@ class Outcome:
 
 def _free(state: states.Snapshot, net: network.Network, subnet: network.Subnet) -> int:
     """Return the number of free addresses of a subnet's pools, counted one by one because the pools are small."""
-    addresses = [item.ip for owner in invariants.owners(state) for item in owner.allocations() if item.network == net.uuid]
+    addresses = [
+        item.ip for owner in invariants.owners(state) for item in owner.allocations() if item.network == net.uuid
+    ]
     addresses += [item.ip for item in state.resting.values() if item.network == net.uuid]
     used = {ranges.parse_address(ip) for ip in addresses}
     excluded = embedded.excluded_ranges(subnet)
