@@ -249,7 +249,7 @@ def test_a_query_returns_the_definitions_of_its_fields(lab: cluster.SimulatedClu
         "fields": [
             {"name": "name", "title": "Instance", "kind": "text", "doc": "Name"},
             {"name": "hv/nothing", "title": "hv/nothing", "kind": "unknown", "doc": ""},
-            {"name": "admin_up", "title": "Autostart", "kind": "bool", "doc": "Whether it should run"},
+            {"name": "admin_up", "title": "Autostart", "kind": "bool", "doc": "Whether the admin state is up"},
         ],
         "data": [[[0, "vm1"], [1, None], [0, False]]],
     }
