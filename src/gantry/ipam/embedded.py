@@ -9,6 +9,8 @@ Hooks may run between a plan and its transaction, and steps that may be undone r
 job holds the addresses that it allocates or releases (``hold``, ``release``): no other plan allocates them, and a job
 that fails gets them back.
 
+``Ledger`` keeps the spaces and the holds. ``Allocations`` chooses the addresses of one plan.
+
 The minors and ports of mirrored disks are allocated in the same way (``mirrors``), and so are the segments of networks
 (``segments``).
 

@@ -94,7 +94,9 @@ def info_at(call: command.Call) -> int:
         network = answer.get("network")
         if not isinstance(network, dict):
             time_text = output_documents.clock(call.option("at"))
-            raise errors.CommandError(f"the records have no network {name} at {time_text}")
+            raise errors.CommandError(
+                f"network {name} did not exist at {time_text}, or the records do not reach back to then"
+            )
         documents.append(_described(network, client.expect(answer.get("rows"), list), call.option("at")))
     if not documents:
         raise errors.InvalidError("--at needs the name of a network")

@@ -23,7 +23,7 @@ def specs(text: str) -> dict[str, int]:
     sizes = {}
     for name, value in syntax.key_values(text).items():
         if not isinstance(value, str):
-            raise errors.InvalidError(f"{text!r}: {name} has no value, as in {name}=1")
+            raise errors.InvalidError(f"{text!r}: {name} needs a value, as in {name}=1")
         sizes[name] = syntax.size(value) if name in SIZES and not value.isdecimal() else syntax.number(value)
     return sizes
 
