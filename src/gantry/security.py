@@ -1,9 +1,9 @@
-"""Who may talk to whom: the cluster's authority, the certificates it issues, and TLS contexts made of them.
+"""Authentication of master and nodes: the cluster's certificate authority, its certificates, and TLS contexts.
 
-A cluster has one authority (EC P-256), made when it is initialised. A node's certificate says "server" and nothing
-else, the master's "client" and nothing else, so OpenSSL's check of the purpose keeps a node from commanding another
-node. A node that has not joined shows a self-signed certificate, which its join token holds: the master trusts exactly
-that one. All is PEM; times are seconds since the epoch, given by the caller. A text that is no certificate, key,
+A cluster has one authority (EC P-256), created with the cluster. A node's certificate is for servers only, the master's
+for clients only, so OpenSSL's check of the purpose prevents a node from sending commands to another node. A node that
+has not joined presents a self-signed certificate, which is in its join token: the master trusts exactly that
+certificate. All texts are PEM; times are seconds since the epoch, passed by the caller. An invalid certificate, key,
 request or token raises ValueError.
 """
 
@@ -22,11 +22,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 MASTER = "gantry-master"
-"""The common name of the one who may command nodes."""
+"""The common name in the master's certificate; only its owner may command nodes."""
 
 AUTHORITY_DAYS = 7300
 ISSUED_DAYS = 3650
-# Clocks differ: a certificate is valid for a node whose clock is this late.
+# Clocks differ: a certificate is also valid on a node whose clock is this much behind.
 EARLIER = datetime.timedelta(days=7)
 
 
@@ -38,22 +38,22 @@ class Pair(NamedTuple):
 
 
 class JoinToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an administrator carries from a new node to the master: a secret, and the certificate the node shows."""
+    """The token that an administrator copies from a new node to the master: a secret and the node's certificate."""
 
     secret: str
     certificate: str
 
     def encode(self) -> str:
-        """Return the token as one line of JSON, without its end."""
+        """Return the token as one line of JSON, without a newline."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def decode(cls, line: str) -> "JoinToken":
-        """Read a token; ValueError says what is wrong with it."""
+        """Decode a token; raises ValueError with the problem."""
         try:
             return msgspec.json.decode(line, type=cls)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise ValueError(f"this is no join token: {error}") from None
+            raise ValueError(f"this is not a join token: {error}") from None
 
 
 def _name(common_name: str) -> x509.Name:
@@ -69,7 +69,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     key = serialization.load_pem_private_key(pem, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("this is no key of an elliptic curve")
+        raise ValueError("this is not an elliptic curve key")
     return key
 
 
@@ -128,7 +128,7 @@ def _issue(
 
 
 def make_authority(cluster: str, now: float) -> Pair:
-    """Make the authority of a new cluster."""
+    """Create the authority of a new cluster."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name(f"Gantry cluster {cluster}")
     certificate = (
@@ -141,7 +141,7 @@ def make_authority(cluster: str, now: float) -> Pair:
 
 
 def make_request(node: str) -> tuple[bytes, bytes]:
-    """Make a node's key and the request for a certificate; return both."""
+    """Create a node's key and certificate request; return both."""
     key = ec.generate_private_key(ec.SECP256R1())
     request = x509.CertificateSigningRequestBuilder().subject_name(_name(node)).sign(key, hashes.SHA256())
     return _key_pem(key), request.public_bytes(serialization.Encoding.PEM)
@@ -149,9 +149,9 @@ def make_request(node: str) -> tuple[bytes, bytes]:
 
 def issue(authority: Pair, request: bytes, *, uuid: str, name: str, address: str, now: float) -> bytes:
     """Issue a node's certificate: server only, common name its UUID, valid for its IP address and its name."""
-    wanted = x509.load_pem_x509_csr(request)
-    public_key = wanted.public_key()
-    if not wanted.is_signature_valid or not isinstance(public_key, ec.EllipticCurvePublicKey):
+    csr = x509.load_pem_x509_csr(request)
+    public_key = csr.public_key()
+    if not csr.is_signature_valid or not isinstance(public_key, ec.EllipticCurvePublicKey):
         raise ValueError(f"the certificate request of node {name} is not valid")
     return _issue(
         authority,
@@ -164,7 +164,7 @@ def issue(authority: Pair, request: bytes, *, uuid: str, name: str, address: str
 
 
 def issue_master(authority: Pair, now: float) -> Pair:
-    """Make key and certificate of the master: client only."""
+    """Create the master's key and certificate, which is for clients only."""
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = _issue(
         authority, key.public_key(), common_name=MASTER, purpose=ExtendedKeyUsageOID.CLIENT_AUTH, now=now
@@ -173,7 +173,7 @@ def issue_master(authority: Pair, now: float) -> Pair:
 
 
 def make_bootstrap(node: str, now: float) -> Pair:
-    """Make the self-signed certificate that a node shows until it joins; it can issue nothing."""
+    """Create the self-signed certificate that a node presents until it joins; it cannot issue certificates."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name(node)
     certificate = (
@@ -199,7 +199,7 @@ def check_enrolment(own: Pair, authority: bytes) -> None:
 
 @functools.lru_cache(maxsize=16)
 def common_name(certificate: bytes) -> str:
-    """Return the common name of a certificate in DER, empty when it has none; the same few are shown many times."""
+    """Return the common name of a certificate in DER, or ""; cached, because peers present the same certificates."""
     names = x509.load_der_x509_certificate(certificate).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(names[0].value) if names else ""
 
@@ -212,37 +212,37 @@ def _context(protocol: int) -> ssl.SSLContext:
 
 @functools.cache
 def unchecked_context(protocol: int) -> ssl.SSLContext:
-    """Return a context without certificates, for a simulated network, which looks at none; always the same one."""
+    """Return a context without certificates, for a simulated network; always the same object."""
     return _context(protocol)
 
 
 def bootstrap_server_context(certificate: str, key: str) -> ssl.SSLContext:
-    """Return the context of a node that has not joined, from two file names: it asks nobody for a certificate."""
+    """Return the context of a node that has not joined, from two file names; it requests no client certificate."""
     context = _context(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     return context
 
 
 def renew_server_context(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Show another certificate from the next connection on, from two file names; OSError if they do not fit.
+    """Present another certificate from the next connection on, from two file names; raises OSError.
 
-    They are tried first: half of a pair that is just being written would spoil the one in use.
+    The files are tried in a new context first: a pair that is only half written would damage the context in use.
     """
     bootstrap_server_context(certificate, key)
     context.load_cert_chain(certificate, key)
 
 
 def require_authority(context: ssl.SSLContext, certificate: str, key: str, *, authority: bytes) -> None:
-    """Turn a bootstrap context into a node's, from the next connection on; there is no way back for it."""
+    """Turn a bootstrap context into that of a member node, from the next connection on; this cannot be undone."""
     context.load_cert_chain(certificate, key)
     context.load_verify_locations(cadata=authority.decode())
     context.verify_mode = ssl.CERT_REQUIRED
 
 
 def node_server_context(certificate: str, key: str, *, authority: bytes) -> ssl.SSLContext:
-    """Return the context of a node's server: it demands a client certificate of this authority.
+    """Return the context of a node's server, which requires a client certificate of this authority.
 
-    ``certificate`` and ``key`` are file names. That the client is the master is the agent's to check.
+    ``certificate`` and ``key`` are file names. The node daemon itself checks that the client is the master.
     """
     context = _context(ssl.PROTOCOL_TLS_SERVER)
     require_authority(context, certificate, key, authority=authority)
@@ -250,19 +250,19 @@ def node_server_context(certificate: str, key: str, *, authority: bytes) -> ssl.
 
 
 def stream_server_context(certificate: str, key: str) -> ssl.SSLContext:
-    """Return the context of a node that waits for bulk data, from two file names: the sender shows a token instead."""
+    """Return the context of a node that receives bulk data, from two file names; the sender authenticates by token."""
     return bootstrap_server_context(certificate, key)
 
 
 def stream_client_context(authority: bytes) -> ssl.SSLContext:
-    """Return the context of a node that sends bulk data to another, which must show its certificate."""
+    """Return the context of a node that sends bulk data to another node, which must present its certificate."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=authority.decode())
     return context
 
 
 def master_client_context(certificate: str, key: str, *, authority: bytes) -> ssl.SSLContext:
-    """Return the master's context, from two file names: a node must show a certificate for the address called."""
+    """Return the master's context, from two file names; a node must present a certificate for its address."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT)
     context.load_cert_chain(certificate, key)
     context.load_verify_locations(cadata=authority.decode())
@@ -270,9 +270,9 @@ def master_client_context(certificate: str, key: str, *, authority: bytes) -> ss
 
 
 def service_client_context(authorities: str) -> ssl.SSLContext:
-    """Return a context for a service of the site's own: its authorities are in this file, the system's if it is empty.
+    """Return a context for a service of the site, with the authorities in a file, or the system's without a file name.
 
-    OSError for a file that cannot be used.
+    Raises OSError if the file cannot be used.
     """
     context = ssl.create_default_context(cafile=authorities or None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -280,23 +280,23 @@ def service_client_context(authorities: str) -> ssl.SSLContext:
 
 
 def bootstrap_client_context(certificate: str) -> ssl.SSLContext:
-    """Return a context that trusts exactly one certificate, whatever address shows it; ValueError for none."""
+    """Return a context that trusts exactly one certificate, at any address; raises ValueError if it is invalid."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     try:
         context.load_verify_locations(cadata=certificate.encode("ascii").decode())
     except (ssl.SSLError, ValueError) as error:
-        raise ValueError(f"this is no certificate: {error}") from None
+        raise ValueError(f"this is not a certificate: {error}") from None
     return context
 
 
 def outside_client_context(
     *, authority: str = "", certificate: str = "", key: str = "", is_checked: bool = True
 ) -> ssl.SSLContext:
-    """Return the context of a client of a server outside the cluster, which must show a certificate for its name.
+    """Return the context for a server outside the cluster, which must present a certificate for its name.
 
-    ``authority`` is PEM, the system's authorities if it is empty; ``certificate`` and ``key`` are file names. OSError
-    for files that are no certificate or key, ValueError for an authority that is none.
+    ``authority`` is PEM; if it is empty, the system's authorities apply. ``certificate`` and ``key`` are file names.
+    Raises OSError for invalid files, ValueError for an invalid authority.
     """
     context = _context(ssl.PROTOCOL_TLS_CLIENT)
     if not is_checked:
@@ -306,7 +306,7 @@ def outside_client_context(
         try:
             context.load_verify_locations(cadata=authority)
         except ssl.SSLError as error:
-            raise ValueError(f"this is no certificate: {error}") from None
+            raise ValueError(f"this is not a certificate: {error}") from None
     else:
         context.load_default_certs()
     if certificate:

@@ -189,7 +189,7 @@ def test_a_machine_with_a_wrong_token_is_not_added(cluster: lab.Lab) -> None:
     with unchanged(cluster):
         where = ["--primary-ip", "127.0.0.1", "--port", other.port + 1]
         assert "give the node's join token" in cluster.refused("gnt-node", "add", *where, "--join-token", "", "node7")
-        assert "this is no join token" in cluster.refused("gnt-node", "add", *where, "--join-token", "x", "node7")
+        assert "this is not a join token" in cluster.refused("gnt-node", "add", *where, "--join-token", "x", "node7")
 
 
 @pytest.mark.parametrize("program", ["gnt-instance", "gnt-node", "gnt-network", "gnt-job"])

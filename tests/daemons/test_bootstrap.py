@@ -45,9 +45,9 @@ def test_a_description_needs_names_and_an_address() -> None:
         ({"mac_prefix": "aa:00"}, "MAC prefix aa:00 is not valid"),
         ({"mac_prefix": "01:00:00"}, "multicast"),
         ({"enabled_hypervisors": ["lxc"]}, "unknown hypervisor lxc; known names: chroot, fake, kvm, xen-"),
-        ({"enabled_hypervisors": []}, "no hypervisor is named"),
+        ({"enabled_hypervisors": []}, "the list of hypervisors is empty"),
         ({"enabled_disk_templates": ["tape"]}, "unknown disk template tape"),
-        ({"enabled_disk_templates": []}, "no disk template is named"),
+        ({"enabled_disk_templates": []}, "the list of disk templates is empty"),
         ({"candidate_pool_size": 0}, "candidate_pool_size: 0 is below the minimum 1"),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_second_cluster_is_refused_and_a_failure_can_be_repeated() -> None:
         async def init() -> None:
             await machine.spawn(bootstrap.init(machine, simulation.FOLDERS, wanted, secure=False))
 
-        with pytest.raises(errors.EnvironmentFaultError, match="no node daemon waits here"):
+        with pytest.raises(errors.EnvironmentFaultError, match="no node daemon on this machine is ready"):
             lab.run(init())
         lab.run(lab.start_node("node1"))
         lab.run(machine.disk.make_directory(simulation.FOLDERS.queue))
@@ -132,7 +132,7 @@ def test_a_second_cluster_is_refused_and_a_failure_can_be_repeated() -> None:
         lock.release()
         lab.run(lab.world.clock.sleep(10))
         lab.run(init())
-        with pytest.raises(errors.ExistsError, match="there is a cluster here already"):
+        with pytest.raises(errors.ExistsError, match="this machine already has a cluster"):
             lab.run(init())
         lab.run(lab.start_master())
         assert lab.run(lab.luxi("QueryNodes", [], ["name", "role"], False)) == [["node1", "M"]]

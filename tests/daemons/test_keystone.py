@@ -15,7 +15,7 @@ URL = ("--keystone-url", "https://keystone.example:5000")
         ((), "add --keystone-url"),
         (("--keystone-url", "http://keystone.example:5000"), "without TLS passwords and tokens would be sent"),
         ((*URL, "--keystone-password-file", "/nonexistent"), "password file /nonexistent cannot be read"),
-        ((*URL, "--keystone-ca", "/nonexistent"), "authorities in /nonexistent cannot be used"),
+        ((*URL, "--keystone-ca", "/nonexistent"), "cannot load the certificate authorities in /nonexistent"),
         (URL, "chmod 600"),
     ],
 )

@@ -31,4 +31,4 @@ def test_a_machine_without_a_cluster_has_no_master(
     # pytest's own handlers are on the root logger already, and it is not for a test to add more.
     monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
     assert master.main(["--root", str(tmp_path_factory.mktemp("root"))]) == 2
-    assert "the cluster's authority is not here" in capsys.readouterr().err
+    assert "the key or certificate of the cluster's authority is missing" in capsys.readouterr().err

@@ -60,7 +60,7 @@ def test_it_listens_leaves_a_join_token_and_ends_cleanly_on_a_signal(root: str, 
     with open(f"{root}/log/node-daemon.log") as log:
         said = log.read()
     assert f"n1 listens on 127.0.0.1 port {port}" in said
-    assert "guests run on" in said
+    assert "guests continue to run" in said
 
 
 def test_a_second_daemon_with_the_same_folders_is_refused(root: str, start: Start) -> None:
@@ -70,7 +70,7 @@ def test_a_second_daemon_with_the_same_folders_is_refused(root: str, start: Star
     second = start(ports.free())
     _, said = second.communicate(timeout=30)
     assert second.returncode == 1
-    assert said == f"gantry-noded: another gantry-noded runs with the folders of {root}; stop it first\n"
+    assert said == f"gantry-noded: another gantry-noded already uses the folders of {root}; stop it first\n"
     assert first.poll() is None
 
 

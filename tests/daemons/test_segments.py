@@ -52,13 +52,13 @@ def test_a_file_of_neutron_is_read_as_it_is() -> None:
     [
         ("vni_ranges = 1:2", "no section headers"),
         ("[ml2]\nwhat", "parsing errors"),
-        ("[ml2]\ntenant_network_types = vlan,vxlna", "[ml2] tenant_network_types: vxlna is no network type"),
-        ("[ml2_type_vxlan]\nvni_ranges = 1", "[ml2_type_vxlan] vni_ranges: '1' is not written FIRST:LAST"),
-        ("[ml2_type_vxlan]\nvni_ranges = 1:x", "'1:x' is not written FIRST:LAST"),
+        ("[ml2]\ntenant_network_types = vlan,vxlna", "[ml2] tenant_network_types: vxlna is not a network type"),
+        ("[ml2_type_vxlan]\nvni_ranges = 1", "[ml2_type_vxlan] vni_ranges: '1' is not of the form FIRST:LAST"),
+        ("[ml2_type_vxlan]\nvni_ranges = 1:x", "'1:x' is not of the form FIRST:LAST"),
         ("[ml2_type_vxlan]\nvni_ranges = 9:8", "[ml2_type_vxlan] vni_ranges: the minimum 9 is above the maximum 8"),
         ("[ml2_type_geneve]\nvni_ranges = 0:16777216", "ids of geneve are 1 to 16777215"),
-        ("[ml2_type_gre]\ntunnel_id_ranges = 1:99999999999999999999", "is not written FIRST:LAST"),
-        ("[ml2_type_vlan]\nnetwork_vlan_ranges = p:1", "'p:1' is not written PHYSICAL-NETWORK:FIRST:LAST"),
+        ("[ml2_type_gre]\ntunnel_id_ranges = 1:99999999999999999999", "is not of the form FIRST:LAST"),
+        ("[ml2_type_vlan]\nnetwork_vlan_ranges = p:1", "'p:1' is not of the form PHYSICAL-NETWORK:FIRST:LAST"),
         ("[ml2_type_vlan]\nnetwork_vlan_ranges = p:1:4095", "ids of vlan are 1 to 4094"),
         ("[ml2_type_vlan]\nnetwork_vlan_ranges = :1:2", "a VLAN needs a physical network"),
     ],
@@ -137,7 +137,7 @@ def test_a_damaged_file_is_one_message_and_changes_nothing(
         assert site.start() == before
         (said,) = caplog.records
         assert said.levelname == "ERROR"
-        assert "segments.ini is not read, the default segment ranges stay as they are" in said.message
+        assert "segments.ini, so the default segment ranges stay unchanged" in said.message
 
 
 def test_a_master_without_the_file_keeps_the_ranges_of_the_one_before(caplog: pytest.LogCaptureFixture) -> None:

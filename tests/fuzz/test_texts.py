@@ -103,7 +103,7 @@ def test_a_join_token_is_two_texts_or_refused(line: str) -> None:
         token = security.JoinToken.decode(line)
     except ValueError as error:
         message = str(error)
-        assert "this is no join token" in message
+        assert "this is not a join token" in message
     else:
         with contextlib.suppress(ValueError):
             security.bootstrap_client_context(token.certificate)

@@ -1,1 +1,1 @@
-"""The programs that stay: the only floor that knows everybody, reads settings and wires the rooms together."""
+"""The daemons and their command lines: the top layer, which reads settings and assembles the packages."""

@@ -1,8 +1,7 @@
-"""``gantry-masterd init``: from a machine whose node daemon waits to be joined to a cluster of one node.
+"""``gantry-masterd init``: creates a cluster of one node on a machine whose node daemon runs and has not joined yet.
 
-``gnt-cluster init`` calls it, with the cluster's description as JSON on standard input. The order is such that a
-failure leaves nothing that a second try would stumble over: everything is checked, the authority is made, the node
-daemon joins, and the state is written last.
+``gnt-cluster init`` calls it with the cluster's description as JSON on standard input. The order of the steps allows a
+second attempt after any failure: check everything, create the authority, join the node daemon, write the state last.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ from gantry.state import snapshot, transaction
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a new cluster shall be; ``settings`` are those that ``gnt-cluster modify`` changes later."""
+    """The description of a new cluster; ``settings`` are the settings that ``gnt-cluster modify`` can change."""
 
     cluster_name: opcodes.Name
     node_name: opcodes.Name
@@ -33,60 +32,63 @@ class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def decode(data: bytes) -> Description:
-    """Read and check a description, an object with the settings beside the names; InvalidError."""
+    """Decode and check a description, an object with the names and the settings; raises InvalidError."""
     try:
-        given = msgspec.json.decode(data, type=dict[str, object])
-        names = {name: given.pop(name) for name in ("cluster_name", "node_name", "primary_ip", "port") if name in given}
-        wanted = msgspec.convert(names, Description, strict=False)
+        fields = msgspec.json.decode(data, type=dict[str, object])
+        keys = ("cluster_name", "node_name", "primary_ip", "port")
+        names = {name: fields.pop(name) for name in keys if name in fields}
+        description = msgspec.convert(names, Description, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise errors.InvalidError(f"description of the cluster is not valid: {error}") from None
-    if "OP_ID" in given:
-        raise errors.InvalidError(f"description of the cluster is not valid: it is an opcode, {given['OP_ID']}")
-    # The words of an opcode are the same, "yes" for true among them.
-    asked = opcodes.decode(given | {"OP_ID": "OP_CLUSTER_SET_PARAMS"})
-    assert isinstance(asked, opcodes.ClusterSetParams)
-    wanted = structs.replace(wanted, settings=asked)
-    ranges.parse_address(wanted.primary_ip)
-    set_params.applied(_bare(wanted), wanted.settings)
-    return wanted
+    if "OP_ID" in fields:
+        raise errors.InvalidError(f"description of the cluster is not valid: it is an opcode, {fields['OP_ID']}")
+    # The settings have the syntax of the opcode, such as "yes" for true.
+    settings = opcodes.decode(fields | {"OP_ID": "OP_CLUSTER_SET_PARAMS"})
+    assert isinstance(settings, opcodes.ClusterSetParams)
+    description = structs.replace(description, settings=settings)
+    ranges.parse_address(description.primary_ip)
+    set_params.applied(_bare(description), description.settings)
+    return description
 
 
-def _bare(wanted: Description, *, uuid: str = "", master: str = "", now: float = 0.0) -> cluster.Cluster:
-    """Return a cluster that has no settings of its own."""
-    return cluster.Cluster(uuid=uuid, name=wanted.cluster_name, ctime=now, mtime=now, master_node=master)
+def _bare(description: Description, *, uuid: str = "", master: str = "", now: float = 0.0) -> cluster.Cluster:
+    """Return a cluster with default settings."""
+    return cluster.Cluster(uuid=uuid, name=description.cluster_name, ctime=now, mtime=now, master_node=master)
 
 
-def objects(wanted: Description, inputs: interface.Randomness, now: float) -> list[snapshot.Put]:
-    """Return the first objects of a cluster: its node group, its node and itself."""
+def objects(description: Description, inputs: interface.Randomness, now: float) -> list[snapshot.Put]:
+    """Return the first objects of a cluster: its node group, its node and the cluster."""
     group = cluster.NodeGroup(uuid=inputs.uuid(), name="default", ctime=now, mtime=now)
     node = cluster.Node(
         uuid=inputs.uuid(),
-        name=wanted.node_name,
+        name=description.node_name,
         ctime=now,
         mtime=now,
-        primary_ip=str(ranges.parse_address(wanted.primary_ip)),
-        port=wanted.port,
+        primary_ip=str(ranges.parse_address(description.primary_ip)),
+        port=description.port,
         group=group.uuid,
         master_candidate=True,
     )
-    owner = set_params.applied(_bare(wanted, uuid=inputs.uuid(), master=node.uuid, now=now), wanted.settings)
+    owner = set_params.applied(_bare(description, uuid=inputs.uuid(), master=node.uuid, now=now), description.settings)
     return [snapshot.Put(group), snapshot.Put(node), snapshot.Put(owner)]
 
 
-async def init(runtime: interface.Runtime, folders: paths.Paths, wanted: Description, *, secure: bool = True) -> None:
-    """Make the cluster. Raises ExistsError where there is one, EnvironmentFaultError without a node daemon.
+async def init(
+    runtime: interface.Runtime, folders: paths.Paths, description: Description, *, secure: bool = True
+) -> None:
+    """Create the cluster. Raises ExistsError if there is one, EnvironmentFaultError without a node daemon.
 
     ``secure`` as in ``identity.client_context``.
     """
     if runtime.disk.exists(folders.config):
         raise errors.ExistsError(
-            f"there is a cluster here already: {folders.config}", hint="gnt-cluster destroy takes it apart"
+            f"this machine already has a cluster: {folders.config}", hint="gnt-cluster destroy removes it"
         )
-    initial = objects(wanted, runtime.random, runtime.clock.now())
+    initial = objects(description, runtime.random, runtime.clock.now())
     node = next(put.value for put in initial if isinstance(put.value, cluster.Node))
     owner = next(put.value for put in initial if isinstance(put.value, cluster.Cluster))
     token = _read_token(runtime, folders)
-    pair = security.make_authority(wanted.cluster_name, runtime.clock.now())
+    pair = security.make_authority(description.cluster_name, runtime.clock.now())
     await identity.store(runtime, folders, pair)
     authority = identity.load(runtime, folders)
     tls = await identity.client_context(runtime, folders, authority, secure=secure)
@@ -98,7 +100,7 @@ async def init(runtime: interface.Runtime, folders: paths.Paths, wanted: Descrip
             runtime, folders, [snapshot.Put(known) if put.value is node else put for put in initial]
         )
     except errors.GantryError:
-        # The node daemon may be a member by now; it has to wait for a second try as it did for the first.
+        # The node daemon may have joined already; it must leave, so that a second attempt finds it as the first did.
         with contextlib.suppress(errors.GantryError):
             await nodes.call(_target(node), calls.NodeLeave())
         raise
@@ -112,7 +114,7 @@ def _read_token(runtime: interface.Runtime, folders: paths.Paths) -> str:
         return runtime.disk.read(path).decode().strip()
     except FileNotFoundError:
         raise errors.EnvironmentFaultError(
-            f"no node daemon waits here to be joined: {path} does not exist", hint="start gantry-noded first"
+            f"no node daemon on this machine is ready to join: {path} does not exist", hint="start gantry-noded first"
         ) from None
 
 
@@ -125,11 +127,11 @@ async def _join(
     authority: identity.Authority,
     owner: cluster.Cluster,
 ) -> calls.NodeStatus:
-    """Give this machine's node daemon its certificate and return what it tells of itself."""
-    where = _target(node)
+    """Send this machine's node daemon its certificate and return its status."""
+    target = _target(node)
     sleep = runtime.clock.sleep
-    await enroll.join(nodes, authority, where, token=token, cluster=owner.name, sleep=sleep)
-    return await nodes.call(where, accelerators.question(owner))
+    await enroll.join(nodes, authority, target, token=token, cluster=owner.name, sleep=sleep)
+    return await nodes.call(target, accelerators.question(owner))
 
 
 def _target(node: cluster.Node) -> targets.Target:

@@ -1,13 +1,13 @@
-"""Carries what follows from the state to the nodes: ssconf files to all, the journal to the master candidates.
+"""Distribution of the state to nodes: ssconf files to all nodes, the journal to the master candidates.
 
-An observer of the store. A change that ssconf shows wakes one task, which brings the newest values to every node that
-is online; changes that come meanwhile are sent together afterwards. A node that cannot be reached is logged once, and
-tried again every ``PAUSE`` seconds until it has the values; ``gnt-cluster verify`` shows that it lags.
+``Distribution`` observes the store. A change that affects ssconf wakes a task, which sends the current values to every
+online node; changes during that time are sent together afterwards. An unreachable node is logged once, and retried
+every ``RETRY_SECONDS`` until it has the values; ``gnt-cluster verify`` reports that it is behind.
 
-Instances and networks come and go much more often than nodes, and all that the files show of them is a list of names.
-So a change of that alone waits ``SHARE`` seconds for each node, for others to go with it: the messages for it have a
-bound, whatever the number of instances and networks made and of nodes. Lists of tens of thousands take their time: then
-such a change waits ``REST`` times as long as it took to write them last.
+Instances and networks change much more often than nodes, and ssconf has only lists of their names. A change of only
+these lists is delayed by ``DELAY_SECONDS_PER_NODE``, so that several changes are sent together: this bounds the rate of
+messages, whatever the number of changes and nodes. Writing lists of tens of thousands of names takes time, so such a
+change is delayed by ``DELAY_FACTOR`` times the time of the last write.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from gantry.state import replication, snapshot, ssconf
 
 log = logging.getLogger(__name__)
 
-PAUSE = 30.0
-SHARE = 0.03
-REST = 100
-LONGEST = 2.0
-"""Seconds that a change of names waits at most for the time that their lists take."""
+RETRY_SECONDS = 30.0
+DELAY_SECONDS_PER_NODE = 0.03
+DELAY_FACTOR = 100
+MAX_DELAY_SECONDS = 2.0
+"""Maximum delay of a change of names due to the time of writing the lists."""
 
-_OFTEN = ("instances", "networks")
+_FREQUENT = ("instances", "networks")
 
 
 class Distribution:
@@ -47,17 +47,17 @@ class Distribution:
         self._urgent = asyncio.Event()
         self._sent: dict[str, str] = {}
         self._lagging: set[str] = set()
-        self._took = 0.0
+        self._write_seconds = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; everything is sent once."""
+        """Start; all values are sent once."""
         self._set_candidates(self._state())
         self._wake()
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """End; what is not sent yet is left to the next start."""
+        """Stop; the next start sends all values again."""
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -66,7 +66,7 @@ class Distribution:
         """Observe a change of the state."""
         if not changes or any(change.kind in ("nodes", "cluster") for change in changes):
             self._set_candidates(after)
-        if not changes or ssconf.affects(before, after, [one for one in changes if one.kind not in _OFTEN]):
+        if not changes or ssconf.affects(before, after, [change for change in changes if change.kind not in _FREQUENT]):
             self._wake()
         elif ssconf.affects(before, after, changes):
             self._changed.set()
@@ -77,39 +77,40 @@ class Distribution:
 
     def _set_candidates(self, state: snapshot.Snapshot) -> None:
         owner = state.the_cluster
-        chosen = [node for node in _by_name(state) if node.role(owner) is cluster.Role.CANDIDATE]
-        self._candidates.set_targets([state.target(node) for node in chosen])
+        candidates = [node for node in _by_name(state) if node.role(owner) is cluster.Role.CANDIDATE]
+        self._candidates.set_targets([state.target(node) for node in candidates])
 
     async def _run(self) -> None:
         while True:
-            await _wait(self._changed, PAUSE if self._lagging else None)
-            everybody = self._changed.is_set()
-            if everybody:
-                await _wait(self._urgent, max(SHARE * len(self._state().nodes), min(REST * self._took, LONGEST)))
+            await _wait(self._changed, RETRY_SECONDS if self._lagging else None)
+            all_nodes = self._changed.is_set()
+            if all_nodes:
+                list_delay = min(DELAY_FACTOR * self._write_seconds, MAX_DELAY_SECONDS)
+                await _wait(self._urgent, max(DELAY_SECONDS_PER_NODE * len(self._state().nodes), list_delay))
             self._changed.clear()
             self._urgent.clear()
             state = self._state()
             online = [node for node in _by_name(state) if not node.offline]
-            where = [state.target(node) for node in online if everybody or node.uuid in self._lagging]
-            begun = asyncio.get_running_loop().time()
+            receivers = [state.target(node) for node in online if all_nodes or node.uuid in self._lagging]
+            start = asyncio.get_running_loop().time()
             values = ssconf.values(state)
-            self._took = asyncio.get_running_loop().time() - begun
-            failed = await redist_conf.spread(self._nodes, where, values, before=self._sent)
-            if everybody:
+            self._write_seconds = asyncio.get_running_loop().time() - start
+            failed = await redist_conf.spread(self._nodes, receivers, values, before=self._sent)
+            if all_nodes:
                 self._sent = values
             for target, error in failed.items():
                 if target.uuid not in self._lagging:
-                    log.warning("ssconf files were not written: %s", error)
+                    log.warning("could not write ssconf files, will retry: %s", error)
             self._lagging = {target.uuid for target in failed}
 
 
 async def _wait(event: asyncio.Event, seconds: float | None) -> None:
-    """Return when the event is there, or after some seconds."""
+    """Wait for the event, at most the given seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
 
 
 def _by_name(state: snapshot.Snapshot) -> list[cluster.Node]:
-    """Return the nodes in an order that is the same in every run; that of the snapshot's maps is not."""
+    """Return the nodes sorted by name; the order of the snapshot's maps differs between runs."""
     return sorted(state.nodes.values(), key=lambda node: node.name)

@@ -1,10 +1,10 @@
-"""The master's papers: the cluster's authority, which signs nodes in, and the master's own certificate.
+"""The master's credentials: the cluster's certificate authority, which signs nodes, and the master's own certificate.
 
-    lib/certs/authority.pem, authority.key    on every master candidate, and so is
-    lib/users                                 who may use the remote API, where there is such a file
-    lib/certs/master.pem, master.key          made anew at each start of the master daemon
+    lib/certs/authority.pem, authority.key    on every master candidate
+    lib/users                                 users of the remote API, on every master candidate, if the file exists
+    lib/certs/master.pem, master.key          recreated at each start of the master daemon
 
-Called by the master daemon and by the initialisation of a cluster.
+The master daemon and the initialization of a cluster call this module.
 """
 
 import ssl
@@ -29,36 +29,37 @@ class Authority:
         return self.pair.certificate.decode()
 
     def papers(self) -> Mapping[str, str]:
-        """Return certificate and key, and the users as they stand in their file now."""
+        """Return certificate and key, and the current content of the file with users."""
         own = {"authority.pem": self.certificate, "authority.key": self.pair.key.decode()}
         disk = self.runtime.disk
         return own | ({"users": disk.read(self.users).decode(errors="replace")} if disk.exists(self.users) else {})
 
     def issue(self, request: str, *, uuid: str, name: str, address: str) -> str:
-        """Return a node's certificate; InvalidError when its request is none."""
+        """Return a node's certificate; raises InvalidError for an invalid request."""
         try:
             pem = security.issue(
                 self.pair, request.encode(), uuid=uuid, name=name, address=address, now=self.runtime.clock.now()
             )
         except ValueError as error:
-            raise errors.InvalidError(f"node {name} sent no certificate request: {error}") from None
+            raise errors.InvalidError(f"node {name} sent an invalid certificate request: {error}") from None
         return pem.decode()
 
 
 def load(runtime: interface.Runtime, folders: paths.Paths) -> Authority:
-    """Read the authority of this machine; ConfigurationError where it has none."""
+    """Read the cluster's authority from this machine; raises ConfigurationError if it is missing."""
     folder = folders.certificates
     try:
         pair = security.Pair(runtime.disk.read(f"{folder}/authority.pem"), runtime.disk.read(f"{folder}/authority.key"))
     except FileNotFoundError as error:
         raise errors.ConfigurationError(
-            f"the cluster's authority is not here: {error.filename}", hint="copy it from another master candidate"
+            f"the key or certificate of the cluster's authority is missing: {error.filename}",
+            hint="copy it from another master candidate",
         ) from None
     return Authority(pair, runtime, folders.users)
 
 
 async def store(runtime: interface.Runtime, folders: paths.Paths, pair: security.Pair) -> None:
-    """Write the authority of a new cluster, readable by root alone."""
+    """Write the authority of a new cluster, readable by root only."""
     await runtime.disk.make_directory(folders.certificates, mode=0o700)
     await runtime.disk.write(f"{folders.certificates}/authority.pem", pair.certificate, mode=0o600)
     await runtime.disk.write(f"{folders.certificates}/authority.key", pair.key, mode=0o600)
@@ -69,7 +70,7 @@ async def client_context(
 ) -> ssl.SSLContext:
     """Issue the master's certificate and return the TLS context of its calls to nodes.
 
-    ``secure=False`` gives a context without certificates, for a simulated disk: ``ssl`` could load no files of it.
+    ``secure=False`` returns a context without certificates, for a simulated disk, from which ``ssl`` cannot load files.
     """
     own = security.issue_master(authority.pair, runtime.clock.now())
     certificate, key = f"{folders.certificates}/master.pem", f"{folders.certificates}/master.key"

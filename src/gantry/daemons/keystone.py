@@ -1,4 +1,4 @@
-"""The options of gantry-rapi for Keystone, and what it makes of them: who is let in at the Neutron door by a token."""
+"""The Keystone options of gantry-rapi, and the token check of the Neutron API that they configure."""
 
 import argparse
 
@@ -10,18 +10,25 @@ from gantry.runtime import interface, paths
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     group = parser.add_argument_group("Keystone, for --neutron-auth keystone")
-    group.add_argument("--keystone-url", default="", metavar="URL", help="address of its API; also told to clients")
-    group.add_argument("--keystone-user", default="gantry", metavar="NAME", help="own account (default: gantry)")
-    group.add_argument("--keystone-project", default="service", metavar="NAME", help="its project (default: service)")
     group.add_argument(
-        "--keystone-domain", default="default", metavar="ID", help="id of the domain of both (default: default)"
+        "--keystone-url", default="", metavar="URL", help="URL of the Keystone API; also sent to clients"
+    )
+    group.add_argument("--keystone-user", default="gantry", metavar="NAME", help="Gantry's account (default: gantry)")
+    group.add_argument(
+        "--keystone-project", default="service", metavar="NAME", help="project of the account (default: service)"
+    )
+    group.add_argument(
+        "--keystone-domain",
+        default="default",
+        metavar="ID",
+        help="id of the domain of account and project (default: default)",
     )
     group.add_argument(
         "--keystone-password-file", default="", metavar="FILE",
-        help="file with its password, mode 0600 (default: lib/keystone-password)",
+        help="file with the account's password, mode 0600 (default: lib/keystone-password)",
     )  # fmt: skip
     group.add_argument(
-        "--keystone-ca", default="", metavar="FILE", help="authorities of its certificate (default: the system's)"
+        "--keystone-ca", default="", metavar="FILE", help="certificate authorities of Keystone (default: the system's)"
     )
     group.add_argument(
         "--keystone-cache", type=float, default=tokens.CACHE_SECONDS, metavar="SECONDS",
@@ -32,11 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def authenticator(
     runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace
 ) -> tokens.Tokens | None:
-    """Return what checks tokens, None where another way was chosen; InvalidError, ConfigurationError."""
+    """Return the check of tokens, None for another authentication; raises InvalidError, ConfigurationError."""
     if options.neutron_auth != "keystone":
         return None
     if not options.keystone_url:
-        raise errors.InvalidError("there is no address of Keystone", hint="add --keystone-url")
+        raise errors.InvalidError("the address of Keystone is missing", hint="add --keystone-url")
     address = keystone.Address.parse(options.keystone_url)
     account = keystone.Account(
         options.keystone_user,
@@ -48,6 +55,8 @@ def authenticator(
     try:
         tls = security.service_client_context(options.keystone_ca) if address.secure else None
     except OSError as error:
-        raise errors.ConfigurationError(f"the authorities in {options.keystone_ca} cannot be used: {error}") from None
+        raise errors.ConfigurationError(
+            f"cannot load the certificate authorities in {options.keystone_ca}: {error}"
+        ) from None
     service = keystone.Service(runtime, address, account, tls=tls)
     return tokens.Tokens(runtime, service, address=options.keystone_url, lifetime=options.keystone_cache)

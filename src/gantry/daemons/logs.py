@@ -1,8 +1,8 @@
-"""Logging of the daemons: the standard library's, one file for each daemon (contracts/cluster-design.md#logging).
+"""The daemons' logging with the standard library, one file for each daemon (contracts/cluster-design.md#logging).
 
     log/master-daemon.log, log/node-daemon.log, log/rapi-daemon.log; log/rapi-access.log has the requests
 
-Warnings and errors go to standard error too, for whoever started the daemon by hand.
+Warnings and errors also go to standard error, for a daemon that is started by hand.
 """
 
 import logging
@@ -14,7 +14,7 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def configure(folders: paths.Paths, name: str, *, debug: bool) -> None:
-    """Send the log of this process to its file, whose folder exists; a file that was moved is opened anew."""
+    """Send this process's log to its file, in an existing folder; a moved file is reopened."""
     file = logging.handlers.WatchedFileHandler(f"{folders.log}/{name}.log")
     file.setLevel(logging.DEBUG if debug else logging.INFO)
     screen = logging.StreamHandler()
@@ -24,26 +24,26 @@ def configure(folders: paths.Paths, name: str, *, debug: bool) -> None:
 
 
 def configure_screen(*, debug: bool) -> None:
-    """Send the log of this process to standard error alone, which whoever runs it in a container keeps."""
+    """Send this process's log to standard error only, as usual in containers."""
     level = logging.DEBUG if debug else logging.INFO
     logging.basicConfig(level=level, format=FORMAT, handlers=[logging.StreamHandler()])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
 def configure_access(folders: paths.Paths, name: str) -> None:
-    """Send the access log to a file of its own, whose lines are in the format of web servers and nothing else."""
+    """Send the access log to a separate file, whose lines have the log format of web servers."""
     file = logging.handlers.WatchedFileHandler(f"{folders.log}/{name}.log")
     file.setFormatter(logging.Formatter("%(message)s"))
     access = logging.getLogger("gantry.access")
     access.setLevel(logging.INFO)
     access.propagate = False
     access.addHandler(file)
-    # It quotes requests that it cannot read, and with them a password that stands in the wrong place.
+    # aiohttp logs malformed requests, which may contain a password.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
 
 
 def leave_screen() -> None:
-    """Write to the log file alone from now on."""
+    """Stop logging to standard error; log to the file only."""
     root = logging.getLogger()
     for handler in root.handlers[:]:
         if type(handler) is logging.StreamHandler:

@@ -2,8 +2,8 @@
 
     gantry-noded [--bind ADDRESS] [--port 1811] [--root DIR] [--name NAME] [--debug]
 
-It stays in the foreground; who wants it elsewhere has an init system. One daemon runs per root folder. SIGTERM and
-SIGINT end it; guests run on, and the next daemon finds them.
+The daemon stays in the foreground; an init system can run it in the background. One daemon runs per root folder.
+SIGTERM and SIGINT end it; guests continue to run, and the next daemon finds them.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def command_line() -> argparse.ArgumentParser:
         "--root",
         default=os.environ.get("GANTRY_ROOT", ""),
         metavar="DIR",
-        help="folder that all files are below (default: $GANTRY_ROOT, else the system's own folders)",
+        help="root folder of all files (default: $GANTRY_ROOT, else the system's folders)",
     )
     parser.add_argument("--name", default="", help="the node's name until it joins (default: the machine's)")
     parser.add_argument("--debug", action="store_true", help="log every call")
@@ -47,7 +47,7 @@ async def _prepare(runtime: real.RealRuntime, folders: paths.Paths) -> None:
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    """Run until a signal comes; EnvironmentFaultError when the daemon cannot start."""
+    """Run until a signal; raises EnvironmentFaultError if the daemon cannot start."""
     runtime = real.RealRuntime(options.name)
     folders = paths.Paths.below(options.root)
     await _prepare(runtime, folders)
@@ -55,7 +55,7 @@ async def _serve(options: argparse.Namespace) -> None:
         lock = runtime.disk.lock(f"{folders.run}/node-daemon.lock")
     except BlockingIOError:
         raise errors.EnvironmentFaultError(
-            f"another gantry-noded runs with the folders of {options.root or 'the system'}", hint="stop it first"
+            f"another gantry-noded already uses the folders of {options.root or 'the system'}", hint="stop it first"
         ) from None
     try:
         logs.configure(folders, "node-daemon", debug=options.debug)
@@ -78,11 +78,11 @@ async def _until_signal(runtime: real.RealRuntime, folders: paths.Paths, options
     try:
         await serving
     except asyncio.CancelledError:
-        logger.info("stopped; guests run on")
+        logger.info("stopped; guests continue to run")
 
 
 def main() -> int:
-    """Run the daemon; the exit code is 0 after a signal, 1 when it cannot run."""
+    """Run the daemon; the exit code is 0 after a signal, 1 if it cannot run."""
     return program.run("gantry-noded", _serve(command_line().parse_args()))
 
 

@@ -1,4 +1,4 @@
-"""What all daemons that run until a signal share: how a port is named, how they end and say why they could not run."""
+"""Common functions of daemons that run until a signal: the parser of ports, exit codes and error output."""
 
 import argparse
 import asyncio
@@ -9,14 +9,14 @@ from gantry import errors
 
 
 def port(text: str) -> int:
-    """Return a TCP port of the command line; 0 is none, or one that the system chooses."""
+    """Return a TCP port of the command line; 0 means no port, or a port that the system chooses."""
     if not text.isdecimal() or int(text[:6]) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number up to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: write a number up to 65535")
     return int(text)
 
 
 def run(name: str, work: Coroutine[object, object, None]) -> int:
-    """Run a program to its end and return its exit code; 1, with a line on standard error, when it cannot run."""
+    """Run a program to its end and return its exit code; after an error 1, with a line on standard error."""
     try:
         asyncio.run(work)
     except errors.GantryError as error:

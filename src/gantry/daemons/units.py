@@ -1,4 +1,4 @@
-"""Which logical unit carries out which opcode: the one place that knows all of them, for the daemon of the master."""
+"""The registry of all logical units by opcode, for the master daemon."""
 
 from typing import cast
 
@@ -84,5 +84,5 @@ _UNITS = (
     tags.TagsSet,
 )
 
-# The registry holds units of different opcodes, which no one type but this one is common to.
+# The units have different opcode types, so their only common type is that of the registry.
 REGISTRY = cast("processor.Registry", {unit.OPCODE: unit for unit in _UNITS})

@@ -1,9 +1,10 @@
-"""gantry-watcher: restarts what should run, archives old jobs, reports nodes that fail (``doors.watcher``).
+"""gantry-watcher: restarts instances that should run, archives old jobs, reports failing nodes (``doors.watcher``).
 
     gantry-watcher [--interval SECONDS] [--offline-after ROUNDS] [--repair-storage] [--root DIR] [--debug]
 
-Without an interval it does one round and ends, for cron or a timer. It may run on every node: where no master daemon is
-to be, it does nothing. Its log is ``log/watcher.log``. One runs at a time; a second one ends at once.
+Without an interval it runs one round and ends, for cron or a timer. It may run on every node: on a node without a
+master daemon it does nothing. Its log is ``log/watcher.log``. Only one watcher runs at a time; a second one ends at
+once.
 """
 
 import argparse
@@ -23,15 +24,15 @@ log = logging.getLogger(__name__)
 
 
 async def _round(runtime: interface.Runtime, folders: paths.Paths, *, offline_after: int, repairs: bool) -> bool:
-    """Do one round; tell whether it went well."""
+    """Run one round; return whether it succeeded."""
     if not runtime.disk.exists(folders.luxi_socket):
-        log.debug("no master daemon runs here")
+        log.debug("no master daemon runs on this node")
         return True
     master = luxi.Client(runtime.network, folders.luxi_socket)
     path = f"{folders.lib}/watcher.data"
     try:
-        made = watcher.Watcher(runtime, path, master=master, offline_after=offline_after, repairs=repairs)
-        await made.run()
+        one_round = watcher.Watcher(runtime, path, master=master, offline_after=offline_after, repairs=repairs)
+        await one_round.run()
     except errors.GantryError as error:
         log.error("%s", error)
         return False
@@ -47,41 +48,41 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     try:
         lock = runtime.disk.lock(f"{folders.run}/watcher.lock")
     except BlockingIOError:
-        log.info("another watcher runs")
+        log.info("another watcher is running already")
         return 0
     try:
-        wanted = {"offline_after": options.offline_after, "repairs": options.repair_storage}
-        good = await _round(runtime, folders, **wanted)
+        settings = {"offline_after": options.offline_after, "repairs": options.repair_storage}
+        success = await _round(runtime, folders, **settings)
         while options.interval:
             await runtime.clock.sleep(options.interval)
-            await _round(runtime, folders, **wanted)
+            await _round(runtime, folders, **settings)
     finally:
         lock.release()
-    return 0 if good else 1
+    return 0 if success else 1
 
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is made from it too."""
     parser = argparse.ArgumentParser(prog="gantry-watcher", description="Keeps a Gantry cluster's instances running.")
-    parser.add_argument("--interval", type=float, default=0.0, metavar="SECONDS", help="go on, with this pause between")
+    parser.add_argument("--interval", type=float, default=0.0, metavar="SECONDS", help="run a round every SECONDS")
     parser.add_argument(
         "--offline-after",
         type=int,
         default=0,
         metavar="ROUNDS",
-        help="put a node offline that is silent for so many rounds, and take it back when it answers (default: never)",
+        help="mark a node offline that does not answer for ROUNDS rounds, and online when it answers (default: never)",
     )
     parser.add_argument(
-        "--repair-storage", action="store_true", help="take a disk that has just died out of its volume group"
+        "--repair-storage", action="store_true", help="remove a disk that has just failed from its volume group"
     )
-    parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="folder that holds all of its files")
+    parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="root folder of all files")
     parser.add_argument("--debug", action="store_true", help="log more")
     parser.add_argument("--version", action="version", version=f"gantry-watcher {__version__}")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program; the exit code is 1 when its first round failed."""
+    """Run the program; the exit code is 1 if the first round failed."""
     options = command_line().parse_args(argv)
     try:
         return asyncio.run(_run(real.RealRuntime(), paths.Paths.below(options.root), options))

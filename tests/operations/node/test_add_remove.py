@@ -81,7 +81,7 @@ async def test_nodes_that_are_refused(house: build.House, fields: dict[str, obje
 
 
 async def test_a_token_that_is_none_is_refused_before_anything_travels(house: build.House) -> None:
-    with pytest.raises(errors.InvalidError, match="this is no join token"):
+    with pytest.raises(errors.InvalidError, match="this is not a join token"):
         await house.run(msgspec.structs.replace(ADD, join_token="x"))
     assert house.nodes.made == []
 
