@@ -31,8 +31,6 @@ PENDING: tuple[str, ...] = (
     "src/gantry/daemons/remote.py",
     "src/gantry/daemons/role.py",
     "src/gantry/daemons/vote.py",
-    "src/gantry/rpc",
-    "src/gantry/state",
     "tests/cli",
     "tests/cluster/lab.py",
     "tests/cluster/test_groups.py",

@@ -63,7 +63,7 @@ class House:
         machine = world.machine("node1")
         self.state = states.Snapshot().apply([states.Put(value) for value in build.FIRST], serial=1)
         self.nodes = Nodes(world)
-        self.candidates = Candidates(machine, replication.Nobody())
+        self.candidates = Candidates(machine, replication.NoCaller())
         self.distribution = distribution.Distribution(self.nodes, self.candidates, lambda: self.state)
 
     def start(self) -> list[str]:

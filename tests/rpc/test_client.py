@@ -114,7 +114,7 @@ async def test_an_unreachable_node_is_named_with_its_address_and_what_to_do(erro
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'[true, "x"]', b"[false, 1]", b"[true, {}, 3]"])
 async def test_what_is_no_answer_is_a_remote_error(body: bytes) -> None:
     nodes, _ = made(lambda _: interface.HttpResponse(502, body))
-    with pytest.raises(errors.RemoteError, match="node node1 answered version with what is no answer"):
+    with pytest.raises(errors.RemoteError, match="node node1 sent an invalid answer to version"):
         await nodes.call(TARGET, calls.Version())
 
 

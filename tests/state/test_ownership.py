@@ -30,7 +30,7 @@ def test_a_daemon_that_stores_a_copy_keeps_no_master_out() -> None:
         assert world.clock.monotonic() == pytest.approx(2, abs=0.5)
 
 
-@pytest.mark.parametrize(("program", "seconds"), [("gantry-masterd", 0), ("something", ownership.PATIENCE)])
+@pytest.mark.parametrize(("program", "seconds"), [("gantry-masterd", 0), ("something", ownership.TIMEOUT_SECONDS)])
 def test_who_keeps_the_lock_is_told(program: str, seconds: float) -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")

@@ -1,12 +1,11 @@
-"""The master's side of the node calls: pooled HTTPS connections, fan-out, and what a failure means.
+"""The master's side of the node calls: pooled HTTPS connections, fan-out, and the errors for failures.
 
-``Client`` answers the ``Nodes`` protocol of the operations. A node that is marked offline is answered for at once; a
-node that cannot be reached gives a RemoteError that says which node, where, and what to do; a node that refuses gives
-the error it raised itself, with its name before the message. Nothing is ever sent twice: a caller that repeats a call
-knows that it may (all node calls can be repeated).
+``Client`` answers the ``Nodes`` protocol of the operations. A call to an offline node fails at once; an
+unreachable node gives a RemoteError with its name, its address and what to do; a node that refuses gives its own error,
+with its name before the message. The client never repeats a call; callers may (all node calls can be repeated).
 
-The calls of a confirmed master carry its epoch (``fence``). A node that has been called by a later one refuses; whoever
-commands it here has to end, and is told so.
+The calls of a confirmed master carry its epoch (``fence``). A node that has seen a higher epoch refuses them; then
+``replaced`` is called, and the former master has to end.
 """
 
 import asyncio
@@ -44,7 +43,7 @@ class Client:
         self._replaced: Callable[[errors.FencedError], None] | None = None
 
     def fence(self, epoch: Callable[[], int], replaced: Callable[[errors.FencedError], None]) -> None:
-        """Let all calls carry the epoch of a confirmed master from now on; ``replaced`` hears of a refusal of it."""
+        """Send the epoch of a confirmed master with all calls; call ``replaced`` when a node refuses the epoch."""
         self._epoch, self._replaced = epoch, replaced
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
@@ -84,7 +83,7 @@ class Client:
             await http.close()
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         await self._http.close()
 
 
@@ -104,7 +103,7 @@ async def _exchange(
         kind, arguments = _FAILURE.decode(outcome.payload)
     except msgspec.DecodeError as error:
         raise errors.RemoteError(
-            f"node {target.name} answered {name} with what is no answer (HTTP {answer.status}): {error}",
+            f"node {target.name} sent an invalid answer to {name} (HTTP {answer.status}): {error}",
             hint=f"is it gantry-noded that listens on {target.address} port {target.port}, and of this version?",
         ) from None
     for refusal in (errors.FencedError, errors.PromisedError):

@@ -1,7 +1,7 @@
-"""Jobs that are waited for, and rows of queries: what doors ask of the master by LUXI when they answer with results.
+"""Synchronous jobs and queries, by LUXI, for front ends that return results.
 
-A change is one trip: ``RunJob`` checks the conditions of a job, runs it, and answers with its results and the rows of a
-query when the job has ended. Who calls it: doors that are processes of their own.
+A change is one request: ``RunJob`` checks the conditions of a job, runs it, and answers with its results and the rows
+of a query when the job has ended. The callers are front ends that run as separate processes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,13 +38,13 @@ class Query(NamedTuple):
 
 
 class _Result(msgspec.Struct):
-    """What the master answers to a query."""
+    """The answer to a query."""
 
     data: Cells
 
 
 class _Ended(msgspec.Struct, array_like=True):
-    """What the master answers when a job has ended."""
+    """The answer when a job has ended."""
 
     number: int
     status: str
@@ -53,7 +53,7 @@ class _Ended(msgspec.Struct, array_like=True):
 
 
 class Done(NamedTuple):
-    """What a job that succeeded leaves: the results of its opcodes, and the rows of the query after it."""
+    """The outcome of a successful job: the results of its opcodes, and the rows of the query after it."""
 
     results: list[object]
     rows: list[Row]
@@ -68,7 +68,7 @@ class ConditionError(errors.PrerequisiteError):
 
 
 class PartlyDoneError(errors.ExecutionError):
-    """A job failed after some of its opcodes had been carried out: ``cause`` is why, ``done`` what they said."""
+    """A job failed after some of its opcodes had run: ``cause`` is the error, ``done`` are their results."""
 
     def __init__(self, cause: errors.GantryError, done: list[object]) -> None:
         super().__init__(cause.message)
@@ -80,7 +80,7 @@ async def run(
     caller: luxi.Caller,
     ops: Sequence[Op],
     *,
-    patience: float,
+    timeout_seconds: float,
     conditions: Sequence[Condition] = (),
     query: Query | None = None,
 ) -> Done:
@@ -91,7 +91,7 @@ async def run(
     seconds.
     """
     more = (conditions, query) if conditions or query else ()
-    ended = await caller.call(_Ended, "RunJob", ops, patience, *more)
+    ended = await caller.call(_Ended, "RunJob", ops, timeout_seconds, *more)
     if ended.status == "success":
         return Done(ended.results, _rows(query.fields, ended.rows) if query else [])
     if ended.status == "refused":
@@ -101,9 +101,9 @@ async def run(
     raise _failure(ended.results)
 
 
-async def rows(caller: luxi.Caller, kind: str, fields: Sequence[str], wanted: Filter | None) -> list[Row]:
-    """Return the objects that a filter lets pass, with these fields; those without a value are left out."""
-    result = await caller.call(_Result, "Query", kind, fields, wanted)
+async def rows(caller: luxi.Caller, kind: str, fields: Sequence[str], row_filter: Filter | None) -> list[Row]:
+    """Return the requested fields of the objects that pass a filter; fields without a value are omitted."""
+    result = await caller.call(_Result, "Query", kind, fields, row_filter)
     return _rows(fields, result.data)
 
 

@@ -1,7 +1,7 @@
 """The client side of LUXI for daemons: the master's own protocol on its UNIX socket, asynchronous.
 
-A door that is a process of its own reaches the master by it. A connection carries one request at a time; ``Pool`` has
-as many as there are callers at a time, and keeps them.
+Front ends that run as separate processes use it to call the master. A connection carries one request at a time;
+``Pool`` keeps as many connections as there are concurrent calls.
 
 See contracts/luxi.md#framing.
 """
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 ETX = b"\x03"
 LIMIT = 64 << 20
-PATIENCE = 180.0
+TIMEOUT_SECONDS = 180.0
 """Longest answer in bytes, longest wait for it in seconds: the master may itself wait for silent nodes."""
 
 CONNECTIONS = 200
-"""How many connections a pool has to the master at a time."""
+"""The maximum number of connections of a pool."""
 
 
 class _Answer(msgspec.Struct):
@@ -31,7 +31,7 @@ class _Answer(msgspec.Struct):
 
 
 class Caller(Protocol):
-    """Who asks the master (``Client``, ``Pool``)."""
+    """What calls the master (``Client``, ``Pool``)."""
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
         """Call a method whose result is a ``kind``; raises the master's error."""
@@ -39,7 +39,7 @@ class Caller(Protocol):
 
 
 class Client:
-    """A connection to the master daemon whose socket is ``path``; made at the first call, ended by ``close``."""
+    """A connection to the master daemon whose socket is ``path``; opened by the first call, ended by ``close``."""
 
     def __init__(self, network: interface.Network, path: str) -> None:
         self._network = network
@@ -47,10 +47,10 @@ class Client:
         self._streams: tuple[bytestream.Reader, bytestream.Writer] | None = None
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
-        """Call a method whose result is a ``kind``; raises the master's error, RemoteError when it is not there."""
+        """Call a method whose result is a ``kind``; raises the master's error, RemoteError without an answer."""
         request = msgspec.json.encode({"method": method, "args": arguments}) + ETX
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 answer = _decode(await self._exchange(request), _Answer)
         except (OSError, EOFError, asyncio.LimitOverrunError) as error:
             raise errors.RemoteError(
@@ -71,12 +71,12 @@ class Client:
             await writer.drain()
             return (await reader.readuntil(ETX))[:-1]
         except BaseException:
-            # A caller that gives up leaves an answer under way, which the next one must not take for its own.
+            # A cancelled call leaves an answer under way, which the next caller must not read as its own.
             await self.close()
             raise
 
     async def close(self) -> None:
-        """Hang up; the next call connects anew."""
+        """Close the connection; the next call opens a new connection."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
@@ -85,18 +85,18 @@ class Client:
 class Pool:
     """Connections that are kept for the next call: callers at the same time do not wait for each other's answers.
 
-    A connection whose master has ended is made anew before it is used again, so a restarted master is met at once.
+    A connection whose master has ended is opened again before its next use, so calls reach a restarted master at once.
     """
 
     def __init__(self, network: interface.Network, path: str) -> None:
         self._network = network
         self._path = path
-        self._room = asyncio.Semaphore(CONNECTIONS)
+        self._slots = asyncio.Semaphore(CONNECTIONS)
         self._idle: list[Client] = []
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
         """Call a method as ``Client.call`` does; waits while ``CONNECTIONS`` others are under way."""
-        async with self._room:
+        async with self._slots:
             client = self._idle.pop() if self._idle else Client(self._network, self._path)
             try:
                 return await client.call(kind, method, *arguments)
@@ -104,7 +104,7 @@ class Pool:
                 self._idle.append(client)
 
     async def close(self) -> None:
-        """Hang up what is idle."""
+        """Close the idle connections."""
         while self._idle:
             await self._idle.pop().close()
 

@@ -1,4 +1,4 @@
-"""Where a call goes, and what comes back of a call to many: what the floors above know of the RPC layer."""
+"""The target of a call, and the answers of a call to several nodes, for the layers above RPC."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -10,7 +10,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A node to call; one that is ``offline`` is answered for at once (contracts/cluster-design.md#node-flags)."""
+    """A node to call; a call to an ``offline`` node fails at once (contracts/cluster-design.md#node-flags)."""
 
     uuid: str
     name: str
@@ -21,7 +21,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[Result]):
-    """What one of many nodes answered: a value or an error; ``offline`` when it was not asked at all."""
+    """The answer of one of several nodes: a value or an error; ``offline`` when the node was not called."""
 
     target: Target
     value: Result | None = None

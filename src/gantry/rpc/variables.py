@@ -1,4 +1,4 @@
-"""What scripts are told of a NIC's plug, network and addresses: the one scheme of names for all of them. Pure.
+"""The environment variables of scripts for a NIC's link, network and addresses; all scripts use these names. Pure.
 
     MAC MODE LINK BRIDGE IP                                     how it is plugged in, its first address
     NETWORK_NAME NETWORK_UUID NETWORK_MAC_PREFIX NETWORK_TAGS
@@ -12,10 +12,10 @@
     IP_i NETWORK_SUBNET_i NETWORK_GATEWAY_i NETWORK_DHCP_i      the same, for shells: they cannot read a colon
 
 Interface scripts get these names as they are, OS scripts with ``NIC_n_`` and hooks with ``INSTANCE_NICn_`` in front
-(contracts/networks.md#variables). The last two rows are only for a NIC that could not be before: with several
-addresses, or with one of a DHCP subnet. Any other has exactly the variables of always
-(contracts/networks.md#backwards-compatibility). A value that is not known is left out; truth values are ``True`` and
-``False``, lists have blanks.
+(contracts/networks.md#variables). The last two rows are only for a NIC that Ganeti does not have: with several
+addresses, or with an address of a DHCP subnet. Any other has exactly the variables of Ganeti
+(contracts/networks.md#backwards-compatibility). An unknown value is omitted; booleans are ``True`` and
+``False``, lists are separated by blanks.
 
 Used by the environments of the node's scripts and by those of hooks, which the master makes.
 """
@@ -39,13 +39,13 @@ def numbered(rows: Iterable[Mapping[str, str]]) -> Environment:
 
 
 def _first_subnets(subnets: Iterable[calls.Subnet]) -> Environment:
-    """Return the first subnet of each family under the names of the time when a network had one of each."""
-    found: Environment = {}
+    """Return the first subnet of each family under Ganeti's names, where a network has at most one of each."""
+    variables: Environment = {}
     for subnet in subnets:
         family = "6" if ":" in subnet.cidr else ""
-        if f"NETWORK_SUBNET{family}" not in found:
-            found |= known(**{f"NETWORK_SUBNET{family}": subnet.cidr, f"NETWORK_GATEWAY{family}": subnet.gateway})
-    return found
+        if f"NETWORK_SUBNET{family}" not in variables:
+            variables |= known(**{f"NETWORK_SUBNET{family}": subnet.cidr, f"NETWORK_GATEWAY{family}": subnet.gateway})
+    return variables
 
 
 def nic(plugged: calls.Nic) -> Environment:
@@ -57,7 +57,9 @@ def nic(plugged: calls.Nic) -> Environment:
     bridge = plugged.link if plugged.mode == "bridged" and not tunnelled else ""
     link = {"MAC": plugged.mac, "MODE": plugged.mode} | known(IP=ip, LINK=plugged.link, BRIDGE=bridge)
     link |= known(MTU=str(plugged.mtu or ""))
-    own = [calls.Subnet(cidr=one.subnet, gateway=one.gateway) for one in plugged.addresses if one.subnet]
+    own = [
+        calls.Subnet(cidr=address.subnet, gateway=address.gateway) for address in plugged.addresses if address.subnet
+    ]
     return link | (network(plugged.network, own) if plugged.network else {}) | _addresses(plugged.addresses)
 
 
@@ -79,13 +81,16 @@ def _segment(segment: calls.Segment | None) -> Environment:
 
 
 def subnet(*, cidr: str, gateway: str, dhcp: bool) -> Environment:
-    """Return the variables of a subnet that is told by its number; without ``cidr`` there is none."""
+    """Return the variables of a subnet with a numbered name; without ``cidr`` there is none."""
     return {"NETWORK_SUBNET": cidr, "NETWORK_GATEWAY": gateway, "NETWORK_DHCP": str(dhcp) if cidr else ""}
 
 
 def _addresses(addresses: Sequence[calls.Address]) -> Environment:
-    """Return each address with its subnet; nothing for a NIC of the kind that there always was."""
-    if len(addresses) < 2 and not any(one.dhcp for one in addresses):
+    """Return each address with its subnet; empty for a NIC that Ganeti could have."""
+    if len(addresses) < 2 and not any(address.dhcp for address in addresses):
         return {}
-    rows = [{"IP": one.ip} | subnet(cidr=one.subnet, gateway=one.gateway, dhcp=one.dhcp) for one in addresses]
+    rows = [
+        {"IP": address.ip} | subnet(cidr=address.subnet, gateway=address.gateway, dhcp=address.dhcp)
+        for address in addresses
+    ]
     return {"IP_COUNT": str(len(addresses))} | numbered(rows)

@@ -1,8 +1,8 @@
-"""The archive of jobs: those that left the queue, read by number when somebody asks for them.
+"""The archive: jobs that have left the queue, read by job number on request.
 
-The queue asks for dependencies, queries for what a user names. A job is here from the moment in which the queue has it
-no more, though its file is moved later (``jobfiles``). Archived jobs are no part of the state: they come to a master
-candidate by the records that archive them, and the newest of them with a copy of the whole state (``copies``).
+The queue looks up dependencies here, queries look up the jobs that a user names. A job is in the archive as soon as it
+has left the queue, though its file is moved later (``jobfiles``). The state does not contain archived jobs: a master
+candidate receives them by the records that archive them, and the newest also with the whole state (``copies``).
 
 See contracts/cluster-design.md#history.
 """
@@ -24,11 +24,11 @@ class Archive:
         self._leaving = leaving
 
     def job(self, number: int) -> jobs.Job | None:
-        """Return an archived job; None when there is none, or its file cannot be read."""
+        """Return an archived job; None if it does not exist or its file cannot be read."""
         if number in self._leaving:
             return self._leaving[number]
-        found = jobfiles.read(self._disk, f"{self._folder}/{number // jobfiles.ARCHIVE_SIZE}", number)
-        return found if isinstance(found, jobs.Job) else None
+        archived_job = jobfiles.read(self._disk, f"{self._folder}/{number // jobfiles.ARCHIVE_SIZE}", number)
+        return archived_job if isinstance(archived_job, jobs.Job) else None
 
     def numbers(self) -> set[int]:
         """Return the numbers of all archived jobs."""
@@ -39,12 +39,12 @@ class Archive:
 
     def newest(self, count: int) -> Iterator[jobs.Job]:
         """Yield archived jobs that can be read, of the ``count`` highest numbers; older folders are not listed."""
-        found = set(self._leaving)
+        archived_numbers = set(self._leaving)
         names = self._disk.names(self._folder) if self._disk.exists(self._folder) else []
         for name in sorted((name for name in names if name.isdigit()), key=int, reverse=True):
-            found |= jobfiles.numbers(self._disk, f"{self._folder}/{name}")
-            if len(found) >= count:
+            archived_numbers |= jobfiles.numbers(self._disk, f"{self._folder}/{name}")
+            if len(archived_numbers) >= count:
                 break
-        for number in heapq.nlargest(count, found):
-            if one := self.job(number):
-                yield one
+        for number in heapq.nlargest(count, archived_numbers):
+            if archived_job := self.job(number):
+                yield archived_job

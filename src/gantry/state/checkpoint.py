@@ -6,11 +6,11 @@
      "cluster": {...}, "nodegroups": {uuid: {...}}, "nodes": ..., "networks": ..., "instances": ..., "disks": ...,
      "resting": ..., "segmentranges": ..., "ports": ..., "subnetpools": ...}
 
-Names of the keys are those of contracts/configuration.md#configdata. ``journal`` is what recovery needs: the record up
-to which the file holds everything, the chain hash of its frame, the epoch, the highest job number ever given out, and
-which jobs are not archived, with the digests of their files (``jobfiles`` keeps them). Written by ``transaction`` when
-the journal has grown and when the daemon ends; read once, by ``recovery``. Who edits the file on purpose writes
-``edited`` for the checksum; a file without one, or with one that does not fit, is damaged.
+Names of the keys are those of contracts/configuration.md#configdata. ``journal`` is what recovery needs: the last
+record that the file includes, the chain hash of its frame, the epoch, the highest job number ever assigned, and the
+jobs that are not archived, with the digests of their files (``jobfiles`` writes them). ``transaction`` writes the file
+when the journal has grown and when the daemon ends; ``recovery`` reads it once. An administrator who edits the file on
+purpose writes ``edited`` as the checksum; a file with a missing or wrong checksum is damaged.
 """
 
 import hashlib
@@ -73,9 +73,9 @@ _DECODER = msgspec.json.Decoder(_file_type())
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a checkpoint holds: objects in an order that can be applied at once, and where the journal goes on.
+    """The content of a checkpoint: objects in an order that can be applied at once, and where the journal continues.
 
-    ``edited`` tells that somebody says to have changed it on purpose.
+    ``edited`` means that the checksum marks the file as edited on purpose.
     """
 
     position: journal.Position
@@ -86,14 +86,14 @@ class Loaded:
 
 
 def encode(state: snapshot.Snapshot, position: journal.Position, *, now: float) -> bytes:
-    """Return the file for ``state``, which is the state at ``position``; pure, so it may run beside the event loop."""
+    """Return the file for ``state``, which is the state at ``position``; pure, so it may run in a thread."""
     owner = state.the_cluster
     tail = _Journal(
         serial=position.serial,
         digest=position.digest,
         epoch=position.epoch,
         last_job=state.last_job,
-        jobs={one.id: jobfiles.digest(jobfiles.encode(one)) for one in state.jobs.values()},
+        jobs={job.id: jobfiles.digest(jobfiles.encode(job)) for job in state.jobs.values()},
     )
     head = {"version": VERSION, "serial_no": position.serial, "ctime": owner.ctime, "mtime": now}
     parts = [b'"%s": %s' % (key.encode(), _ENCODER.encode(value)) for key, value in head.items()]
@@ -113,7 +113,7 @@ def _collection(state: snapshot.Snapshot, kind: str) -> bytes:
 
 
 def decode(data: bytes, *, path: str) -> Loaded:
-    """Read the file; raises ConfigurationError for damage and for a version that is not ours."""
+    """Read the file; raises ConfigurationError for damage and for an unsupported version."""
     try:
         version = msgspec.json.decode(data, type=_Version).version
         if version != VERSION:

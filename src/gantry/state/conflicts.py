@@ -13,8 +13,8 @@ Holder = instance.Instance | network.Port
 """An object that owns addresses and MAC addresses."""
 
 
-def called(holder: Holder) -> str:
-    """Return what a message calls an instance or a port."""
+def owner_title(holder: Holder) -> str:
+    """Return the text that names an instance or a port in a message."""
     if isinstance(holder, instance.Instance):
         return f"instance {holder.name}"
     return f"port {holder.name} ({holder.uuid})" if holder.name else f"port {holder.uuid}"
@@ -37,16 +37,18 @@ def segment_in_use(segment: network.Segment, *, holder: network.Network) -> erro
 
 def mac_in_use(mac: str, *, holder: Holder) -> errors.NotUniqueError:
     """Return the error for a MAC address that an instance or port has."""
-    return errors.NotUniqueError(f"MAC address {mac} is in use by {called(holder)}")
+    return errors.NotUniqueError(f"MAC address {mac} is in use by {owner_title(holder)}")
 
 
 def address_in_use(cable: network.Network | None, ip: str, *, holder: Holder) -> errors.NotUniqueError:
     """Return the error for an address that an instance or port uses."""
     where = f" in network {cable.name}" if cable else ""
     lingering = holder.lingering if isinstance(holder, instance.Instance) else ()
-    if any(one.ip == ip and one.network == (cable.uuid if cable else "") for one in lingering):
+    if any(address.ip == ip and address.network == (cable.uuid if cable else "") for address in lingering):
         return errors.NotUniqueError(
             f"address {ip}{where} was taken from instance {holder.name}, whose guest still uses it",
             hint=f"stop that instance, or gnt-instance reboot -t full {holder.name}; or choose another address",
         )
-    return errors.NotUniqueError(f"address {ip}{where} is in use by {called(holder)}", hint="choose another, or a pool")
+    return errors.NotUniqueError(
+        f"address {ip}{where} is in use by {owner_title(holder)}", hint="choose another, or a pool"
+    )

@@ -1,6 +1,6 @@
-"""The objects of the cluster at one moment, immutable, with the indexes that find them.
+"""The objects of the cluster at one moment, immutable, with the indexes for lookups.
 
-``snapshot`` adds how the next snapshot is made from this one, with ``draft`` and ``integrity``. The collections and
+``snapshot`` adds the step to the next snapshot, with ``draft`` and ``integrity``. The collections and
 indexes are written out here, because the type checker has to know them; a test compares them with ``kinds.KINDS``.
 """
 
@@ -23,7 +23,7 @@ _UUID_DASHES = 4
 
 @dataclass(frozen=True)
 class Content:
-    """All that survives, at the moment of ``serial``; ``last_job`` is the highest job number ever given out.
+    """The whole state after the record ``serial``; ``last_job`` is the highest job number ever assigned.
 
     ``names`` finds a UUID by kind and name, ``addresses`` the owner of an address by network UUID and canonical
     text, ``macs`` the instance or port of a MAC address, ``nics`` the instance of a NIC, ``on_node`` and ``in_network``
@@ -89,22 +89,22 @@ class Content:
         """
         if name in self.collection(kind):
             return name
-        found = self.names.get((kind, name))
-        if found is not None:
-            return found
-        # A collection that may be large is not searched for what can only be a UUID that nobody has.
+        uuid = self.names.get((kind, name))
+        if uuid is not None:
+            return uuid
+        # A collection that may be large is not searched for an unknown UUID.
         is_uuid = not kinds.KINDS[kind].unique_names and len(name) == _UUID_LENGTH and name.count("-") == _UUID_DASHES
         known = self.collection(kind).values() if name and not is_uuid else ()
-        entities = [one for one in known if isinstance(one, base.Entity)]
+        entities = [entity for entity in known if isinstance(entity, base.Entity)]
         if not kinds.KINDS[kind].unique_names:
-            fitting = {one.uuid: one.uuid for one in entities if one.name == name}
+            matching_uuids = {entity.uuid: entity.uuid for entity in entities if entity.name == name}
         else:
-            fitting = {one.name: one.uuid for one in entities if one.name.startswith(f"{name}.")}
-        if len(fitting) == 1:
-            return next(iter(fitting.values()))
-        if fitting:
+            matching_uuids = {entity.name: entity.uuid for entity in entities if entity.name.startswith(f"{name}.")}
+        if len(matching_uuids) == 1:
+            return next(iter(matching_uuids.values()))
+        if matching_uuids:
             raise errors.InvalidError(
-                f"{kinds.KINDS[kind].noun} name {name} is ambiguous: {', '.join(sorted(fitting)[:5])}"
+                f"{kinds.KINDS[kind].noun} name {name} is ambiguous: {', '.join(sorted(matching_uuids)[:5])}"
             )
         command = kinds.KINDS[kind].list_command
         hint = f"{command} shows those there are" if command else ""
@@ -136,13 +136,15 @@ class Content:
 
     def detached_disk(self, name: str) -> instance.DetachedDisk:
         """Return a disk without an instance by its name or UUID; NotFoundError, or InvalidError where several fit."""
-        found = [self.disks[name]] if name in self.disks else [one for one in self.disks.values() if one.name == name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            uuids = ", ".join(sorted(one.uuid for one in found))
+        matching_disks = (
+            [self.disks[name]] if name in self.disks else [disk for disk in self.disks.values() if disk.name == name]
+        )
+        if len(matching_disks) == 1:
+            return matching_disks[0]
+        if matching_disks:
+            uuids = ", ".join(sorted(disk.uuid for disk in matching_disks))
             raise errors.InvalidError(
-                f"{len(found)} disks without an instance are named {name}", hint=f"UUIDs: {uuids}"
+                f"{len(matching_disks)} disks without an instance are named {name}", hint=f"UUIDs: {uuids}"
             )
         raise errors.NotFoundError(
             f"there is no disk {name} without an instance",
@@ -150,7 +152,7 @@ class Content:
         )
 
     def holder(self, owner: kinds.AddressOwner) -> kinds.Holder:
-        """Return who has an address."""
+        """Return the instance or port that owns an address."""
         return self.ports[owner.port] if owner.port else self.instances[owner.instance]
 
     def instance(self, name: str) -> instance.Instance:

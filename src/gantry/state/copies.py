@@ -1,8 +1,8 @@
-"""The whole state as it goes to a master candidate: in parts, so that a message has a bound and the cluster has none.
+"""The whole state in the form in which a master candidate receives it: in parts, so that each message is bounded.
 
 ``transaction`` makes a copy, ``replication`` sends its parts in order (call CheckpointStore). A job's file is encoded
-when its part is asked for. The newest archived jobs go along, though they are no part of the state: who was away while
-they ended and were archived has no record of them.
+when its part is generated. The newest archived jobs are sent too, though the state does not contain them: a candidate
+that was away while they ended and were archived has no record of them.
 """
 
 import hashlib
@@ -13,17 +13,17 @@ from gantry.rpc import calls
 from gantry.state import archive, jobfiles, journal, snapshot
 
 PART = 8 << 20
-"""Characters of files in one part. Quoted and encoded they may be some times as many bytes; a node takes 64 MiB."""
+"""Characters of files in one part. Quoting and encoding may multiply the size; a node accepts 64 MiB."""
 
 ARCHIVED = 1000
-"""How many archived jobs go along at most: a bound, so that the cost does not grow with the years."""
+"""The maximum number of archived jobs that are sent, so that the cost does not grow with the age of the cluster."""
 
 _CONFIG = "config.data"
 
 
 @dataclass(frozen=True)
 class Copy:
-    """The state at ``position``; ``config`` is the ``config.data`` of that moment, ``archived`` what goes along."""
+    """The state at ``position``; ``config`` is the ``config.data`` of that moment, ``archived`` the archive."""
 
     state: snapshot.Snapshot
     position: journal.Position
@@ -55,12 +55,12 @@ class Copy:
         """Yield names and contents of files, that of ``config.data`` in pieces."""
         yield "serial", f"{self.state.last_job}\n"
         yield "version", jobfiles.VERSION.decode()
-        for one in sorted(self.state.jobs.values(), key=lambda job: job.id):
-            yield f"job-{one.id}", jobfiles.encode(one).decode()
-        for one in self.archived.newest(ARCHIVED):
-            # What a master of the past left here may be of a history that does not count.
-            if one.id <= self.state.last_job and str(one.id) not in self.state.jobs:
-                name = f"archive/{one.id // jobfiles.ARCHIVE_SIZE}/job-{one.id}"
-                yield name, jobfiles.encode(one).decode()
+        for job in sorted(self.state.jobs.values(), key=lambda job: job.id):
+            yield f"job-{job.id}", jobfiles.encode(job).decode()
+        for job in self.archived.newest(ARCHIVED):
+            # Files that a former master left here may belong to a history that was discarded.
+            if job.id <= self.state.last_job and str(job.id) not in self.state.jobs:
+                name = f"archive/{job.id // jobfiles.ARCHIVE_SIZE}/job-{job.id}"
+                yield name, jobfiles.encode(job).decode()
         for start in range(0, len(self.config), PART):
             yield _CONFIG, self.config[start : start + PART]

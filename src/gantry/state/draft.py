@@ -1,7 +1,7 @@
 """A draft of the next snapshot: ``Snapshot.apply`` makes a draft, changes it, and makes the next snapshot from it.
 
-The maps of a draft can be replaced, so one transaction makes one Snapshot, however many changes it has. Each object
-that leaves removes its entries from the indexes of its kind, each object that enters adds its own. A key with two
+The maps of a draft can be replaced, so one transaction makes one Snapshot, however many changes it has. An object
+that is removed takes its entries out of the indexes of its kind, an object that is added enters its own. A key with two
 owners is refused here; ``integrity`` checks references.
 """
 

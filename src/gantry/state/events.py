@@ -1,8 +1,9 @@
-"""Events: every record of the journal in short, for those who look back and those who follow.
+"""Events: a summary of every record of the journal, for queries about the past and for clients that follow changes.
 
-``Events`` keeps the newest in memory as they become safe (``Store.follow``); what is older is read from the journal
-(``history``). The doors ask it: ``past`` for what happened, ``after`` for a stream that anybody resumes who knows the
-serial of the last event seen. Events have the serials of their records: without gaps, in order, each told once.
+``Events`` keeps the newest in memory as they become durable (``Store.follow``); older events are read from the journal
+(``history``). The front ends call it: ``past`` for past events, ``after`` for a stream that a client can resume with
+the serial of the last event it saw. Events have the serials of their records: without gaps, in order, each reported
+once.
 """
 
 import asyncio
@@ -23,13 +24,13 @@ KEPT = 2000
 KINDS = {kind.event: kind.collection for kind in kinds.KINDS.values() if kind.event}
 """The kind of an object in events, and the collection of the object. Collections without such a kind have no events."""
 
-_CALLED = {collection: kind for kind, collection in KINDS.items()}
+_EVENT_KINDS = {collection: kind for kind, collection in KINDS.items()}
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
     """An object that was ``added``, ``changed`` or ``removed``; of a job it is the status, or ``archived``.
 
-    ``key`` is the UUID or the number; ``name`` is empty where the journal does not tell it any more.
+    ``key`` is the UUID or the number; ``name`` is empty where the journal no longer has it.
     """
 
     kind: str
@@ -39,7 +40,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """A record in short; ``time`` is in seconds since the epoch."""
+    """The summary of a record; ``time`` is in seconds since the epoch."""
 
     serial: int
     time: float
@@ -52,33 +53,35 @@ _EVENTS = msgspec.json.Decoder(list[Event])
 
 @dataclass(frozen=True)
 class Question:
-    """Which events: those that change an object of a kind, of a name (or key), from a serial or a time on."""
+    """A filter for events: kind and name (or key) of the changed object, first serial, earliest time."""
 
     kind: str = ""
     name: str = ""
     serial: int = 0
     time: float = 0.0
 
-    def chosen(self, one: Event) -> bool:
-        """Tell whether an event is asked for."""
-        if one.serial < self.serial or one.time < self.time:
+    def matches(self, event: Event) -> bool:
+        """Return whether an event passes the filter."""
+        if event.serial < self.serial or event.time < self.time:
             return False
         if not self.kind and not self.name:
             return True
         return any(
-            self.kind in ("", change.kind) and self.name in ("", change.name, change.key) for change in one.changes
+            self.kind in ("", change.kind) and self.name in ("", change.name, change.key) for change in event.changes
         )
 
 
-def shorten(one: record.Record, before: states.Snapshot | None = None, names: dict[str, str] | None = None) -> Event:
-    """Return a record in short; names of what is removed are found in the state before it, or in ``names``.
+def shorten(
+    journal_record: record.Record, before: states.Snapshot | None = None, names: dict[str, str] | None = None
+) -> Event:
+    """Return the event of a record; names of removed objects come from the state before the record, or from ``names``.
 
-    ``names`` learns the names of what is put.
+    The names of stored objects are added to ``names``.
     """
     known = {} if names is None else names
     changes = []
-    for change in one.changes:
-        kind = _CALLED.get(change.kind, "")
+    for change in journal_record.changes:
+        kind = _EVENT_KINDS.get(change.kind, "")
         if not kind:
             continue
         if isinstance(change, states.Put):
@@ -89,7 +92,7 @@ def shorten(one: record.Record, before: states.Snapshot | None = None, names: di
             name = _put(old)[0] if old else known.pop(change.key, change.key if kind == "job" else "")
             what = "archived" if kind == "job" else "removed"
         changes.append(Change(kind, change.key, name, what))
-    return Event(one.serial, one.time, one.cause, tuple(changes))
+    return Event(journal_record.serial, journal_record.time, journal_record.cause, tuple(changes))
 
 
 def _put(value: states.Stored) -> tuple[str, str]:
@@ -99,11 +102,11 @@ def _put(value: states.Stored) -> tuple[str, str]:
     return value.name, "added" if value.serial_no == 1 else "changed"
 
 
-def _shortened(found: Iterable[record.Record], *, last: int) -> Iterator[Event]:
-    """Shorten records up to the serial ``last``, each with the names that those before it tell."""
+def _shortened(journal_records: Iterable[record.Record], *, last: int) -> Iterator[Event]:
+    """Yield the events of records up to the serial ``last``, with the names that earlier records contain."""
     names: dict[str, str] = {}
-    for one in itertools.takewhile(lambda one: one.serial <= last, found):
-        yield shorten(one, names=names)
+    for journal_record in itertools.takewhile(lambda journal_record: journal_record.serial <= last, journal_records):
+        yield shorten(journal_record, names=names)
 
 
 class Events:
@@ -121,15 +124,16 @@ class Events:
         """Return the serial of the newest event."""
         return self._store.durable_serial
 
-    def _follow(self, one: record.Record, before: states.Snapshot) -> None:
-        self._newest.append(shorten(one, before))
+    def _follow(self, journal_record: record.Record, before: states.Snapshot) -> None:
+        self._newest.append(shorten(journal_record, before))
         self._news.set()
         self._news = asyncio.Event()
 
     async def after(self, serial: int, *, limit: int, timeout: float) -> list[Event]:
         """Return at most ``limit`` events after a serial, the oldest first; wait while there are none.
 
-        The list is empty when ``timeout`` seconds passed without. ConfigurationError when the journal is damaged.
+        The list is empty if there is no event within ``timeout`` seconds. Raises ConfigurationError for a damaged
+        journal.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -143,21 +147,21 @@ class Events:
         last = self.serial
 
         def work() -> bytes:
-            found = _shortened(self._history.records(after=serial), last=last)
-            return msgspec.json.encode(list(itertools.islice(found, limit)))
+            shortened = _shortened(self._history.records(after=serial), last=last)
+            return msgspec.json.encode(list(itertools.islice(shortened, limit)))
 
         return _EVENTS.decode(await self._history.walk(work))
 
     async def past(self, question: Question, *, limit: int) -> list[Event]:
-        """Return the last ``limit`` events that are asked for, the oldest first; reads all of the journal if need be.
+        """Return the last ``limit`` events that pass the filter, the oldest first; may read the whole journal.
 
-        The names of what was removed come from older records, so those are read too where a name is asked for.
+        The names of removed objects come from older records, so a filter by name reads those too.
         """
         last = self.serial
         start = 0 if question.name else max(question.serial - 1, 0)
 
         def work() -> bytes:
-            found = _shortened(self._history.records(after=start), last=last)
-            return msgspec.json.encode(list(deque(filter(question.chosen, found), maxlen=limit)))
+            shortened = _shortened(self._history.records(after=start), last=last)
+            return msgspec.json.encode(list(deque(filter(question.matches, shortened), maxlen=limit)))
 
         return _EVENTS.decode(await self._history.walk(work))

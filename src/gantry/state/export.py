@@ -1,7 +1,7 @@
-"""The configuration for others to read: all of it but jobs and secrets.
+"""The configuration for export: everything except jobs and secrets.
 
 Secrets are blanked by the names of their keys, wherever they are: parameters of operating systems are free, and people
-put passwords there. Keys and certificates are no part of the configuration; they stay in files of their own.
+put passwords there. The configuration does not contain keys and certificates; they are in files of their own.
 
 See contracts/cluster-design.md#configuration-export.
 """
@@ -26,9 +26,9 @@ def configuration(state: snapshot.Snapshot) -> dict[str, object]:
     head = {"version": checkpoint.VERSION, "serial_no": state.serial, "ctime": owner.ctime}
     owner = structs.replace(owner, ipam_database=confidential.database(owner.ipam_database))
     plain = msgspec.to_builtins(head | {"cluster": owner} | collections)
-    found = blanked(plain)
-    assert isinstance(found, dict)
-    return found
+    blanked_data = blanked(plain)
+    assert isinstance(blanked_data, dict)
+    return blanked_data
 
 
 def blanked(value: object) -> object:

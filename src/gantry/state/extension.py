@@ -1,4 +1,4 @@
-"""A state with one frame more, that came from a master candidate: what ``transaction.Store.adopt`` takes in. Pure."""
+"""The state after one more frame, from a master candidate; ``transaction.Store.adopt`` calls this. Pure."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ SOURCE = "a frame of a master candidate"
 
 @dataclass(frozen=True)
 class Extended:
-    """The state, where the journal ends with it, the jobs that changed (as ``JobFiles.mark`` takes them), how many."""
+    """The new state, the end of its journal, the changed jobs for ``JobFiles.mark``, and the number of records."""
 
     state: snapshot.Snapshot
     end: journal.Position
@@ -21,31 +21,31 @@ class Extended:
 
 def extend(state: snapshot.Snapshot, end: journal.Position, line: bytes) -> Extended:
     """Return the state after a frame that follows it; ConfigurationError when the frame is damaged or does not fit."""
-    whole = _frame(line)
-    if whole.previous != end.digest:
+    new_frame = _frame(line)
+    if new_frame.previous != end.digest:
         raise journal.damaged(SOURCE, "it does not follow what is here (chain hash)")
     due: dict[int, job.Job | None] = {}
     epoch = end.epoch
-    for raw in whole.records:
-        one = record.decode(raw)
-        if one.serial != state.serial + 1 or one.epoch < epoch:
-            raise journal.damaged(SOURCE, f"record {one.serial} follows record {state.serial}")
-        for change in one.changes:
+    for raw in new_frame.records:
+        journal_record = record.decode(raw)
+        if journal_record.serial != state.serial + 1 or journal_record.epoch < epoch:
+            raise journal.damaged(SOURCE, f"record {journal_record.serial} follows record {state.serial}")
+        for change in journal_record.changes:
             if change.kind == "jobs":
                 due[int(change.key)] = state.jobs[change.key] if isinstance(change, snapshot.Delete) else None
         try:
-            state = state.apply(one.changes, serial=one.serial)
+            state = state.apply(journal_record.changes, serial=journal_record.serial)
         except (errors.GantryError, ValueError) as error:
-            raise journal.damaged(SOURCE, f"record {one.serial} does not apply: {error}") from None
-        epoch = one.epoch
-    return Extended(state, journal.Position(state.serial, whole.digest, epoch), due, len(whole.records))
+            raise journal.damaged(SOURCE, f"record {journal_record.serial} does not apply: {error}") from None
+        epoch = journal_record.epoch
+    return Extended(state, journal.Position(state.serial, new_frame.digest, epoch), due, len(new_frame.records))
 
 
 def _frame(line: bytes) -> frame.Frame:
     try:
-        (whole,) = frame.scan(line)
+        (only_frame,) = frame.scan(line)
     except frame.DamageError as error:
         raise journal.damaged(SOURCE, error.what) from None
     except ValueError:
         raise journal.damaged(SOURCE, "it is more or less than one") from None
-    return whole
+    return only_frame

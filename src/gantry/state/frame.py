@@ -1,4 +1,4 @@
-r"""A frame: one group commit as one line of the journal, and how a damaged line is told from a torn one.
+r"""A frame: one group commit as one line of the journal, and the difference between a damaged and a torn line.
 
     <crc32 of the JSON, 8 hexadecimal digits> <length of the JSON in bytes> <JSON>\n
 
@@ -6,9 +6,9 @@ The JSON is ``{"previous": <chain hash of the frame before>, "records": [...]}``
 SHA-256 of its whole line, in hexadecimal; before the first frame it is empty. So a changed byte anywhere breaks the
 frame's own checksum or the chain.
 
-Torn is what a crash leaves of the last frame, which was never acknowledged: a beginning without its end, or sectors
-that were never written and read as zeros. JSON holds no newline and no zero byte, so nothing else looks like it.
-Anything else that does not fit is damage.
+A torn frame is the last frame after a crash during its write, never acknowledged: a beginning without its end, or
+sectors that were never written and read as zeros. JSON holds no newline and no zero byte, so nothing else looks like
+it. Anything else that does not fit is damage.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ GENESIS = ""
 """The chain hash before the first frame."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are no JSON of the wanted type, no UTF-8, or nested too deeply."""
+"""What msgspec raises for bytes that are not JSON of the expected type, not UTF-8, or nested too deeply."""
 
 SECTOR = 512
 _HEADER = re.compile(rb"([0-9a-f]{8}) ([1-9][0-9]{0,11}) ")
@@ -54,7 +54,7 @@ class Frame:
 
 
 class DamageError(Exception):
-    """Bytes that are no frame and no torn one, at ``offset``."""
+    """Bytes at ``offset`` that are neither a frame nor a torn frame."""
 
     def __init__(self, offset: int, what: str) -> None:
         super().__init__(what)
@@ -104,7 +104,7 @@ def _read(data: bytes, offset: int) -> Frame:
 
 
 def _fault(line: bytes) -> str:
-    """Say what keeps ``line`` from being a frame; empty when it is one."""
+    """Return why ``line`` is not a frame; empty if it is a frame."""
     header = _HEADER.match(line)
     if not header:
         return "no frame begins here"
@@ -116,20 +116,20 @@ def _fault(line: bytes) -> str:
     return ""
 
 
-def _is_short(rest: bytes) -> bool:
-    """Tell whether the last bytes of a file are a beginning of a frame, without its end."""
-    if rest.endswith(b"\n"):
+def _is_short(tail: bytes) -> bool:
+    """Return whether the last bytes of a file are a beginning of a frame, without its end."""
+    if tail.endswith(b"\n"):
         return False
-    header = _HEADER.match(rest)
+    header = _HEADER.match(tail)
     if header:
-        return len(rest) < header.end() + int(header[2]) + 1
-    return re.fullmatch(rb"[0-9a-f]{0,8}|[0-9a-f]{8} ([1-9][0-9]{0,11})?", rest) is not None
+        return len(tail) < header.end() + int(header[2]) + 1
+    return re.fullmatch(rb"[0-9a-f]{0,8}|[0-9a-f]{8} ([1-9][0-9]{0,11})?", tail) is not None
 
 
-def _has_unwritten_sector(rest: bytes, offset: int) -> bool:
-    """Tell whether some sector's share of the last frame is nothing but zeros, or it ends in many."""
-    if rest.endswith(bytes(16)):
+def _has_unwritten_sector(tail: bytes, offset: int) -> bool:
+    """Return whether a sector of the last frame is all zeros, or the frame ends in 16 zero bytes."""
+    if tail.endswith(bytes(16)):
         return True
     first = SECTOR - offset % SECTOR
-    cuts = [0, *range(first, len(rest), SECTOR), len(rest)]
-    return any(not any(rest[start:stop]) for start, stop in itertools.pairwise(cuts))
+    cuts = [0, *range(first, len(tail), SECTOR), len(tail)]
+    return any(not any(tail[start:stop]) for start, stop in itertools.pairwise(cuts))

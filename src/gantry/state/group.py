@@ -1,6 +1,6 @@
 """Transactions that share a frame: ``transaction`` gathers one group while the one before it is written.
 
-Each transaction has a ticket, which is answered when the frame is safe, or failed when it was taken back.
+Each transaction has a ticket, which is answered when the frame is durable, or fails when the transaction was undone.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from gantry.model import job
 from gantry.state import record, snapshot
 
 Ticket = asyncio.Future[snapshot.Snapshot]
-"""Done with the state after a transaction when that is safe; fails with StorageError when it was taken back."""
+"""Returns the state after a transaction, once durable; it fails with StorageError if the transaction was undone."""
 
 
 @dataclass
@@ -29,19 +29,19 @@ class Group:
         """Return the state after the last transaction."""
         return self.tickets[-1][1]
 
-    def add(self, one: record.Record, before: snapshot.Snapshot, after: snapshot.Snapshot) -> Ticket:
-        """Take a transaction that leads from one state to another."""
+    def add(self, journal_record: record.Record, before: snapshot.Snapshot, after: snapshot.Snapshot) -> Ticket:
+        """Add a transaction that leads from one state to another."""
         ticket: Ticket = asyncio.get_running_loop().create_future()
-        # a failure that nobody waits for is in the store's log already
+        # The store has logged the failure; retrieve it here, so that asyncio does not warn about it.
         ticket.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self.records.append(record.encode(one))
-        self.news.append((one, before))
+        self.records.append(record.encode(journal_record))
+        self.news.append((journal_record, before))
         self.tickets.append((ticket, after))
-        self.epoch = one.epoch
-        for change in one.changes:
+        self.epoch = journal_record.epoch
+        for change in journal_record.changes:
             if change.kind == "jobs":
-                gone = isinstance(change, snapshot.Delete)
-                self.due[int(change.key)] = before.jobs[change.key] if gone else None
+                is_deleted = isinstance(change, snapshot.Delete)
+                self.due[int(change.key)] = before.jobs[change.key] if is_deleted else None
         return ticket
 
     def succeed(self) -> None:

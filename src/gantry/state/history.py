@@ -1,17 +1,16 @@
-"""History: what the journal still tells of the past, read while the daemon goes on writing it.
+"""History: what the kept journal says about the past, read while the daemon continues to write it.
 
 ``records`` walks the kept segments (``journal``), oldest or newest record first, with one segment in memory at a time
 (64 MiB or 20,000 records, ``transaction.Limits``). ``holdings`` folds records into who had which address of a network,
-from when to when, by which jobs: it looks at each instance and port before and after, so that one record tells what was
-given and what came back. ``History`` is what doors ask.
+from when to when, by which jobs: it compares each instance and port before and after a record, which shows what the
+record allocated and released. The front ends call ``History``.
 
-Cost: linear in the bytes of the journal, whatever the question; nothing is indexed, nothing is kept between two
-questions. The walk is a thread beside the event loop, and there is only one at a time, because the threads are those
-that the journal's own syncs need. The loop waits for it no longer than a frame takes to be decoded, or 5 ms, which is
-how often threads take turns.
+Cost: linear in the bytes of the journal for every question; there is no index, and nothing is kept between questions.
+The walk runs in a thread, only one at a time, because the journal's own syncs need the same threads. It delays the
+event loop for at most the time to decode a frame, or 5 ms, the interval in which Python switches threads.
 
-What the journal does not begin with is not made up: an address that somebody had before the first kept record has no
-beginning, and who went without one is not known. Only records that are safe are looked at.
+Facts from before the first kept record are not guessed: an address that had an owner by then has no start time, and
+earlier owners are unknown. Only durable records are read.
 """
 
 import asyncio
@@ -30,21 +29,21 @@ from gantry.state import frame, journal, record
 from gantry.state import snapshot as states
 
 CHECKED = 256 << 20
-"""Bytes of the journal that a check looks at, a few seconds' work."""
+"""Bytes of the journal that a check reads, which takes a few seconds."""
 
-Place = tuple[str, str]
+NetworkAddress = tuple[str, str]
 """UUID of a network, and an address in its canonical spelling."""
 
 ALLOCATIONS = frozenset({"instances", "ports", "networks"})
-"""The kinds that say who has an address; jobs, most of a journal, are passed over."""
+"""The kinds of objects that determine the owners of addresses; jobs, most of a journal, are skipped."""
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
     """An address that an instance or a port has or had.
 
-    UUIDs of network and holder, and the holder's last name meanwhile; ``noun`` says what it is, and a port without a
-    name goes by its UUID. Times are seconds since the epoch: ``start`` is None when it began before the first kept
-    record, ``end`` while it lasts. ``given`` and ``freed`` are the causes of both.
+    UUIDs of network and owner, and the last name of the owner in that time; ``noun`` is ``instance`` or ``port``, and a
+    port without a name has its UUID as name. Times are seconds since the epoch: ``start`` is None if the holding began
+    before the first kept record, ``end`` is None while it lasts. ``given`` and ``freed`` are the causes of both.
     """
 
     address: str
@@ -58,7 +57,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     freed: record.Cause = record.Cause()
 
     def held_at(self, moment: float) -> bool:
-        """Tell whether it was held at a moment."""
+        """Return whether the owner had the address at a moment."""
         return (self.start is None or self.start <= moment) and (self.end is None or moment < self.end)
 
 
@@ -75,10 +74,10 @@ class Past(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Question:
-    """Whose addresses: of the networks ``networks``, and of those no longer there that were called ``name``.
+    """A question about the addresses of ``networks``, and of deleted networks that had the name ``name``.
 
-    ``address`` is a canonical spelling, empty for all; ``moment`` leaves only what was held then. Of more than
-    ``limit`` holdings those are given that ended last.
+    ``address`` is in canonical spelling, empty for all; with ``moment`` only holdings of that moment match. Of more
+    than ``limit`` holdings those that ended last are returned.
     """
 
     name: str
@@ -89,7 +88,7 @@ class Question:
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What a look over the journal found: it began at record ``first`` of those kept since ``oldest``."""
+    """The result of a check of the journal, which began at record ``first``; ``oldest`` is the first kept record."""
 
     first: int = 0
     oldest: int = 0
@@ -106,8 +105,8 @@ def records(
 ) -> Iterator[record.Record]:
     """Yield the kept records with a serial above ``after``, with their changes of some kinds or of all.
 
-    Checksums and the chain of what is read are checked; ConfigurationError names file and offset of damage. A frame
-    that is just being written is where the journal ends.
+    Checksums and the chain of what is read are checked; ConfigurationError names file and offset of damage. The
+    journal ends before a frame that is just being written.
     """
     firsts = journal.segments(disk, folder)
     chosen = firsts[max(bisect.bisect_right(firsts, after + 1) - 1, 0) :]
@@ -115,14 +114,18 @@ def records(
     for first in reversed(chosen) if newest_first else chosen:
         path = journal.segment_path(folder, first)
         frames = _frames(disk, path, is_last=first == firsts[-1])
-        for one in reversed(list(frames)) if newest_first else frames:
+        for journal_frame in reversed(list(frames)) if newest_first else frames:
             if neighbour is not None:
-                _check_chain(path, *((one, neighbour) if newest_first else (neighbour, one)))
-            neighbour = one
-            found = [_decode(path, one, raw, kinds) for raw in one.records]
-            if not one.offset and (not found or found[0].serial != first):
+                _check_chain(path, *((journal_frame, neighbour) if newest_first else (neighbour, journal_frame)))
+            neighbour = journal_frame
+            frame_records = [_decode(path, journal_frame, raw, kinds) for raw in journal_frame.records]
+            if not journal_frame.offset and (not frame_records or frame_records[0].serial != first):
                 raise journal.damaged(path, f"it does not begin with record {first}", offset=0)
-            yield from (each for each in (reversed(found) if newest_first else found) if each.serial > after)
+            yield from (
+                journal_record
+                for journal_record in (reversed(frame_records) if newest_first else frame_records)
+                if journal_record.serial > after
+            )
 
 
 def check(disk: interface.Disk, folder: str, *, most: int) -> Check:
@@ -155,29 +158,29 @@ def _check_chain(path: str, older: frame.Frame, newer: frame.Frame) -> None:
         raise journal.damaged(path, what, offset=newer.offset)
 
 
-def _decode(path: str, one: frame.Frame, raw: msgspec.Raw, kinds: Container[str] | None) -> record.Record:
+def _decode(path: str, journal_frame: frame.Frame, raw: msgspec.Raw, kinds: Container[str] | None) -> record.Record:
     try:
         return record.decode(raw, kinds=kinds)
     except errors.ConfigurationError as error:
-        raise journal.damaged(path, error.message, offset=one.offset) from None
+        raise journal.damaged(path, error.message, offset=journal_frame.offset) from None
 
 
-def holdings(found: Iterable[record.Record], question: Question, *, now: states.Snapshot) -> Past:
-    """Fold records, the oldest first, up to the one that made ``now``; NotFoundError when no network is meant."""
+def holdings(journal_records: Iterable[record.Record], question: Question, *, now: states.Snapshot) -> Past:
+    """Fold records, the oldest first, up to the one that made ``now``; NotFoundError if no network matches."""
     fold = _Fold(question, now)
-    for one in found:
-        if one.serial > now.serial:
+    for journal_record in journal_records:
+        if journal_record.serial > now.serial:
             break
-        fold.follow(one)
+        fold.follow(journal_record)
     return Past(fold.finish(), fold.since, next(iter(fold.then.values()), None))
 
 
 @dataclass
 class _Fold:
-    """The state of a fold: ``networks`` are those meant, ``then`` what they were at the moment of the question.
+    """The state of a fold: ``networks`` are the matching ones, ``then`` the same at the moment of the question.
 
-    ``places`` is what somebody has of them, ``current`` who has a place; ``is_whole`` tells of a journal that begins
-    with the cluster.
+    ``addresses`` are the addresses of each owner by UUID, ``current`` the holding of each address; ``is_whole`` means
+    that the journal begins with the creation of the cluster.
     """
 
     question: Question
@@ -186,33 +189,33 @@ class _Fold:
     networks: set[str] = field(default_factory=set)
     then: dict[str, network.Network] = field(default_factory=dict)
     is_whole: bool = True
-    places: dict[str, frozenset[Place]] = field(default_factory=dict)
-    current: dict[Place, Holding] = field(default_factory=dict)
+    addresses: dict[str, frozenset[NetworkAddress]] = field(default_factory=dict)
+    current: dict[NetworkAddress, Holding] = field(default_factory=dict)
     ended: deque[Holding] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.networks = set(self.question.networks)
         self.ended = deque(maxlen=self.question.limit)
 
-    def follow(self, one: record.Record) -> None:
-        """Take a record in: in it addresses come back before others take them, as in ``Snapshot.apply``."""
+    def follow(self, journal_record: record.Record) -> None:
+        """Apply a record: it releases addresses before it allocates them, as ``Snapshot.apply`` does."""
         if self.since is None:
-            self.since, self.is_whole = one.time, one.serial == 1
+            self.since, self.is_whole = journal_record.time, journal_record.serial == 1
         moved: list[tuple[str, states.Holder | None]] = []
-        for change in one.changes:
+        for change in journal_record.changes:
             value = change.value if isinstance(change, states.Put) else None
             if change.kind == "networks":
-                self._meet(change.key, value if isinstance(value, network.Network) else None, one.time)
+                self._meet(change.key, value if isinstance(value, network.Network) else None, journal_record.time)
             elif change.kind in ("instances", "ports"):
                 moved.append((change.key, value if isinstance(value, instance.Instance | network.Port) else None))
         for uuid, holder in moved:
-            for place in self.places.get(uuid, frozenset()) - self._places(holder):
-                self._end(place, one)
+            for address in self.addresses.get(uuid, frozenset()) - self._addresses_of(holder):
+                self._end(address, journal_record)
         for uuid, holder in moved:
             if holder is not None:
-                self._begin(holder, one)
+                self._begin(holder, journal_record)
             else:
-                self.places.pop(uuid, None)
+                self.addresses.pop(uuid, None)
 
     def _meet(self, uuid: str, net: network.Network | None, time: float) -> None:
         if net and self.question.name in (net.name, uuid) and uuid not in self.now.networks:
@@ -224,57 +227,59 @@ class _Fold:
         else:
             self.then.pop(uuid, None)
 
-    def _places(self, holder: states.Holder | None) -> frozenset[Place]:
-        wanted = self.question.address
+    def _addresses_of(self, holder: states.Holder | None) -> frozenset[NetworkAddress]:
+        requested_address = self.question.address
         return frozenset(
-            (place.network, place.ip)
-            for place in (holder.allocations() if holder else ())
-            if place.network in self.networks and wanted in ("", place.ip)
+            (allocation.network, allocation.ip)
+            for allocation in (holder.allocations() if holder else ())
+            if allocation.network in self.networks and requested_address in ("", allocation.ip)
         )
 
-    def _begin(self, holder: states.Holder, one: record.Record) -> None:
-        places = self._places(holder)
-        # serial_no counts changes: who is met at a later one was there before the first record
-        was_there = not self.is_whole and holder.uuid not in self.places and holder.serial_no > 1
-        for place in places:
-            known = self.current.get(place)
+    def _begin(self, holder: states.Holder, journal_record: record.Record) -> None:
+        addresses = self._addresses_of(holder)
+        # serial_no counts changes: an owner first seen with a higher one existed before the first kept record.
+        was_there = not self.is_whole and holder.uuid not in self.addresses and holder.serial_no > 1
+        for address in addresses:
+            known = self.current.get(address)
             if known is None:
-                known = _holding(holder, place, start=None if was_there else one.time)
-                known = known if was_there else msgspec.structs.replace(known, given=one.cause)
-            self.current[place] = msgspec.structs.replace(known, instance=holder.name or holder.uuid)
-        self.places[holder.uuid] = places
+                known = _holding(holder, address, start=None if was_there else journal_record.time)
+                known = known if was_there else msgspec.structs.replace(known, given=journal_record.cause)
+            self.current[address] = msgspec.structs.replace(known, instance=holder.name or holder.uuid)
+        self.addresses[holder.uuid] = addresses
 
-    def _end(self, place: Place, one: record.Record) -> None:
-        ended = msgspec.structs.replace(self.current.pop(place), end=one.time, freed=one.cause)
-        if self._is_asked_for(ended):
+    def _end(self, address: NetworkAddress, journal_record: record.Record) -> None:
+        ended = msgspec.structs.replace(self.current.pop(address), end=journal_record.time, freed=journal_record.cause)
+        if self._matches(ended):
             self.ended.append(ended)
 
-    def _is_asked_for(self, one: Holding) -> bool:
-        return self.question.moment is None or one.held_at(self.question.moment)
+    def _matches(self, holding: Holding) -> bool:
+        return self.question.moment is None or holding.held_at(self.question.moment)
 
     def finish(self) -> tuple[Holding, ...]:
-        """Return what is asked for, the oldest first."""
+        """Return the matching holdings, the oldest first."""
         if not self.networks:
             raise errors.NotFoundError(
-                f"no such network: {self.question.name}", hint="the journal knows of none that was called so either"
+                f"no such network: {self.question.name}", hint="the journal has no deleted network of that name either"
             )
         there: list[states.Holder] = [*self.now.instances.values(), *self.now.ports.values()]
         for holder in () if self.is_whole else there:
-            if holder.uuid not in self.places:
-                self.current |= {place: _holding(holder, place, start=None) for place in self._places(holder)}
-        lasting = filter(self._is_asked_for, self.current.values())
+            if holder.uuid not in self.addresses:
+                self.current |= {
+                    address: _holding(holder, address, start=None) for address in self._addresses_of(holder)
+                }
+        lasting = filter(self._matches, self.current.values())
         kept = [*self.ended, *sorted(lasting, key=_age)][-self.question.limit :]
         return tuple(sorted(kept, key=_age))
 
 
-def _holding(holder: states.Holder, place: Place, *, start: float | None) -> Holding:
+def _holding(holder: states.Holder, address: NetworkAddress, *, start: float | None) -> Holding:
     noun = "port" if isinstance(holder, network.Port) else "instance"
     name = holder.name or holder.uuid
-    return Holding(address=place[1], network=place[0], instance=name, uuid=holder.uuid, start=start, noun=noun)
+    return Holding(address=address[1], network=address[0], instance=name, uuid=holder.uuid, start=start, noun=noun)
 
 
-def _age(one: Holding) -> tuple[float, ranges.Address]:
-    return one.start or 0.0, ranges.parse_address(one.address)
+def _age(holding: Holding) -> tuple[float, ranges.Address]:
+    return holding.start or 0.0, ranges.parse_address(holding.address)
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -283,7 +288,7 @@ _CHECK = msgspec.json.Decoder(Check)
 
 
 class History:
-    """The past of a running store; ``safe`` returns the newest state that is safe."""
+    """The past of a running store; ``safe`` returns the durable state."""
 
     def __init__(self, runtime: interface.Runtime, where: paths.Paths, safe: Callable[[], states.Snapshot]) -> None:
         self._runtime = runtime
@@ -292,23 +297,23 @@ class History:
         self._turn = asyncio.Lock()
 
     def records(self, *, after: int = 0) -> Iterator[record.Record]:
-        """Yield the kept records with a serial above ``after``, for work that is given to ``walk``."""
+        """Yield the kept records with a serial above ``after``, for work that is passed to ``walk``."""
         return records(self._runtime.disk, self._folder, after=after)
 
     async def walk(self, work: Callable[[], bytes]) -> bytes:
-        """Do work on records beside the event loop, one at a time."""
+        """Run work on records in a thread, one at a time."""
         async with self._turn:
             return await self._runtime.compute(work)
 
     async def check(self, *, most: int = CHECKED) -> Check:
         """Read the newest segments, ``most`` bytes or a little more, and check every byte and the chain."""
-        found = await self.walk(lambda: _ENCODER.encode(check(self._runtime.disk, self._folder, most=most)))
-        return _CHECK.decode(found)
+        journal_records = await self.walk(lambda: _ENCODER.encode(check(self._runtime.disk, self._folder, most=most)))
+        return _CHECK.decode(journal_records)
 
     async def addresses(self, name: str, *, address: str = "", moment: float | None = None, limit: int) -> Past:
-        """Return who had which address of a network, by its name or UUID, also of one that is gone.
+        """Return the owners of the addresses of a network, by its name or UUID; the network may be deleted.
 
-        Raises InvalidError for what is no address, NotFoundError for a network that there never was.
+        Raises InvalidError for an invalid address, NotFoundError for a network that never existed.
         """
         now = self._safe()
         question = Question(
@@ -320,8 +325,8 @@ class History:
         )
 
         def work() -> bytes:
-            found = records(self._runtime.disk, self._folder, kinds=ALLOCATIONS)
-            return _ENCODER.encode(holdings(found, question, now=now))
+            journal_records = records(self._runtime.disk, self._folder, kinds=ALLOCATIONS)
+            return _ENCODER.encode(holdings(journal_records, question, now=now))
 
         return _PAST.decode(await self.walk(work))
 

@@ -1,7 +1,7 @@
-"""The references that must lead somewhere: what ``Snapshot.apply`` checks over the whole state after a change.
+"""Referential integrity: the checks of ``Snapshot.apply`` over the whole state after a change.
 
-Called with the snapshots before and after; looks only at what a changed object touches, so the cost of a change does
-not grow with the cluster.
+The checks compare the snapshots before and after. They read only objects that a changed object refers to or that refer
+to it, so the cost of a change does not grow with the cluster.
 """
 
 # The persistent maps take no type parameters when the program runs.
@@ -29,8 +29,8 @@ def check(before: content.Content, after: content.Content, value: kinds.Stored) 
         for uuid in reference.uuids(value):
             if uuid not in targets:
                 target = kinds.KINDS[reference.to].noun
-                raise errors.NotFoundError(f"{_called(kind, value)}: no such {target}: {uuid}")
-    # What is not a reference is code: these rules compare several fields, or the state before and after.
+                raise errors.NotFoundError(f"{_title(kind, value)}: no such {target}: {uuid}")
+    # These rules are not references: they compare several fields, or the states before and after.
     match value:
         case instance.Instance() as vm:
             _check_instance(after, vm)
@@ -54,8 +54,8 @@ def check_unused(before: content.Content, after: content.Content, change: kinds.
         if users:
             old = before.get(change.kind, change.key)
             raise errors.WrongStateError(
-                f"{_called(kinds.KINDS[change.kind], old) if old else change.key} {reference.relation} "
-                f"{reference.noun or kind.noun} {_several(after, kind, users)}",
+                f"{_title(kinds.KINDS[change.kind], old) if old else change.key} {reference.relation} "
+                f"{reference.noun or kind.noun} {_titles(after, kind, users)}",
                 hint=reference.hint,
             )
 
@@ -73,8 +73,8 @@ def _users(
     return users
 
 
-def _called(kind: kinds.Kind[kinds.Stored], value: kinds.Stored) -> str:
-    """Return what a message calls an object: by its name if that is unique, or by its key."""
+def _title(kind: kinds.Kind[kinds.Stored], value: kinds.Stored) -> str:
+    """Return the text that names an object in a message, by its name if that is unique, or by its key."""
     return f"{kind.noun} {_label(kind, value)}"
 
 
@@ -82,16 +82,16 @@ def _label(kind: kinds.Kind[kinds.Stored], value: kinds.Stored) -> str:
     return value.name if kind.unique_names and isinstance(value, base.Entity) else kind.key(value)
 
 
-def _several(after: content.Content, kind: kinds.Kind[kinds.Stored], keys: Sequence[str]) -> str:
+def _titles(after: content.Content, kind: kinds.Kind[kinds.Stored], keys: Sequence[str]) -> str:
     """Name the first users; ``keys`` may also be those of parts of objects, as of a network's subnets."""
     objects = [(key, after.get(kind.collection, key)) for key in keys[:_LISTED]]
     labels = sorted(_label(kind, value) if value else key for key, value in objects)
     return f"{', '.join(labels)}{' and others' if keys[_LISTED:] else ''}"
 
 
-def _check_detached(one: instance.DetachedDisk) -> None:
-    if one.disk.mirror and {*one.disk.mirror.minors} != {*one.nodes}:
-        raise errors.InternalError(f"detached disk {one.uuid} is not kept on the nodes that mirror it")
+def _check_detached(detached: instance.DetachedDisk) -> None:
+    if detached.disk.mirror and {*detached.disk.mirror.minors} != {*detached.nodes}:
+        raise errors.InternalError(f"detached disk {detached.uuid} is not kept on the nodes that mirror it")
 
 
 def _check_instance(after: content.Content, vm: instance.Instance) -> None:
@@ -103,9 +103,9 @@ def _check_instance(after: content.Content, vm: instance.Instance) -> None:
     for nic in vm.nics:
         if nic.network:
             _check_addresses(after.networks[nic.network], nic.ip)
-    for one in vm.lingering:
-        if one.network in after.networks:
-            _check_addresses(after.networks[one.network], (one.ip,))
+    for allocation in vm.lingering:
+        if allocation.network in after.networks:
+            _check_addresses(after.networks[allocation.network], (allocation.ip,))
 
 
 def _check_network(before: content.Content, after: content.Content, cable: network.Network) -> None:
@@ -114,25 +114,30 @@ def _check_network(before: content.Content, after: content.Content, cable: netwo
         segments.check_scope(kind, physical)
         segments.checked_run(kind, number, maximum=number)
     old = before.networks.get(cable.uuid)
-    gone = list(_lost(old, cable)) if old else []
-    if not gone:
+    lost_ranges = list(_lost(old, cable)) if old else []
+    if not lost_ranges:
         return
     instances, ports = after.in_network.get(cable.uuid) or (), after.ports_in.get(cable.uuid) or ()
-    if sum(run.size for _, run in gone) < len(instances) + len(ports):
-        lost = (ranges.format_address(of, number) for of, run in gone for number in range(run.first, run.last + 1))
-        _check_addresses(cable, tuple(ip for ip in lost if (cable.uuid, ip) in after.addresses))
+    if sum(run.size for _, run in lost_ranges) < len(instances) + len(ports):
+        lost_addresses = (
+            ranges.format_address(of, number) for of, run in lost_ranges for number in range(run.first, run.last + 1)
+        )
+        _check_addresses(cable, tuple(ip for ip in lost_addresses if (cable.uuid, ip) in after.addresses))
         return
     for uuid in instances:
         _check_addresses(
-            cable, tuple(one.ip for one in after.instances[uuid].allocations() if one.network == cable.uuid)
+            cable,
+            tuple(
+                allocation.ip for allocation in after.instances[uuid].allocations() if allocation.network == cable.uuid
+            ),
         )
     for uuid in ports:
         _check_addresses(cable, after.ports[uuid].ip)
 
 
 def _lost(old: network.Network, new: network.Network) -> Iterator[tuple[ranges.Family, ranges.Range]]:
-    """Yield what the subnets of a network no longer have."""
-    then, now = ({subnet.cidr for subnet in one.subnets} for one in (old, new))
+    """Yield the ranges that the subnets of a network no longer contain."""
+    then, now = ({subnet.cidr for subnet in net.subnets} for net in (old, new))
     for family in ranges.Family if then - now else ():
         parts = ([cidr.range for cidr in map(ranges.known_cidr, of) if cidr.family is family] for of in (then, now))
         yield from ((family, run) for run in ranges.difference(*parts))
@@ -144,6 +149,6 @@ def _check_addresses(cable: network.Network, addresses: tuple[str, ...]) -> None
         address = ranges.known_address(text)
         if str(address) != text:
             raise errors.InternalError(f"address {text} is not stored in its canonical spelling {address}")
-        if not any(one.family is address.family and address.value in one.range for one in subnets):
+        if not any(cidr.family is address.family and address.value in cidr.range for cidr in subnets):
             listed = ", ".join(map(str, subnets)) or "none"
             raise errors.InvalidError(f"address {text} is outside every subnet of network {cable.name} ({listed})")

@@ -1,17 +1,17 @@
 """The job queue's files: one JSON file per job, written behind (contracts/cluster-design.md#queue-files).
 
     queue/job-N              a job that is not archived, exactly as in contracts/jobs.md#job-object
-    queue/archive/K/job-N    an archived one, K = N div 10000; nobody reads it again by default
-    queue/serial             the highest job number given out
+    queue/archive/K/job-N    an archived job, K = N div 10000; read only on request
+    queue/serial             the highest job number assigned
     queue/version            the format of this folder
-    queue/drain              there while the queue takes no new jobs
+    queue/drain              exists while the queue accepts no new jobs
     queue/lock               held by the daemon that owns the queue (``transaction``)
 
-What keeps a job safe is its record in the journal. A file shows only what is durable there, is replaced as a whole,
-and is about ``DELAY`` seconds behind; so many changes of a job cost one write, and no sync at all. ``flush`` before a
-checkpoint and ``sync`` after it make the files as safe as the journal. Only the archive is more than a view: once a
-file is there, recovery looks for the job nowhere else. So its content is synced before it is moved. What a sync that
-failed was to save is written again: the kernel takes it for written, and the next sync would leave it out.
+The record in the journal makes a job durable. A file has only durable content, is replaced as a whole, and is about
+``DELAY`` seconds behind; so several changes of a job cost one write, and no sync at all. ``flush`` before a
+checkpoint and ``sync`` after it make the files as durable as the journal. Only the archive is more than a copy: once a
+file is there, recovery looks for the job nowhere else. So its content is synced before it is moved. After a failed sync
+its files are written again: the kernel regards them as written, and the next sync would skip them.
 """
 
 import asyncio
@@ -40,9 +40,9 @@ _DIGEST_LENGTH = 16
 
 
 class JobFiles:
-    """Writes the files of jobs that changed; ``durable`` returns the newest state that cannot be lost.
+    """Writes the files of jobs that changed; ``durable`` returns the durable state.
 
-    ``filed`` are jobs as the files hold them that are on stable storage already.
+    ``filed`` are the jobs whose files are on stable storage already, as the files have them.
     """
 
     def __init__(
@@ -56,21 +56,21 @@ class JobFiles:
         self._disk = runtime.disk
         self._clock = runtime.clock
         self._folder = folder
-        # held open from the beginning: if somebody else hears of a failure first, it is told here all the same
+        # Open from the beginning: a failure is reported to each open descriptor, even if another process saw it first.
         self._file_system = runtime.disk.file_system(folder)
         self._durable = durable
-        # what each job's file waits for: None its new content, a job the archive
+        # The pending work for each job's file: None means new content, a job means the move to the archive.
         self._due: dict[int, job.Job | None] = {}
         self._leaving: dict[int, job.Job] = {}
-        # What each file in the queue's folder holds, as far as that is known. One that is right is left alone: until
-        # the next sync another in its place might be lost, and a job that is archived unchanged is nowhere else.
+        # The known content of each file in the queue's folder. A correct file is not rewritten: until the next sync a
+        # power failure might lose the new file, and an unchanged archived job exists nowhere else.
         self._written = dict(filed)
         self._unsynced: set[int] = set()
         self._serial = -1
         self._turn = asyncio.Lock()
 
     def mark(self, due: Mapping[int, job.Job | None]) -> None:
-        """Note what became durable: jobs that changed (None), and jobs that go to the archive as they are given."""
+        """Note jobs that became durable: changed jobs (None), and jobs to archive, with the content to store."""
         self._due.update(due)
         self._leaving.update({number: archived for number, archived in due.items() if archived})
 
@@ -80,7 +80,7 @@ class JobFiles:
         return self._leaving
 
     async def run(self) -> None:
-        """Write what is marked, round after round, until cancelled; a failure is logged and tried again."""
+        """Write the marked jobs every ``DELAY`` seconds until cancelled; a failure is logged and retried."""
         failing = False
         while True:
             await self._clock.sleep(DELAY)
@@ -93,7 +93,7 @@ class JobFiles:
                 failing = True
 
     async def flush(self) -> None:
-        """Write all that is marked; raises the first OSError, and what was not written stays marked."""
+        """Write all marked jobs; raises the first OSError, and unwritten jobs stay marked."""
         async with self._turn:
             await self._write_serial()
             await self._show_drained()
@@ -101,15 +101,15 @@ class JobFiles:
                 batch = dict(itertools.islice(self._due.items(), BATCH))
                 for number in batch:
                     del self._due[number]
-                left = dict(batch)
+                unwritten = dict(batch)
                 try:
-                    await self._write_all(batch, left)
+                    await self._write_all(batch, unwritten)
                 finally:
-                    for number, archived in left.items():
+                    for number, archived in unwritten.items():
                         self._due.setdefault(number, archived)
 
     async def sync(self) -> None:
-        """Bring all that was written to stable storage; raises OSError, and then all of it is due again."""
+        """Sync all written files to stable storage; raises OSError, and then all of them are due again."""
         async with self._turn:
             await self._sync()
 
@@ -126,38 +126,44 @@ class JobFiles:
         self._unsynced.clear()
 
     def close(self) -> None:
-        """Let the file system go."""
+        """Close the handle of the file system."""
         self._file_system.close()
 
-    async def _write_all(self, batch: dict[int, job.Job | None], left: dict[int, job.Job | None]) -> None:
-        """Write a batch, then move those that are archived; what is done goes out of ``left``."""
+    async def _write_all(self, batch: dict[int, job.Job | None], unwritten: dict[int, job.Job | None]) -> None:
+        """Write a batch, then move archived jobs; finished jobs are removed from ``unwritten``."""
         failures = await self._write(archived or self._durable().jobs.get(str(n)) for n, archived in batch.items())
         written = [number for number in batch if number not in failures]
         archived = [number for number in written if batch[number]]
         for number in written:
             if not batch[number]:
-                del left[number]
+                del unwritten[number]
         if archived:
             await self._sync()
             await move_to_archive(self._disk, self._folder, archived)
         for number in archived:
             self._written.pop(number, None)
-            del self._leaving[number], left[number]
+            del self._leaving[number], unwritten[number]
         for error in failures.values():
             raise error
 
     async def _write(self, contents: Iterable[job.Job | None]) -> dict[int, OSError]:
-        """Write the files of jobs that do not hold this yet; return what failed, by job."""
-        due = {job_path(self._folder, one.id): one for one in contents if one and not self._is_written(one)}
-        for one in due.values():
-            self._written.pop(one.id, None)
-            self._unsynced.add(one.id)
-        failures = await self._disk.write_all({path: encode(one) for path, one in due.items()})
-        self._written.update((one.id, one) for path, one in due.items() if path not in failures)
+        """Write the files that do not have this content yet; return the errors by job number."""
+        due = {
+            job_path(self._folder, queued_job.id): queued_job
+            for queued_job in contents
+            if queued_job and not self._is_written(queued_job)
+        }
+        for queued_job in due.values():
+            self._written.pop(queued_job.id, None)
+            self._unsynced.add(queued_job.id)
+        failures = await self._disk.write_all({path: encode(queued_job) for path, queued_job in due.items()})
+        self._written.update((queued_job.id, queued_job) for path, queued_job in due.items() if path not in failures)
         return {due[path].id: error for path, error in failures.items()}
 
-    def _is_written(self, one: job.Job) -> bool:
-        return one is self._written.get(one.id) and self._disk.exists(job_path(self._folder, one.id))
+    def _is_written(self, queued_job: job.Job) -> bool:
+        return queued_job is self._written.get(queued_job.id) and self._disk.exists(
+            job_path(self._folder, queued_job.id)
+        )
 
     async def _show_drained(self) -> None:
         owner = self._durable().cluster
@@ -181,41 +187,46 @@ def job_path(folder: str, number: int) -> str:
 
 
 def read(disk: interface.Disk, folder: str, number: int, *, expected: str | None = None) -> job.Job | str:
-    """Read a job's file, or say why it cannot be taken; ``expected`` is the ``digest`` that it must have."""
+    """Return the job in a file, or why the file cannot be used; ``expected`` is the ``digest`` that it must have."""
     try:
         data = disk.read(job_path(folder, number))
         if expected is not None and digest(data) != expected:
             return "the file is not as it was written"
-        found = _DECODER.decode(data)
+        stored_job = _DECODER.decode(data)
     except OSError as error:
         return error.strerror or str(error)
     except frame.UNREADABLE as error:
         return str(error)
-    return found if found.id == number else f"the file holds job {found.id}"
+    return stored_job if stored_job.id == number else f"the file holds job {stored_job.id}"
 
 
-def encode(one: job.Job) -> bytes:
-    """Return what a job's file holds."""
-    return msgspec.json.encode(one)
+def encode(queued_job: job.Job) -> bytes:
+    """Return the content of a job's file."""
+    return msgspec.json.encode(queued_job)
 
 
 def digest(data: bytes) -> str:
-    """Return by what a change of a job's file is noticed."""
+    """Return the digest that detects a change of a job's file."""
     return hashlib.sha256(data).hexdigest()[:_DIGEST_LENGTH]
 
 
 def numbers(disk: interface.Disk, folder: str) -> set[int]:
-    """Return the jobs that have a file."""
+    """Return the numbers of the jobs that have a file."""
     names = [name.removeprefix("job-") for name in disk.names(folder) if name.startswith("job-")]
     return {int(name) for name in names if name.isdigit()}
 
 
-async def move_to_archive(disk: interface.Disk, folder: str, moved: Collection[int]) -> None:
+async def move_to_archive(disk: interface.Disk, folder: str, job_numbers: Collection[int]) -> None:
     """Move the files of jobs to the archive."""
-    places = {number: f"{folder}/archive/{number // ARCHIVE_SIZE}" for number in moved}
-    for place in sorted(set(places.values())):
-        await disk.make_directory(place)
-    await disk.rename({job_path(folder, number): f"{place}/job-{number}" for number, place in places.items()})
+    archive_folders = {number: f"{folder}/archive/{number // ARCHIVE_SIZE}" for number in job_numbers}
+    for archive_folder in sorted(set(archive_folders.values())):
+        await disk.make_directory(archive_folder)
+    await disk.rename(
+        {
+            job_path(folder, number): f"{archive_folder}/job-{number}"
+            for number, archive_folder in archive_folders.items()
+        }
+    )
 
 
 async def prepare(disk: interface.Disk, folder: str) -> None:

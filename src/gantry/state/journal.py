@@ -1,10 +1,10 @@
 """The journal: every change in order, in segments of frames, ``journal/<first serial, 16 digits>.log``.
 
-``transaction`` appends, a frame at a time; recovery reads what follows the checkpoint; ``frame`` says what a line is.
+``transaction`` appends, a frame at a time; recovery reads what follows the checkpoint; ``frame`` describes a line.
 A segment holds the records from its name's serial up to the next segment's; a checkpoint at serial S starts the segment
 S + 1, and older ones stay, for history. The chain of hashes runs through all segments. A write that failed is cut off
 before anything else is written, here or in the next segment, so what follows the last acknowledged frame is at most one
-torn frame. An empty segment is none: a disk that fails may leave one behind, and the segment before it goes on.
+torn frame. An empty segment is ignored: a failing disk may leave it behind, and the segment before it continues.
 """
 
 import logging
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the journal: after the record ``serial``, the last of the frame with chain hash ``digest``."""
+    """A position in the journal: after the record ``serial``, the last of the frame with chain hash ``digest``."""
 
     serial: int = 0
     digest: str = frame.GENESIS
@@ -28,7 +28,7 @@ class Position:
 
 
 def damaged(path: str, what: str, *, offset: int | None = None) -> errors.ConfigurationError:
-    """Return the error for a file of the state that does not hold what it should."""
+    """Return the error for a damaged file of the state."""
     where = path if offset is None else f"{path}, byte offset {offset}"
     return errors.ConfigurationError(
         f"the stored state is damaged: {where}: {what}",
@@ -38,10 +38,10 @@ def damaged(path: str, what: str, *, offset: int | None = None) -> errors.Config
 
 
 class Replay:
-    """Reads the records after ``start``, checking every byte; iterate once, then ``end`` says how far it went.
+    """Reads the records after ``start``, checking every byte; iterate once, then ``end`` is the position reached.
 
-    ``segment`` is the last segment's path, empty when there is none; ``size`` the length of what is good in it;
-    ``torn`` says what was dropped behind that.
+    ``segment`` is the path of the last segment, empty if there is none; ``size`` is the length of its valid part, and
+    ``torn`` describes the torn frame after it.
     """
 
     def __init__(self, disk: interface.Disk, folder: str, start: Position) -> None:
@@ -53,7 +53,7 @@ class Replay:
         self.torn = ""
 
     def __iter__(self) -> Iterator[record.Record]:
-        """Yield the records; raises ConfigurationError that names file and offset of what is damaged."""
+        """Yield the records; raises ConfigurationError that names file and offset of the damage."""
         firsts = [serial for serial in segments(self._disk, self._folder) if serial > self.start.serial]
         for first in firsts:
             self.segment = segment_path(self._folder, first)
@@ -75,13 +75,15 @@ class Replay:
                 raise frame.DamageError(line.offset, "the frame does not follow the one before it (chain hash)")
             for raw in line.records:
                 try:
-                    one = record.decode(raw)
+                    journal_record = record.decode(raw)
                 except errors.ConfigurationError as error:
                     raise frame.DamageError(line.offset, error.message) from None
-                if one.serial != self.end.serial + 1:
-                    raise frame.DamageError(line.offset, f"record {one.serial} follows record {self.end.serial}")
-                self.end = Position(one.serial, self.end.digest, one.epoch)
-                yield one
+                if journal_record.serial != self.end.serial + 1:
+                    raise frame.DamageError(
+                        line.offset, f"record {journal_record.serial} follows record {self.end.serial}"
+                    )
+                self.end = Position(journal_record.serial, self.end.digest, journal_record.epoch)
+                yield journal_record
             self.end = Position(self.end.serial, line.digest, self.end.epoch)
             self.size = line.offset + len(line.line)
 
@@ -99,21 +101,21 @@ class Journal:
 
     @classmethod
     async def open(cls, disk: interface.Disk, folder: str, *, replay: Replay) -> "Journal":
-        """Open the journal where ``replay`` ended; what is torn behind it is cut off, with a warning in the log."""
+        """Open the journal where ``replay`` ended; a torn frame after that is cut off, with a warning in the log."""
         await disk.make_directory(folder)
         path = replay.segment or segment_path(folder, replay.end.serial + 1)
-        found = b""
+        content = b""
         if replay.segment:
-            found = disk.read(path)
+            content = disk.read(path)
             if replay.torn:
                 logger.warning(
                     "%s: dropped the last %d bytes, from byte offset %d: a frame that a crash interrupted (%s); "
-                    "nobody was told that its changes were stored",
-                    path, len(found) - replay.size, replay.size, replay.torn,
+                    "its changes were never acknowledged",
+                    path, len(content) - replay.size, replay.size, replay.torn,
                 )  # fmt: skip
-        # A sync of the daemon before may have failed, and the kernel tells that once: what was read may be in memory
-        # only, and later syncs would leave it there. A file written anew is on the disk.
-        await disk.write(path, found[: replay.size])
+        # A previous daemon's fsync may have failed, and the kernel reports that only once. The data read may exist only
+        # in the page cache, and later syncs would skip it, so rewrite the file.
+        await disk.write(path, content[: replay.size])
         file = await disk.append_file(path)
         return cls(disk, folder, path=path, file=file)
 
@@ -141,12 +143,12 @@ class Journal:
             self._dirty = False
 
     async def rotate(self, serial: int) -> None:
-        """Start the segment whose first record is ``serial``; raises OSError, and then the current one goes on."""
+        """Start the segment whose first record is ``serial``; raises OSError, and then the current one stays."""
         path = segment_path(self._folder, serial)
         if path == self.path:
             return
         await self._repair()
-        # An attempt before may have made the file, and could not sync its name: syncs of what it holds would not do it.
+        # An earlier attempt may have created the file without syncing its name, which syncs of its content omit.
         await self._disk.write(path, b"")
         file = await self._disk.append_file(path)
         self._file.close()
@@ -163,7 +165,7 @@ def segment_path(folder: str, serial: int) -> str:
 
 
 def segments(disk: interface.Disk, folder: str) -> list[int]:
-    """Return the serials that the kept segments begin with, in order; those without any are left out."""
+    """Return the serials that the kept segments begin with, in order; empty segments are skipped."""
     if not disk.exists(folder):
         return []
     names = [name.removesuffix(".log") for name in disk.names(folder) if name.endswith(".log")]

@@ -106,7 +106,7 @@ def _names(collection: str) -> UniqueIndex[base.Entity, tuple[str, str], str]:
 
 def _networks_of(vm: instance.Instance) -> set[str]:
     """Return the networks in which an instance has NICs or lingering addresses."""
-    return {*(nic.network for nic in vm.nics), *(one.network for one in vm.lingering)} - {""}
+    return {*(nic.network for nic in vm.nics), *(allocation.network for allocation in vm.lingering)} - {""}
 
 
 def _described() -> "Iterator[Kind[Stored]]":

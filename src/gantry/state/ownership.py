@@ -1,6 +1,6 @@
-"""Who may work on the folder of a state (one daemon at a time, by the queue's lock), and what its disk's faults are.
+"""Exclusive use of the folder of a state, by the queue's lock, and the translation of disk errors.
 
-Used by ``transaction`` when a state is opened or made.
+``transaction`` uses both when it opens or creates a state.
 """
 
 import contextlib
@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from gantry import errors
 from gantry.runtime import interface, paths
 
-PATIENCE = 10.0
+TIMEOUT_SECONDS = 10.0
 """Seconds to wait for a lock that no master daemon holds."""
 
-POLL = 0.02
+POLL_SECONDS = 0.02
 
 
 async def take(runtime: interface.Runtime, where: paths.Paths) -> interface.FileLock:
-    """Take the queue's lock; WrongStateError that names the process which has it.
+    """Take the queue's lock; raises WrongStateError that names the process which holds the lock.
 
-    A master daemon keeps it. The node daemon has it for a moment for each frame of the copy, and a master that was
-    killed until its last write has ended: those are waited for.
+    A master daemon holds the lock until it ends. The node daemon holds it briefly for each frame of a replica, and a
+    killed master until its last write has ended: wait for those.
     """
-    path, until = f"{where.queue}/lock", runtime.clock.monotonic() + PATIENCE
+    path, until = f"{where.queue}/lock", runtime.clock.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
             return runtime.disk.lock(path)
@@ -32,7 +32,7 @@ async def take(runtime: interface.Runtime, where: paths.Paths) -> interface.File
                 f"the state is in use: process {holder or '(unknown)'} holds {path}",
                 hint="a master daemon runs already; stop it before another is started",
             )
-        await runtime.clock.sleep(POLL)
+        await runtime.clock.sleep(POLL_SECONDS)
 
 
 def _is_master(runtime: interface.Runtime, pid: str) -> bool:
@@ -42,7 +42,7 @@ def _is_master(runtime: interface.Runtime, pid: str) -> bool:
 
 @contextlib.contextmanager
 def disk_faults(where: paths.Paths) -> Iterator[None]:
-    """Turn the disk's errors into StorageError."""
+    """Convert errors of the disk to StorageError."""
     try:
         yield
     except OSError as error:

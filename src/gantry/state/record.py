@@ -14,7 +14,7 @@ from gantry.state import frame, snapshot
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why something changed: number of the job (0: no job), name of the opcode, who asked, and the reason given."""
+    """Why something changed: number of the job (0: no job), name of the opcode, its user, and the reason."""
 
     job: int = 0
     opcode: str = ""
@@ -64,9 +64,9 @@ def encode(record: Record) -> bytes:
 
 
 def decode(raw: bytes | msgspec.Raw, *, kinds: Container[str] | None = None) -> Record:
-    """Read a record; raises ConfigurationError when it is none that this version can read.
+    """Read a record; raises ConfigurationError for anything that this version cannot read.
 
-    With ``kinds``, changes of other kinds are left out and not looked at.
+    With ``kinds``, changes of other kinds are skipped without decoding.
     """
     try:
         stored = _RECORD.decode(raw)
@@ -75,7 +75,7 @@ def decode(raw: bytes | msgspec.Raw, *, kinds: Container[str] | None = None) -> 
             time=stored.time,
             epoch=stored.epoch,
             cause=stored.cause,
-            changes=tuple(_change(*one) for one in stored.changes if kinds is None or one[1] in kinds),
+            changes=tuple(_change(*change) for change in stored.changes if kinds is None or change[1] in kinds),
         )
     except (*frame.UNREADABLE, KeyError) as error:
         raise errors.ConfigurationError(f"not a record that this version can read: {error}") from None

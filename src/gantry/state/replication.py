@@ -1,27 +1,28 @@
 """Copies of the state on the master candidates: every frame goes to each of them, and a commit waits for a majority.
 
-``transaction`` publishes a frame that it has on its own disk, then waits until more than half of candidates and master
-have it, ``timeout`` seconds at most. One task per candidate walks the chain of frames by its hashes: a candidate whose
-copy ends at hash H gets the frame that follows H; when that is no longer at hand, or H is no part of our history, it
-gets the whole state (CheckpointStore) and goes on from there. So a slow candidate costs nobody memory or time: after
-one time limit it is not waited for until it has caught up. Losing one is a warning in the log, more than half an error
+``transaction`` publishes a frame that is on its own disk, then waits until a majority of candidates and master has the
+frame, at most ``timeout`` seconds. One task per candidate follows the chain of frames by its hashes: a candidate whose
+replica ends at hash H gets the frame that follows H; if that frame is no longer in memory, or H is not in our history,
+the candidate gets the whole state (CheckpointStore) and continues from there. So a slow candidate costs a bounded
+amount of memory and time: after one timeout, commits no longer wait for it until it has caught up. The log has a
+warning when a candidate falls behind, and an error when more than half of them have
 (contracts/cluster-design.md#life-of-a-job).
 
-What a candidate has to do. Its folder is laid out like the master's (``config.data``, ``journal/``, ``queue/``), so
+The duties of a candidate. Its folder is laid out like the master's (``config.data``, ``journal/``, ``queue/``), so
 that ``transaction.Store.open`` can open it as it is:
 
 - Its copy ends with the last frame of the newest segment that begins after the serial of ``config.data``; where there
-  is none, with that serial, as ``journal`` in ``config.data`` tells. Serial, digest (SHA-256 of the frame's line) and
-  epoch are read from there at the start; what is behind the last good line is cut off. No copy at all is serial 0,
+  is none, with that serial, the one of ``journal`` in ``config.data``. Serial, digest (SHA-256 of the frame's line) and
+  epoch are read from there at the start; bytes after the last valid line are cut off. No copy at all is serial 0,
   digest "" and epoch 0.
 - JournalAppend: an ``epoch`` below the copy's is refused with FencedError. Where ``previous`` is not the copy's
   digest, nothing is written. Else checksum and length of the line are checked, the line is appended verbatim to the
   newest segment and synced before the answer; the copy's serial and epoch are then those of the frame's last record.
   After a CheckpointStore with serial S the first frame begins the segment S + 1.
-- CheckpointStore: a lower epoch is refused likewise. With part 0 the old copy goes, ``config.data`` first; with the
-  last part ``config.data`` is written, after a sync: a copy without it is none, so there is no mixture. A part that
-  does not follow the one before it is refused, and the whole begins again.
-- The answer is always where the copy ends after the call.
+- CheckpointStore: a lower epoch is refused likewise. Part 0 removes the old copy, ``config.data`` first; the last
+  part writes ``config.data``, after a sync: a copy without it is not valid, so old and new never mix. A part that does
+  not follow the previous part is refused, and the whole transfer begins again.
+- The answer is always the end of the copy after the call.
 """
 
 import asyncio
@@ -43,42 +44,42 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 FAREWELL = 1.0
-"""Seconds that a daemon which ends waits for the candidates that still take what is on its way to them."""
+"""Seconds that a stopping daemon waits for candidates to receive frames that are under way."""
 
 TIMEOUT = 5.0
 """Seconds that a commit waits for the candidates."""
 
 BACKLOG = 16 << 20
-"""Bytes of frames that are kept for candidates that are behind."""
+"""Bytes of frames that are kept for slow candidates."""
 
 REFRESH = 64 << 20
 """Bytes of frames after which a candidate gets the whole state, so that its journal stays short."""
 
 FRAME = 16 << 20
-"""Bytes of the longest frame that is sent as one; who lacks a longer one gets the whole state, in parts."""
+"""Bytes of the longest frame that is sent in one call; for longer frames a candidate gets the whole state, in parts."""
 
-PAUSE, LONGEST_PAUSE = 1.0, 30.0
+FIRST_BACK_OFF_SECONDS, LONGEST_BACK_OFF_SECONDS = 1.0, 30.0
 
 
 class Caller(Protocol):
-    """Who calls nodes (``rpc.client.Client``)."""
+    """What calls nodes (``rpc.client.Client``)."""
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Call one node; raises its error, or RemoteError when it does not answer."""
         ...
 
 
-class Nobody:
+class NoCaller:
     """The caller of a cluster without candidates."""
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
-        """Reach no one."""
+        """Fail: there is no network."""
         raise errors.RemoteError(f"node {target.name} cannot be called from here")
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A frame on its way; ``position`` is where a copy ends that has it."""
+    """A frame under way; ``position`` is the end of a copy that has the frame."""
 
     line: bytes
     previous: str
@@ -86,7 +87,7 @@ class _Sent:
 
 
 class _Signal:
-    """Wakes all who wait at the moment."""
+    """Wakes all tasks that wait at the moment."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -100,7 +101,7 @@ class _Signal:
 
 
 class _Chain:
-    """The newest frames, found by the hash of the one before each; ``head`` is where the newest ends."""
+    """The newest frames, each by the hash of its predecessor; ``head`` is the end of the newest."""
 
     def __init__(self) -> None:
         self.head = journal.Position()
@@ -126,11 +127,11 @@ class _Candidate:
     def __init__(self, owner: "Candidates", target: targets.Target) -> None:
         self._owner = owner
         self.target = target
-        # where its copy ends; None when that is not known
+        # The hash at the end of its copy; None if unknown.
         self.digest: str | None = None
         self.lost = False
         self._appended = 0
-        self._pause = PAUSE
+        self._back_off_seconds = FIRST_BACK_OFF_SECONDS
         self.task = asyncio.create_task(self._run(), name=f"candidate {target.name}")
 
     async def _run(self) -> None:
@@ -140,8 +141,8 @@ class _Candidate:
             except errors.GantryError as error:
                 self.digest = None
                 self._owner.lose(self, str(error))
-                await self._owner.clock.sleep(self._pause)
-                self._pause = min(2 * self._pause, LONGEST_PAUSE)
+                await self._owner.clock.sleep(self._back_off_seconds)
+                self._back_off_seconds = min(2 * self._back_off_seconds, LONGEST_BACK_OFF_SECONDS)
 
     async def _advance(self) -> None:
         chain = self._owner.chain
@@ -152,7 +153,7 @@ class _Candidate:
         elif (sent := chain.after(self.digest)) is not None and len(sent.line) <= FRAME:
             await self._append(sent)
         elif sent is not None and not self.lost:
-            # The whole state has it when it is safe, which is not to wait for this candidate then.
+            # The whole state includes the frame once that is durable, which must not wait for this candidate.
             raise errors.RemoteError(f"record {sent.position.serial} is too long for a message")
         else:
             await self._send_all()
@@ -164,7 +165,7 @@ class _Candidate:
         if self.digest != sent.position.digest:
             raise errors.RemoteError(f"node {self.target.name} did not take record {sent.position.serial}")
         self._appended += len(sent.line)
-        self._pause = PAUSE
+        self._back_off_seconds = FIRST_BACK_OFF_SECONDS
 
     async def _send_all(self) -> None:
         copy = await self._owner.copy()
@@ -174,7 +175,7 @@ class _Candidate:
         if self.digest != copy.position.digest:
             raise errors.RemoteError(f"node {self.target.name} did not take the state of {copy.position.serial}")
         self._appended = 0
-        self._pause = PAUSE
+        self._back_off_seconds = FIRST_BACK_OFF_SECONDS
 
     async def _adopt(self, call: calls.Call[calls.CandidateState]) -> None:
         try:
@@ -194,47 +195,47 @@ class Candidates:
         self.caller = caller
         self.chain = _Chain()
         self.refusal: errors.WrongStateError | None = None
-        # whether there is a newer master, and not only a promise to one that may never begin
+        # Whether there is a newer master, and not only a promise to a node that may never become master.
         self.replaced = False
         self.refused = asyncio.Event()
         self.copy: Callable[[], Awaitable[copies.Copy]]
-        # the epoch that nodes promised to this master: they take old frames too from nobody before it
+        # The epoch that nodes promised to this master: they refuse even old frames with a lower epoch.
         self.promised = 0
         self._timeout = timeout
         self._candidates: dict[str, _Candidate] = {}
         self._progress = _Signal()
 
     def start(self, position: journal.Position, copy: Callable[[], Awaitable[copies.Copy]]) -> None:
-        """Begin where the journal ends; ``copy`` returns the whole durable state (``transaction`` calls this)."""
+        """Begin at the end of the journal; ``copy`` returns the whole durable state (``transaction`` calls this)."""
         self.chain.head = position
         self.copy = copy
 
-    def set_targets(self, where: Sequence[targets.Target]) -> None:
-        """Say who the candidates are, the master itself not among them; for an opened store only."""
-        wanted = {target.uuid: target for target in where}
+    def set_targets(self, candidates: Sequence[targets.Target]) -> None:
+        """Set the candidates, without the master itself; only for an opened store."""
+        targets_by_uuid = {target.uuid: target for target in candidates}
         for uuid, candidate in list(self._candidates.items()):
-            if wanted.get(uuid) != candidate.target:
+            if targets_by_uuid.get(uuid) != candidate.target:
                 candidate.task.cancel()
                 del self._candidates[uuid]
-        for uuid, target in wanted.items():
+        for uuid, target in targets_by_uuid.items():
             if uuid not in self._candidates:
                 self._candidates[uuid] = _Candidate(self, target)
         self._progress.notify()
 
     def lagging(self) -> list[str]:
-        """Return the names of the candidates that the log said not to hold the newest changes, in order."""
-        return sorted(one.target.name for one in self._candidates.values() if one.lost)
+        """Return the names of the candidates that the log reported as lagging, in order."""
+        return sorted(candidate.target.name for candidate in self._candidates.values() if candidate.lost)
 
     def publish(self, line: bytes, position: journal.Position) -> None:
-        """Send a frame to all, in the background; ``position`` is where it ends."""
+        """Send a frame to all, in the background; ``position`` is its end."""
         behind = any(not self._has_newest(candidate) for candidate in self._candidates.values())
         sent = _Sent(line, self.chain.head.digest, position)
         self.chain.add(sent, backlog=BACKLOG if behind else 0)
 
     async def acknowledged(self) -> None:
-        """Return when a majority of candidates and master holds the newest frame, or nobody is left to wait for.
+        """Return when a majority of candidates and master holds the newest frame, or no candidate keeps up.
 
-        Raises WrongStateError when a candidate follows a newer master: then nothing of ours counts any more.
+        Raises WrongStateError if a candidate follows a newer master: then no change of this master is valid any more.
         """
         try:
             if not self._settled():
@@ -253,21 +254,21 @@ class Candidates:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
                 while self.refusal is None and any(
-                    not self._has_newest(one) and not one.lost for one in self._candidates.values()
+                    not self._has_newest(candidate) and not candidate.lost for candidate in self._candidates.values()
                 ):
                     await self._progress.wait()
 
     def _settled(self) -> bool:
-        behind = [one for one in self._candidates.values() if not self._has_newest(one)]
+        behind = [candidate for candidate in self._candidates.values() if not self._has_newest(candidate)]
         holders = len(self._candidates) + 1 - len(behind)
         majority = 2 * holders > len(self._candidates) + 1
-        return self.refusal is not None or majority or all(one.lost for one in behind)
+        return self.refusal is not None or majority or all(candidate.lost for candidate in behind)
 
     def _has_newest(self, candidate: _Candidate) -> bool:
         return candidate.digest == self.chain.head.digest
 
     def lose(self, candidate: _Candidate, reason: str) -> None:
-        """Note that a candidate does not keep up; it is not waited for until it has the newest frame again."""
+        """Note that a candidate does not keep up; commits ignore it until it has the newest frame again."""
         if candidate.lost:
             return
         candidate.lost = True
@@ -282,14 +283,14 @@ class Candidates:
         self._progress.notify()
 
     def moved(self, candidate: _Candidate) -> None:
-        """Note that a candidate's copy ends somewhere else now."""
+        """Note that the end of a candidate's copy has changed."""
         if candidate.lost and self._has_newest(candidate):
             candidate.lost = False
             logger.info("master candidate %s holds the newest changes again", candidate.target.name)
         self._progress.notify()
 
     def refuse(self, error: errors.FencedError) -> None:
-        """Note that a node has seen a higher epoch: there is a newer master; or has promised one: there may be soon."""
+        """Note that a node has seen a higher epoch (there is a newer master) or promised it (there may be soon)."""
         promised = isinstance(error, errors.PromisedError)
         self.replaced = self.replaced or not promised
         if self.refusal is not None:

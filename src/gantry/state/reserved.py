@@ -1,12 +1,12 @@
-"""Which addresses of a pool are in use, as ``config.data`` tells it: the one thing in there that is said twice.
+"""The reservations of pools in ``config.data``: the only redundant data in that file.
 
 NICs and ports are the allocations; the state holds no other record of them. For readers of the file each pool also has
-its reservations, made from those when the file is written (contracts/networks.md#configuration-objects)::
+its reservations, computed from those when the file is written (contracts/networks.md#configuration-objects)::
 
     {"range": "192.0.2.10-192.0.2.15", "name": "pool1", "reservations": ["192.0.2.10-192.0.2.12", "192.0.2.15"]}
 
 They are runs, not a character per address, so those of an empty /64 are ``[]``. ``checkpoint`` writes them, and
-compares them with NICs and ports when it reads the file: who edits one of the two and forgets the other is told.
+compares them with NICs and ports when it reads the file, so an edit of only one of the two is reported.
 """
 
 import bisect
@@ -25,19 +25,19 @@ _ADDRESS_OWNERS = (instance.Instance, network.Port)
 
 
 class Pool(network.Pool, frozen=True):
-    """A pool with its reservations; None where the file does not tell them."""
+    """A pool with its reservations; None where the file does not have them."""
 
     reservations: tuple[str, ...] | None = None
 
 
 class Subnet(network.Subnet, frozen=True):
-    """A subnet whose pools tell their reservations."""
+    """A subnet whose pools have their reservations."""
 
     pools: tuple[Pool, ...] = ()
 
 
 class Network(network.Network, frozen=True):
-    """A network whose pools tell their reservations."""
+    """A network whose pools have their reservations."""
 
     subnets: tuple[Subnet, ...] = ()
 
@@ -47,20 +47,20 @@ def used_in(state: snapshot.Snapshot) -> Used:
     return _used(state.networks.values(), state.addresses)
 
 
-def _used(networks: Iterable[network.Network], places: Iterable[tuple[str, str]]) -> Used:
-    found: dict[str, list[ranges.Address]] = {
+def _used(networks: Iterable[network.Network], owned_addresses: Iterable[tuple[str, str]]) -> Used:
+    used: dict[str, list[ranges.Address]] = {
         net.uuid: [] for net in networks if any(subnet.pools for subnet in net.subnets)
     }
-    for cable, ip in places:
-        if cable in found:
-            found[cable].append(ranges.parse_address(ip))
-    for addresses in found.values():
+    for cable, ip in owned_addresses:
+        if cable in used:
+            used[cable].append(ranges.parse_address(ip))
+    for addresses in used.values():
         addresses.sort()
-    return found
+    return used
 
 
 def with_reservations(net: network.Network, used: Used) -> Network:
-    """Return a network as the file shows it."""
+    """Return a network in the form of the file."""
     addresses = used.get(net.uuid, ())
     subnets = tuple(
         Subnet(**structs.asdict(subnet) | {"pools": tuple(_pool(pool, addresses) for pool in subnet.pools)})
@@ -70,7 +70,7 @@ def with_reservations(net: network.Network, used: Used) -> Network:
 
 
 def without_reservations(net: Network) -> network.Network:
-    """Return a network as the state holds it."""
+    """Return a network in the form of the state."""
     subnets = tuple(
         network.Subnet(**structs.asdict(subnet) | {"pools": tuple(map(_plain, subnet.pools))}) for subnet in net.subnets
     )
@@ -86,16 +86,16 @@ def fault(networks: Collection[Network], objects: Iterable[snapshot.Stored]) -> 
 
     ``objects`` are those of all collections. Raises InvalidError for text that is not a range or an address.
     """
-    owners = (one for one in objects if isinstance(one, _ADDRESS_OWNERS))
+    owners = (value for value in objects if isinstance(value, _ADDRESS_OWNERS))
     used = _used(networks, ((use.network, use.ip) for owner in owners for use in owner.allocations()))
     for net in networks:
         for pool in (pool for subnet in net.subnets for pool in subnet.pools):
             expected = _pool(pool, used.get(net.uuid, ())).reservations
             if pool.reservations not in (None, expected):
-                shown, really = (", ".join(runs or ()) or "none" for runs in (pool.reservations, expected))
+                written, used_runs = (", ".join(runs or ()) or "none" for runs in (pool.reservations, expected))
                 return (
-                    f"pool {pool.range} of network {net.name} has the reservations {shown}, but NICs and ports use "
-                    f'{really}; if it was edited on purpose, take the "reservations" of the pool out'
+                    f"pool {pool.range} of network {net.name} has the reservations {written}, but NICs and ports use "
+                    f'{used_runs}; if it was edited on purpose, take the "reservations" of the pool out'
                 )
     return ""
 
@@ -104,6 +104,6 @@ def _pool(pool: network.Pool, addresses: Sequence[ranges.Address]) -> Pool:
     family, run = ranges.parse_range(pool.range)
     low = bisect.bisect_left(addresses, ranges.Address(family, run.first))
     high = bisect.bisect_right(addresses, ranges.Address(family, run.last))
-    runs = ranges.joined((one.value, one.value) for one in addresses[low:high])
+    runs = ranges.joined((address.value, address.value) for address in addresses[low:high])
     texts = tuple(ranges.format_range(family, part) for part in runs)
     return Pool(**structs.asdict(pool) | {"reservations": texts})

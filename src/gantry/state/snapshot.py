@@ -1,10 +1,9 @@
-"""The cluster at one moment: immutable collections, their indexes, and the checks that hold over all of them.
+"""The cluster at one moment: immutable collections, their indexes, and the invariants over all of them.
 
-Every reader takes a Snapshot and keeps it as long as it likes; a change makes a new one that shares all but a few
-nodes of persistent maps with the old, so its cost does not grow with the cluster. ``apply`` refuses changes that
-break an invariant: names and MAC addresses are unique, references lead somewhere, an address lies in a subnet of its
-network and belongs to one NIC or one port (contracts/networks.md#finding-an-address). The refused snapshot is
-unchanged.
+A reader may keep a Snapshot for any time; a change creates a new Snapshot that shares all but a few nodes of persistent
+maps with the old, so its cost does not grow with the cluster. ``apply`` refuses changes that break an invariant: names
+and MAC addresses are unique, references lead to existing objects, an address lies in a subnet of its network and
+belongs to one NIC or one port (contracts/networks.md#finding-an-address). The refused snapshot is unchanged.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ AddressOwner = kinds.AddressOwner
 
 @dataclass(frozen=True)
 class Snapshot(content.Content):
-    """The state at the moment of ``serial``, of which ``apply`` makes the next one."""
+    """The state after the record ``serial``; ``apply`` returns the next state."""
 
     def apply(self, changes: Iterable[Change], *, serial: int) -> Snapshot:
         """Return the snapshot after ``changes``; raises the PrerequisiteError of the first invariant they break.
 
-        Loading a whole configuration is the same: everything put at once into an empty snapshot.
+        To load a whole configuration, apply the puts of all objects to an empty snapshot.
         """
         touched = tuple(changes)
         new = draft.Draft(self)

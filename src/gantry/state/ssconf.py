@@ -1,7 +1,7 @@
-"""The ssconf files: what every node keeps of the cluster, a small text file per key.
+"""The ssconf files: small text files about the cluster on every node, one for each key.
 
-Pure. ``daemons.distribution`` brings the nodes' files to ``values`` (calls UpdateSsconf, WriteSsconf) when ``affects``
-says that a change shows in them. A value is a file's whole content: one entry a line, each line ended, sorted by name.
+Pure. ``daemons.distribution`` updates the nodes' files to ``values`` (calls UpdateSsconf, WriteSsconf) when ``affects``
+returns True for a change. A value is a file's whole content: one entry a line, each line ended, sorted by name.
 
 See contracts/configuration.md#ssconf.
 """
@@ -48,45 +48,45 @@ def values(state: snapshot.Snapshot) -> dict[str, str]:
 
 
 def _names(entities: Iterable[clusters.NodeGroup | network.Network]) -> list[str]:
-    return [f"{one.uuid} {one.name}" for one in sorted(entities, key=lambda one: one.name)]
+    return [f"{entity.uuid} {entity.name}" for entity in sorted(entities, key=lambda entity: entity.name)]
 
 
 def master(state: snapshot.Snapshot) -> dict[str, str]:
-    """Return the files that say who the master is."""
+    """Return the files about the master: its name and address."""
     node = state.nodes[state.the_cluster.master_node]
     return {"master_node": f"{node.name}\n", "master_ip": f"{node.primary_ip}\n"}
 
 
-def digests(shown: Mapping[str, str]) -> dict[str, str]:
-    """Return what tells whether a file holds its value."""
-    return {key: calls.digest_of(value) for key, value in shown.items()}
+def digests(contents: Mapping[str, str]) -> dict[str, str]:
+    """Return the digest of each value, which shows whether a file is up to date."""
+    return {key: calls.digest_of(value) for key, value in contents.items()}
 
 
 def line_changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, calls.LineChange]:
     """Return the lines in which values differ, for keys that are in both."""
-    found = {}
+    changes = {}
     for key, value in after.items():
         if key in before and before[key] != value:
             old, new = set(before[key].splitlines()), set(value.splitlines())
-            found[key] = calls.LineChange(removed=tuple(sorted(old - new)), added=tuple(sorted(new - old)))
-    return found
+            changes[key] = calls.LineChange(removed=tuple(sorted(old - new)), added=tuple(sorted(new - old)))
+    return changes
 
 
 def affects(before: snapshot.Snapshot, after: snapshot.Snapshot, changes: Sequence[snapshot.Change]) -> bool:
-    """Tell whether changes show in the files: a job does not, nor an instance that keeps its name."""
+    """Return whether changes affect the files: a job does not, nor does an instance that keeps its name."""
     return any(
-        _shown(before.get(change.kind, change.key)) != _shown(after.get(change.kind, change.key))
+        _content_of(before.get(change.kind, change.key)) != _content_of(after.get(change.kind, change.key))
         for change in changes
-        if change.kind in _SHOWN
+        if change.kind in _KINDS_IN_FILES
     )
 
 
-_SHOWN = {"cluster", "nodes", "nodegroups", "networks", "instances"}
-"""The kinds of objects that the files show something of."""
+_KINDS_IN_FILES = {"cluster", "nodes", "nodegroups", "networks", "instances"}
+"""The kinds of objects that affect the files."""
 
 
-def _shown(value: snapshot.Stored | None) -> object:
-    """Return what the files show of an object."""
+def _content_of(value: snapshot.Stored | None) -> object:
+    """Return the properties of an object that are in the files."""
     match value:
         case clusters.Cluster():
             return value

@@ -1,17 +1,17 @@
-"""The store: the one place where the cluster's state changes, and where a change becomes safe.
+"""The store: the one place where the cluster's state changes, and becomes durable.
 
 A daemon opens it (lock, recovery), plans on ``snapshot``, and commits:
 
-1. ``submit`` applies the changes to the newest snapshot, checked as a whole, and puts their record into the group that
-   is being formed. It does not wait, so a plan made in the same turn of the loop cannot be overtaken.
-2. One writer takes the group as a frame: written and synced here, then sent to the master candidates. Records that
-   come during that gather in the next group: any number of transactions shares one sync.
-3. When the frame is safe here and on a majority, all its tickets are answered, in order.
+1. ``submit`` applies the changes to the current snapshot, checked as a whole, and adds their record to the group that
+   gathers. It does not wait, so a plan made in the same turn of the loop cannot be overtaken.
+2. One writer writes the group as a frame: written and synced here, then sent to the master candidates. Records that
+   arrive during that gather in the next group: any number of transactions shares one sync.
+3. When the frame is durable here and on a majority, all its tickets are answered, in order.
 
-Readers see a change at once, before it is safe; nobody is told that it is done. When a frame cannot be written, the
-snapshot goes back to the last one that is safe, all tickets fail, and observers hear of it: the state in memory and on
-disk are the same again. When the journal has grown, its content becomes a checkpoint, beside the commits; any crash
-leaves either the old checkpoint with the whole journal behind it, or the new one.
+Readers see a change at once, before it is durable and acknowledged. If a frame cannot be written, the snapshot returns
+to the last durable one, all tickets fail, and observers are called: the state in memory and on disk are the same again.
+When the journal has grown, its content becomes a checkpoint, concurrently with commits; a crash leaves either the old
+checkpoint with the whole journal after it, or the new checkpoint.
 """
 
 import asyncio
@@ -44,11 +44,10 @@ logger = logging.getLogger(__name__)
 Cause = record.Cause
 
 Observer = Callable[[states.Snapshot, states.Snapshot, Sequence[states.Change]], None]
-"""Called with before, after and the changes; there are none when the state went back: look at everything anew."""
-
+"""Called with before, after and the changes, which are empty when changes were undone: then read everything again."""
 
 Follower = Callable[[record.Record, states.Snapshot], None]
-"""Called with each record that has become safe, in order, and the state before it."""
+"""Called with each record that has become durable, in order, and the state before it."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +59,9 @@ class Limits:
 
 
 class Store:
-    """All that survives; made by ``open``, ended by ``close``.
+    """The stored state; created by ``open``, ended by ``close``.
 
-    ``archive`` has the jobs that were archived, ``leaving`` those of them whose files are not there yet.
+    ``archive`` has the archived jobs, ``leaving`` those of them whose files are not in the archive yet.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Store:
         runtime: interface.Runtime,
         where: paths.Paths,
         *,
-        found: recovery.Recovered,
+        recovered: recovery.Recovered,
         log: journal.Journal,
         lock: interface.FileLock,
         candidates: replication.Candidates,
@@ -81,8 +80,8 @@ class Store:
         self._journal = log
         self._lock = lock
         self._limits = limits
-        self._newest = self._durable = found.state
-        self._position = found.replay.end
+        self._newest = self._durable = recovered.state
+        self._position = recovered.replay.end
         self._epoch = self._position.epoch
         self._gathering = group.Group()
         self._writing = group.Group()
@@ -90,11 +89,11 @@ class Store:
         self._followers: list[Follower] = []
         self._closed = False
         self._work = asyncio.Event()
-        self._records_since = found.replayed
-        self._bytes_since = found.replay.size
+        self._records_since = recovered.replayed
+        self._bytes_since = recovered.replay.size
         self._checkpoint: asyncio.Task[None] | None = None
-        self._files = jobfiles.JobFiles(runtime, where.queue, durable=lambda: self._durable, filed=found.filed)
-        self._files.mark(found.due)
+        self._files = jobfiles.JobFiles(runtime, where.queue, durable=lambda: self._durable, filed=recovered.filed)
+        self._files.mark(recovered.due)
         self.leaving: Mapping[int, job.Job] = self._files.leaving
         self.archive = archive.Archive(runtime.disk, where.queue, self.leaving)
         self._candidates = candidates
@@ -113,60 +112,60 @@ class Store:
     ) -> "Store":
         """Take the queue's lock and recover the state.
 
-        Raises WrongStateError when another daemon has it, ConfigurationError when there is no state or it is damaged,
+        Raises WrongStateError if another daemon has the lock, ConfigurationError for a missing or damaged state,
         StorageError when the disk fails.
         """
         with contextlib.ExitStack() as undo, ownership.disk_faults(where):
             await jobfiles.prepare(runtime.disk, where.queue)
             lock = await ownership.take(runtime, where)
             undo.callback(lock.release)
-            found = await recovery.recover(runtime, where)
-            log = await journal.Journal.open(runtime.disk, where.journal, replay=found.replay)
+            recovered = await recovery.recover(runtime, where)
+            log = await journal.Journal.open(runtime.disk, where.journal, replay=recovered.replay)
             undo.callback(log.close)
-            if found.edited:
-                await _note_edit(log, found, now=runtime.clock.now())
+            if recovered.edited:
+                await _note_edit(log, recovered, now=runtime.clock.now())
             undo.pop_all()
         store = cls(
             runtime,
             where,
-            found=found,
+            recovered=recovered,
             log=log,
             lock=lock,
-            candidates=candidates or replication.Candidates(runtime, replication.Nobody()),
+            candidates=candidates or replication.Candidates(runtime, replication.NoCaller()),
             limits=limits or Limits(),
         )
-        if found.edited:
+        if recovered.edited:
             await store._begin_checkpoint()
         return store
 
     @property
     def snapshot(self) -> states.Snapshot:
-        """Return the newest state; its last changes may not be safe yet."""
+        """Return the current state; its last changes may not be durable yet."""
         return self._newest
 
     @property
     def durable(self) -> states.Snapshot:
-        """Return the newest state that is safe."""
+        """Return the durable state."""
         return self._durable
 
     @property
     def durable_serial(self) -> int:
-        """Return the serial up to which everything is safe."""
+        """Return the serial of the last durable record."""
         return self._durable.serial
 
     @property
     def deposed(self) -> bool:
-        """Tell whether a node has refused this master: what was taken back here may hold for another one."""
+        """Return whether a node has refused this master: changes undone here may be valid for another master."""
         return self._candidates.refusal is not None
 
     @property
     def position(self) -> journal.Position:
-        """Return where the journal ends."""
+        """Return the end of the journal."""
         return self._position
 
     @property
     def epoch(self) -> int:
-        """Return which confirmation of a master the records carry."""
+        """Return the epoch of this master, which its records carry."""
         return self._epoch
 
     def observe(self, observer: Observer) -> None:
@@ -174,11 +173,11 @@ class Store:
         self._observers.append(observer)
 
     def follow(self, follower: Follower) -> None:
-        """Call ``follower`` with every record as soon as it is safe."""
+        """Call ``follower`` with every record as soon as it is durable."""
         self._followers.append(follower)
 
     def submit(self, changes: Sequence[states.Change], cause: Cause) -> group.Ticket:
-        """Apply changes now; await the ticket for their safety.
+        """Apply changes now; await the ticket until they are durable.
 
         Raises PrerequisiteError when an invariant forbids them: nothing was changed. WrongStateError when the store is
         closed, or another node has become the master.
@@ -187,27 +186,29 @@ class Store:
         before = self._newest
         after = before.apply(changes, serial=before.serial + 1)
         now = self._runtime.clock.now()
-        one = record.Record(serial=after.serial, time=now, epoch=self._epoch, cause=cause, changes=tuple(changes))
-        ticket = self._gathering.add(one, before, after)
+        journal_record = record.Record(
+            serial=after.serial, time=now, epoch=self._epoch, cause=cause, changes=tuple(changes)
+        )
+        ticket = self._gathering.add(journal_record, before, after)
         self._work.set()
         self._move(after, changes)
         return ticket
 
     async def commit(self, changes: Sequence[states.Change], cause: Cause) -> states.Snapshot:
-        """Apply changes and return the state after them when they are safe; raises as ``submit``, and more.
+        """Apply changes and return the state after them when they are durable; raises the errors of ``submit``.
 
-        StorageError says that they were taken back, ExecutionError that a newer master may or may not have them.
+        Also raises StorageError if they were undone, ExecutionError if a newer master may or may not have them.
         """
         return await self.submit(changes, cause)
 
     def claim(self, epoch: int) -> None:
-        """Let the candidates know the epoch that nodes promised; its first record comes with ``begin_epoch``."""
+        """Send the candidates the epoch that nodes promised; its first record comes with ``begin_epoch``."""
         self._candidates.promised = epoch
 
     async def begin_epoch(self, changes: Sequence[states.Change] = (), *, above: int = 0, who: str = "") -> int:
         """Write the record of a newly confirmed master, with an epoch higher than ours and than ``above``.
 
-        A candidate that has it refuses an older master. To be called before anything else is committed.
+        A candidate that has it refuses an older master. Call this before any other commit.
         """
         self._check_open()
         self._epoch = max(self._epoch, above) + 1
@@ -215,24 +216,24 @@ class Store:
         return self._epoch
 
     async def adopt(self, line: bytes) -> None:
-        """Take in a frame that a master candidate has and we have not; to be called before anything is committed.
+        """Append a frame that a master candidate has and this node lacks; call this before any commit.
 
-        Raises ConfigurationError when it does not follow what is here, StorageError when it cannot be written.
+        Raises ConfigurationError if it does not follow the journal, StorageError if it cannot be written.
         """
-        found = extension.extend(self._durable, self._position, line)
+        extended = extension.extend(self._durable, self._position, line)
         try:
             await self._journal.append(line)
         except OSError as error:
             raise errors.StorageError(f"{self._journal.path} could not be written: {error.strerror or error}") from None
-        self._durable, self._position, self._epoch = found.state, found.end, found.end.epoch
-        self._records_since += found.records
+        self._durable, self._position, self._epoch = extended.state, extended.end, extended.end.epoch
+        self._records_since += extended.records
         self._bytes_since += len(line)
-        self._files.mark(found.due)
+        self._files.mark(extended.due)
         self._candidates.start(self._position, self._copy)
         self._move(self._durable, ())
 
     async def close(self) -> None:
-        """Store what was submitted, write a checkpoint, give the lock back; later calls do nothing."""
+        """Store the submitted changes, write a checkpoint, release the lock; later calls do nothing."""
         if self._closed:
             return
         self._closed = True
@@ -289,12 +290,12 @@ class Store:
             hint = f"make room on the file system of {self._where.journal}, then repeat the operation"
             self._take_back(errors.StorageError, message, hint=hint)
             return
-        # Not before: what is taken back here must not be kept by somebody else, who may be asked for it one day.
+        # Not earlier: a change that is undone here must not stay on a candidate, which may become the master.
         self._candidates.publish(line, position)
         try:
             await self._candidates.acknowledged()
         except errors.WrongStateError as error:
-            # The frame is in the journal here: it counts again if this machine is confirmed again.
+            # The frame is in the journal here: it is valid again if this node is confirmed again.
             message = f"nobody knows yet whether the change will hold: {error.message}"
             self._take_back(errors.ExecutionError, message, hint=error.hint)
             return
@@ -303,13 +304,13 @@ class Store:
         self._bytes_since += len(line)
         self._files.mark(ours.due)
         for follower in self._followers:
-            for one, before in ours.news:
-                follower(one, before)
+            for journal_record, before in ours.news:
+                follower(journal_record, before)
         ours.succeed()
         self._writing = group.Group()
 
     def _take_back(self, kind: type[errors.GantryError], message: str, *, hint: str) -> None:
-        """Go back to what is safe: later changes may build on the one that failed."""
+        """Return to the durable state: later changes may depend on the failed one."""
         self._epoch = self._position.epoch
         self._fail_all(kind, message, hint=hint)
         self._move(self._durable, ())
@@ -324,7 +325,7 @@ class Store:
         return not running and (self._records_since >= self._limits.records or self._bytes_since >= self._limits.size)
 
     async def _begin_checkpoint(self) -> None:
-        """Start a segment where the journal stands, and the checkpoint of that moment beside it."""
+        """Start a segment at the end of the journal, and write the checkpoint of that moment concurrently."""
         state, position = self._durable, self._position
         self._records_since = self._bytes_since = 0
         try:
@@ -352,9 +353,9 @@ class Store:
 
 
 async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequence[states.Change]) -> None:
-    """Write the first state of a new cluster, its first record and its first checkpoint; nothing is left open.
+    """Write the first state of a new cluster, its first record and its first checkpoint, and close all files.
 
-    Raises ExistsError when there is a cluster already, and as ``Store.open``.
+    Raises ExistsError if there is a cluster already, and the errors of ``Store.open``.
     """
     disk = runtime.disk
     now = runtime.clock.now()
@@ -377,23 +378,22 @@ async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequen
         await disk.write(where.config, checkpoint.encode(state, position, now=now))
 
 
-async def _note_edit(log: journal.Journal, found: recovery.Recovered, *, now: float) -> None:
-    """Put what somebody wrote into ``config.data`` by hand into the journal, as one record.
+async def _note_edit(log: journal.Journal, recovered: recovery.Recovered, *, now: float) -> None:
+    """Add a record with the objects of a ``config.data`` that was edited by hand to the journal.
 
-    So history and events know of it, and candidates, whose copies end before it and do not get it as a frame, get the
-    whole state.
+    So history and events include the edit, and candidates, which cannot get it as a frame, receive the whole state.
     """
-    before, end = found.state, found.replay.end
+    before, end = recovered.state, recovered.replay.end
     objects = [
         before.the_cluster,
-        *(one for kind in checkpoint.COLLECTIONS for one in before.collection(kind).values()),
+        *(value for kind in checkpoint.COLLECTIONS for value in before.collection(kind).values()),
     ]
-    changes = tuple(states.Put(one) for one in objects)
+    changes = tuple(states.Put(value) for value in objects)
     cause = Cause(reason="config.data was edited by hand")
-    one = record.Record(serial=before.serial + 1, time=now, epoch=end.epoch, cause=cause, changes=changes)
-    line = frame.pack(end.digest, [record.encode(one)])
+    journal_record = record.Record(serial=before.serial + 1, time=now, epoch=end.epoch, cause=cause, changes=changes)
+    line = frame.pack(end.digest, [record.encode(journal_record)])
     await log.append(line)
-    logger.warning("%s; it is record %d of the journal", cause.reason, one.serial)
-    found.state = before.apply((), serial=one.serial)
-    found.replay.end = journal.Position(one.serial, frame.digest(line), end.epoch)
-    found.replayed += 1
+    logger.warning("%s; it is record %d of the journal", cause.reason, journal_record.serial)
+    recovered.state = before.apply((), serial=journal_record.serial)
+    recovered.replay.end = journal.Position(journal_record.serial, frame.digest(line), end.epoch)
+    recovered.replayed += 1

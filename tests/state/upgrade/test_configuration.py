@@ -170,7 +170,7 @@ NODE, GROUP = "9a12d554-75c0-4cb1-8064-103365145d00", "5244a46d-7506-4e14-922d-0
         (("nodegroups", GROUP, "alloc_policy"), "never", "allocation policy never"),
         (("networks", PUBLIC, "network"), "192.0.2.1/28", "its network is|address inside a network: network public"),
         (("networks", PUBLIC, "gateway"), "192.0.3.1", "gateway 192.0.3.1 is outside its subnet 192.0.2.0/28"),
-        (("networks", PUBLIC, "network6"), "10.0.0.0/8", "10.0.0.0/8 is no subnet of IPv6"),
+        (("networks", PUBLIC, "network6"), "10.0.0.0/8", "10.0.0.0/8 is not an IPv6 subnet"),
         (("networks", PUBLIC, "reservations"), "0101", "reservations has not one bit, 0 or 1, for each of the 16"),
         (("networks", PUBLIC, "ext_reservations"), "2" * 16, "ext_reservations has not one bit"),
         (("nodes",), 5, r"Expected `object`, got `int` - at `\$.nodes`"),

@@ -52,7 +52,9 @@ class Master:
         source = f"gnt:neutron:{origin.user}" if origin.user else "gnt:neutron"
         trail = [[source, origin.request, stamp]]
         requested = [{**op, "reason": trail} for op in ops]
-        return await jobs.run(self._caller, requested, patience=JOB_TIMEOUT_SECONDS, conditions=conditions, query=query)
+        return await jobs.run(
+            self._caller, requested, timeout_seconds=JOB_TIMEOUT_SECONDS, conditions=conditions, query=query
+        )
 
     async def has_ranges(self) -> bool:
         """Return whether the cluster manages segment ranges, which is a setting of the cluster."""

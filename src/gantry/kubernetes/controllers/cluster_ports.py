@@ -188,7 +188,7 @@ class ClusterPorts:
         trail = [["gnt:kubernetes", self.site, int(self._clock.now() * 1e9)]]
         try:
             async with asyncio.timeout(JOB_TIMEOUT_SECONDS + 1):
-                await jobs.run(self._caller, [{**op, "reason": trail}], patience=JOB_TIMEOUT_SECONDS)
+                await jobs.run(self._caller, [{**op, "reason": trail}], timeout_seconds=JOB_TIMEOUT_SECONDS)
         except TimeoutError:
             raise errors.RemoteError(
                 f"the master daemon did not answer within {JOB_TIMEOUT_SECONDS:g} seconds"

@@ -1,8 +1,8 @@
 """The calls that keep exports on a node, and that carry bulk data between two nodes.
 
-An export is a folder of a node: a description (``config.ini``, written by the master) and a dump per disk. A dump comes
-and goes as a stream from node to node: the master opens it where it shall end (``StreamOpen``), has it sent from where
-it begins (``StreamSend``), and asks how it ended (``StreamClose``).
+An export is a folder of a node: a description (``config.ini``, written by the master) and a dump per disk. A dump is
+transferred as a stream between two nodes: the master opens the stream at the receiver (``StreamOpen``), starts the
+sender (``StreamSend``), and asks the receiver for the result (``StreamClose``).
 """
 
 from typing import ClassVar
@@ -11,7 +11,7 @@ from gantry.rpc.calls.base import FAST, NORMAL, Call, Message
 from gantry.rpc.calls.instance import Disk, Instance
 
 DAY = 86400.0
-"""Seconds: as long as the largest disk may take."""
+"""Seconds: the longest time that the transfer of a disk may take."""
 
 
 class StreamEnd(Message, frozen=True):
@@ -39,14 +39,14 @@ class Streamed(Message, frozen=True):
 
 
 class StreamOpen(Call[int], frozen=True):
-    """Wait for a stream and return its port; whoever shows ``token``, a secret made for it, is its sender."""
+    """Listen for a stream and return the port; the sender authenticates with the secret ``token``."""
 
     token: str
     end: StreamEnd
 
 
 class StreamSend(Call[Streamed], frozen=True):
-    """Send a stream to where it is waited for, and return when it has arrived; raises ExecutionError."""
+    """Send a stream to its listening receiver, and return when it has arrived; raises ExecutionError."""
 
     LIMIT: ClassVar[float] = DAY
     token: str
@@ -56,23 +56,23 @@ class StreamSend(Call[Streamed], frozen=True):
 
 
 class StreamClose(Call[Streamed], frozen=True):
-    """Wait for the end of what is received and forget it; raises ExecutionError with what went wrong here."""
+    """Wait for the end of a received stream and forget it; raises ExecutionError with the error of this node."""
 
     LIMIT: ClassVar[float] = NORMAL
     token: str
 
 
 class StreamCancel(Call[str], frozen=True):
-    """Break off what is sent, or what is received and then forgotten.
+    """Abort a stream at its sender or receiver.
 
-    The result is which program of the receiver had failed here before, and why.
+    The result names the program of the receiver that had failed before, and why.
     """
 
     token: str
 
 
 class ExportFinalize(Call[None], frozen=True):
-    """Make an export of the dumps that have come, in place of an older one; ``description`` is its ``config.ini``."""
+    """Create an export of the received dumps, in place of an older one; ``description`` is its ``config.ini``."""
 
     LIMIT: ClassVar[float] = FAST
     export: str

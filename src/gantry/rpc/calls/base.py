@@ -1,4 +1,4 @@
-"""What all calls share: how one is named on the wire, its result's type, its time limit."""
+"""The common parts of all calls: name on the wire, type of the result, time limit."""
 
 import re
 from typing import ClassVar, Generic, TypeVar, get_args
@@ -13,7 +13,7 @@ URGENT, FAST, NORMAL, SLOW = 60.0, 300.0, 900.0, 3600.0
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A structure that travels."""
+    """A structure that is sent between nodes."""
 
 
 EPOCH_HEADER = "x-gantry-epoch"
@@ -23,9 +23,9 @@ EPOCH_HEADER = "x-gantry-epoch"
 class Call(Message, Generic[Result_co], frozen=True, kw_only=True):
     """A call that is answered with ``Result_co``; ``LIMIT`` is its time limit in seconds.
 
-    A node refuses a call from a master whose epoch is not the highest that it has seen, if the call is ``FENCED``. Not
-    so are calls that change nothing; those of a vote, which a master makes before it has an epoch; those of joining,
-    when a node knows no master; and those that carry the epoch of their records themselves.
+    A node refuses a call from a master whose epoch is not the highest that it has seen, if the call is ``FENCED``.
+    These calls are not: calls that change nothing; those of a vote, which a master makes before it has an epoch; those
+    of joining, when a node knows no master; and those that carry the epoch of their records themselves.
     """
 
     LIMIT: ClassVar[float] = URGENT

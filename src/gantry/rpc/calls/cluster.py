@@ -1,7 +1,7 @@
 """The calls that bring the cluster's own files to its nodes: ssconf, papers, and the candidates' copies of the state.
 
-``node.membership.ssconf`` and ``node.membership.replica`` keep them; ``state.replication`` says what a candidate has to
-do with the last. ``StopMaster`` and ``MasterName`` are what a change of master needs beside them.
+``node.membership.ssconf`` and ``node.membership.replica`` keep them; ``state.replication`` describes the duties of a
+candidate. ``StopMaster`` and ``MasterName`` are what a change of master needs beside them.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ def digest_of(value: str) -> str:
 
 
 class LineChange(Message, frozen=True):
-    """Lines of an ssconf file that are to go and to come; the others stay, and all are sorted."""
+    """Lines to remove from an ssconf file and lines to add; all lines are sorted."""
 
     removed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class CandidateState(Message, frozen=True):
     """How far a master candidate's copy of the state reaches: serial, chain hash of that record, epoch, last job.
 
     ``heard`` is the highest epoch of a master that called the node; it may be above the copy's. ``given_up`` are epoch
-    and serial of the furthest copy that the node had once and was told to give up, or to replace.
+    and serial of the furthest copy that the node once had and then deleted or replaced at the request of a master.
     """
 
     serial: int
@@ -63,7 +63,7 @@ class CandidateState(Message, frozen=True):
 
 
 class CandidateStatus(Call[CandidateState], frozen=True):
-    """Ask how far a candidate's copy reaches, and whom it takes for the master."""
+    """Return the end of a candidate's copy, and the node that it regards as the master."""
 
     FENCED: ClassVar[bool] = False
 
@@ -76,16 +76,16 @@ class Promised(Message, frozen=True):
 
 
 class Promise(Message, frozen=True):
-    """The answer to MasterPromise; ``epoch`` is the highest that the node has promised to anybody."""
+    """The answer to MasterPromise; ``epoch`` is the highest that the node has promised to any node."""
 
     granted: bool
     epoch: int
 
 
 class MasterPromise(Call[Promise], frozen=True):
-    """Ask a node to take no record of a master before ``epoch`` from now on, and to promise that epoch to nobody else.
+    """Ask a node to refuse records of epochs below ``epoch``, and to promise that epoch to no other node.
 
-    ``newest`` is where the copy of the one that asks ends, epoch and serial: a node whose own goes on refuses.
+    ``newest`` is the end of the caller's copy, epoch and serial: a node with a longer copy refuses.
     """
 
     FENCED: ClassVar[bool] = False
@@ -111,9 +111,9 @@ class JournalAppend(Call[CandidateState], frozen=True):
 class CheckpointStore(Call[CandidateState], frozen=True):
     """Replace a candidate's copy as a whole, in parts: pieces of ``config.data``, files of the queue by name.
 
-    Archived jobs among them (``archive/0/job-7``) are added to those that the candidate has.
-    ``digest`` is the SHA-256 of the whole ``config.data``. Part 0 takes the old copy away; the new one counts from the
-    ``last`` on. ProtocolError for a part that does not follow the one before it: then the whole has to be sent again.
+    Archived jobs among them (``archive/0/job-7``) are added to those that the candidate has. ``digest`` is the SHA-256
+    of the whole ``config.data``. Part 0 deletes the old copy; the new copy is valid from the ``last`` part on.
+    ProtocolError for a part that does not follow the one before it: then the whole has to be sent again.
     """
 
     FENCED: ClassVar[bool] = False
@@ -129,7 +129,8 @@ class CheckpointStore(Call[CandidateState], frozen=True):
 class JournalFetch(Call[tuple[str, ...]], frozen=True):
     """Ask for the frames that follow the one with chain hash ``after`` in a node's journal, in order.
 
-    None when the journal does not have that frame, or ends with it. What comes may be cut short; the caller asks again.
+    Empty when the journal does not have that frame, or ends with it. The result may be incomplete; the caller asks
+    again.
     """
 
     FENCED: ClassVar[bool] = False
@@ -137,7 +138,7 @@ class JournalFetch(Call[tuple[str, ...]], frozen=True):
 
 
 class NodeDemote(Call[None], frozen=True):
-    """Give up what a master candidate keeps: its copy of the state, the authority's key, the list of users."""
+    """Delete the files of a master candidate: its copy of the state, the authority's key, the list of users."""
 
 
 class StopMaster(Call[bool], frozen=True):
@@ -148,6 +149,6 @@ class StopMaster(Call[bool], frozen=True):
 
 
 class MasterName(Call[str], frozen=True):
-    """Ask a node whom it takes for the master (contracts/node-rpc.md#master-confirmation)."""
+    """Ask a node which node it regards as the master (contracts/node-rpc.md#master-confirmation)."""
 
     FENCED: ClassVar[bool] = False

@@ -1,7 +1,7 @@
 """The calls for disks and NICs, apart from their instance's own: make, remove, activate, grow, plug in, take out.
 
-Every call can be repeated after a lost answer: what is done already is no error. Sizes are MiB. A disk's own calls
-wait for each other on the node, so a repetition meets a finished first attempt.
+Every call can be repeated after a lost answer: work that is done already is not an error. Sizes are MiB. A disk's own
+calls wait for each other on the node, so a repetition starts after the first attempt has ended.
 """
 
 from typing import ClassVar, Literal
@@ -11,12 +11,12 @@ from gantry.rpc.calls.instance import Disk, Instance, Nic
 
 
 class DiskState(Message, frozen=True):
-    """A disk as its node finds it; ``path`` leads to it while it is ``active``.
+    """The state of a disk on its node; ``path`` is its device or file while it is ``active``.
 
     A mirrored disk also has a role, the kernel's words for its connection and for both sides' data, and how far a
-    resynchronisation has come: percent and seconds left, None when there is none or it cannot be told. ``degraded``:
-    it is not on all its disks, or not up to date on all of them. ``problem`` says what is wrong in a sentence. ``on``
-    are the physical volumes that hold it.
+    resynchronisation has come: percent and seconds left, None when there is none or it is unknown. ``degraded``: a
+    local disk or the peer is missing or not up to date. ``problem`` describes the problem in a sentence. ``on`` are the
+    physical volumes of the disk.
     """
 
     path: str
@@ -60,7 +60,7 @@ class BlockdevPlace(Call[tuple[tuple[str, ...], ...]], frozen=True):
 class BlockdevCreate(Call[str], frozen=True):
     """Make a disk; the result is its path. Raises ExistsError, NoRoomError.
 
-    ``on`` are physical volumes to use while they have room.
+    ``on`` are physical volumes to use while they have free space.
     """
 
     LIMIT: ClassVar[float] = SLOW
@@ -70,9 +70,9 @@ class BlockdevCreate(Call[str], frozen=True):
 
 
 class BlockdevAdopt(Call[int], frozen=True):
-    """Take what is there, under the name ``source``, for a disk; the result is its size.
+    """Adopt existing storage with the name ``source`` as a disk; the result is its size.
 
-    Raises NotFoundError, and WrongStateError when somebody uses it.
+    Raises NotFoundError, and WrongStateError when the storage is in use.
     """
 
     disk: Disk
@@ -81,7 +81,7 @@ class BlockdevAdopt(Call[int], frozen=True):
 
 
 class BlockdevRemove(Call[None], frozen=True):
-    """Remove a disk; one that is gone already is no error."""
+    """Remove a disk; a missing disk is not an error."""
 
     LIMIT: ClassVar[float] = NORMAL
     disk: Disk
@@ -107,7 +107,7 @@ class BlockdevAssemble(Call[str], frozen=True):
     """Make a disk usable on its node, with its parameters of now; the result is its path.
 
     A mirrored disk gets its local disk and its peer, and with ``primary`` that role; without, its role stays. A disk
-    of mode ``ro`` cannot be written to. Raises NotFoundError; WrongStateError when somebody else has its minor.
+    of mode ``ro`` cannot be written to. Raises NotFoundError; WrongStateError when another disk has its minor.
     """
 
     LIMIT: ClassVar[float] = FAST
@@ -116,7 +116,7 @@ class BlockdevAssemble(Call[str], frozen=True):
 
 
 class BlockdevShutdown(Call[None], frozen=True):
-    """Take a disk out of use, its content stays; WrongStateError while somebody has it open."""
+    """Shut down a disk, its content stays; WrongStateError while it is open."""
 
     LIMIT: ClassVar[float] = FAST
     disk: Disk
@@ -130,7 +130,7 @@ class BlockdevOpen(Call[None], frozen=True):
 
 
 class BlockdevClose(Call[None], frozen=True):
-    """Give up writing to a mirrored disk; WrongStateError while somebody has it open."""
+    """Make this node secondary for a mirrored disk; WrongStateError while the disk is open."""
 
     disk: Disk
 
@@ -142,10 +142,10 @@ class BlockdevSetMode(Call[None], frozen=True):
 
 
 class BlockdevGrow(Call[None], frozen=True):
-    """Grow a disk to ``size``; one that is as large already is no error. Raises NoRoomError.
+    """Grow a disk to ``size``; a disk of that size is not an error. Raises NoRoomError.
 
     A mirrored disk is grown with ``backing`` on both nodes first, then without it on the primary. With ``dry_run``
-    it is only checked whether there is room.
+    the call only checks whether there is enough free space.
     """
 
     LIMIT: ClassVar[float] = FAST
@@ -156,9 +156,9 @@ class BlockdevGrow(Call[None], frozen=True):
 
 
 class BlockdevSnapshot(Call[tuple[str, tuple[str, ...]]], frozen=True):
-    """Keep what a disk holds now as a disk called ``name``; the result is that disk's type and logical id.
+    """Create a snapshot of a disk as the disk ``name``; the result is the type and logical id of the snapshot.
 
-    Raises WrongStateError where the storage cannot.
+    Raises WrongStateError where the storage has no snapshots.
     """
 
     LIMIT: ClassVar[float] = FAST
@@ -167,14 +167,14 @@ class BlockdevSnapshot(Call[tuple[str, tuple[str, ...]]], frozen=True):
 
 
 class BlockdevRename(Call[None], frozen=True):
-    """Give a disk that is not in use another logical id, ``to``."""
+    """Change the logical id of a disk that is not in use to ``to``."""
 
     disk: Disk
     to: tuple[str, ...]
 
 
 class BlockdevSetinfo(Call[None], frozen=True):
-    """Write the name of a disk's instance down with the disk, for people who look at the storage."""
+    """Record the name of a disk's instance in the metadata of the storage, for administrators."""
 
     disk: Disk
     owner: str
@@ -192,7 +192,7 @@ class BlockdevWipe(Call[None], frozen=True):
 class DrbdAttachNet(Call[None], frozen=True):
     """Connect a mirrored disk to its peer; with ``multimaster`` both may be primary, without it one.
 
-    ``discard`` gives up what only this node wrote since the two parted (split brain).
+    ``discard`` drops what only this node wrote since the connection was lost (split brain).
     """
 
     disk: Disk
@@ -201,36 +201,36 @@ class DrbdAttachNet(Call[None], frozen=True):
 
 
 class DrbdDisconnectNet(Call[None], frozen=True):
-    """Part a mirrored disk from its peer."""
+    """Disconnect a mirrored disk from its peer."""
 
     disk: Disk
 
 
 class BlockdevAddchildren(Call[None], frozen=True):
-    """Give a mirrored disk the local disks that it names; they are synchronised from its peer."""
+    """Attach the local disks that a mirrored disk names; they are synchronised from its peer."""
 
     LIMIT: ClassVar[float] = FAST
     disk: Disk
 
 
 class BlockdevRemovechildren(Call[None], frozen=True):
-    """Take a mirrored disk's local disks away; it goes on with its peer's."""
+    """Detach the local disks of a mirrored disk; it continues with those of its peer."""
 
     LIMIT: ClassVar[float] = FAST
     disk: Disk
 
 
 class BlockdevPauseResumeSync(Call[None], frozen=True):
-    """Let the resynchronisation of a mirrored disk wait, or go on."""
+    """Pause or resume the resynchronisation of a mirrored disk."""
 
     disk: Disk
     pause: bool
 
 
 class Volume(Message, frozen=True):
-    """A logical volume; ``partial`` when a physical volume under it is missing, ``open`` while somebody uses it.
+    """A logical volume; ``partial`` when a physical volume under it is missing, ``open`` while it is in use.
 
-    ``number`` is that of its device, major and minor, while it is ``active``.
+    ``number`` is the major and minor number of its device while it is ``active``.
     """
 
     name: str
@@ -245,7 +245,7 @@ class Volume(Message, frozen=True):
 
 
 OWNER_TAG = "originstname+"
-"""What the tag of a logical volume begins with that says for which instance it was made."""
+"""The beginning of the tag of a logical volume that names its instance."""
 
 
 class LvList(Call[tuple[Volume, ...]], frozen=True):
@@ -265,7 +265,7 @@ class PhysicalVolume(Message, frozen=True):
 
 
 class VolumeGroup(Message, frozen=True):
-    """A volume group: room, extent size, and how many of its physical volumes are missing.
+    """A volume group: size, free space, extent size, and how many of its physical volumes are missing.
 
     ``physical`` are those that are there, ``on`` is what is free on each that takes extents.
     """
@@ -288,7 +288,7 @@ class VgList(Call[tuple[VolumeGroup, ...]], frozen=True):
 class VgReduce(Call[tuple[str, ...]], frozen=True):
     """Take missing physical volumes out of a volume group (contracts/cluster-design.md#lvm-self-repair).
 
-    Volumes that lay on them stand in the way; ``force`` removes them. The result names those that are gone.
+    The call fails for volumes that were on them; ``force`` removes those. The result names the removed volumes.
     """
 
     LIMIT: ClassVar[float] = FAST
@@ -297,7 +297,7 @@ class VgReduce(Call[tuple[str, ...]], frozen=True):
 
 
 class PvChange(Call[None], frozen=True):
-    """Let new volumes take extents of a physical volume, or not; NotFoundError where it is none of a group."""
+    """Let new volumes take extents of a physical volume, or not; NotFoundError where it is not in a group."""
 
     device: str
     allocatable: bool
@@ -320,21 +320,21 @@ class ExtstorageDiagnose(Call[tuple[Provider, ...]], frozen=True):
 
 
 class NicValidate(Call[None], frozen=True):
-    """Check that NICs can be plugged in; raises EnvironmentFaultError that names the bridge that is missing."""
+    """Check that NICs can be plugged in; raises EnvironmentFaultError that names the missing bridge."""
 
     FENCED: ClassVar[bool] = False
     nics: tuple[Nic, ...]
 
 
 class NicPlug(Call[None], frozen=True):
-    """Plug a NIC into a running instance; one that is plugged in already is no error. Raises HypervisorError."""
+    """Plug a NIC into a running instance; a NIC that is plugged in already is not an error. Raises HypervisorError."""
 
     instance: Instance
     nic: Nic
 
 
 class NicUnplug(Call[None], frozen=True):
-    """Take a NIC out of a running instance; one that is not there is no error.
+    """Unplug a NIC from a running instance; a missing NIC is not an error.
 
     Raises HypervisorError when the guest does not release it.
     """
@@ -344,7 +344,7 @@ class NicUnplug(Call[None], frozen=True):
 
 
 class NicUpdate(Call[bool], frozen=True):
-    """Connect the node's end of a NIC anew, for other addresses or another link; False when it is not plugged in."""
+    """Reconnect the tap of a NIC, for other addresses or another link; False when it is not plugged in."""
 
     instance: Instance
     nic: Nic

@@ -1,7 +1,7 @@
 """Instances as a node sees them, filled, and the calls that run them.
 
-``Instance`` with its disks and NICs is all that a node is told of one; sizes are MiB. The devices' own calls are in
-``device``.
+``Instance`` with its disks and NICs is all that a node knows of an instance; sizes are MiB. The devices' own calls are
+in ``device``.
 """
 
 from typing import ClassVar
@@ -26,7 +26,7 @@ class Subnet(Message, frozen=True):
 
 
 class Segment(Message, frozen=True):
-    """What a network is told apart by on the wire; ``physical_network`` is empty for tunnels."""
+    """The segment of a network on the wire; ``physical_network`` is empty for tunnels."""
 
     network_type: str
     segmentation_id: int
@@ -47,7 +47,7 @@ class Network(Message, frozen=True):
 class Nic(Message, frozen=True):
     """A NIC, filled: one of a VLAN segment has that as its ``vlan``.
 
-    ``mtu`` is what the guest is told of the longest packet, in bytes; 0 where it can be as long as usual.
+    ``mtu`` is the longest packet of the guest, in bytes; 0 for the default.
     """
 
     index: int
@@ -149,14 +149,14 @@ class RunningInstance(Message, frozen=True):
 
 
 class InstanceList(Call[tuple[RunningInstance, ...]], frozen=True):
-    """List what runs on a node; what has not come to the end of its migration here does not."""
+    """List the instances that run on a node; an instance whose migration to the node is not finished does not."""
 
     FENCED: ClassVar[bool] = False
     hypervisors: tuple[str, ...]
 
 
 class InstanceInfo(Call[RunningInstance | None], frozen=True):
-    """Describe one running instance, one that a migration brings as well; None when there is nothing of it."""
+    """Describe a running or incoming instance; None when the node has neither."""
 
     FENCED: ClassVar[bool] = False
     hypervisor: str
@@ -164,7 +164,7 @@ class InstanceInfo(Call[RunningInstance | None], frozen=True):
 
 
 class Ending(Message, frozen=True):
-    """How an instance ended that nobody was asked to stop; ``time`` is when the node noticed, in seconds since 1970.
+    """How an instance ended without a request; ``time`` is when the node noticed, in seconds since 1970.
 
     ``how`` is ``shutdown`` (its user switched it off from inside), ``crashed`` (its hypervisor died, or was killed) or
     ``unknown``; ``said`` is what the hypervisor wrote last.
@@ -179,14 +179,14 @@ class Ending(Message, frozen=True):
 
 
 class InstanceEndings(Call[tuple[Ending, ...]], frozen=True):
-    """List how instances ended that do not run; an ending is remembered until the instance is started or stopped."""
+    """List the endings of instances that do not run; an ending is kept until the instance is started or stopped."""
 
     FENCED: ClassVar[bool] = False
     hypervisors: tuple[str, ...]
 
 
 class InstanceStart(Call[None], frozen=True):
-    """Start an instance; one that runs already is no error."""
+    """Start an instance; an instance that runs already is not an error."""
 
     LIMIT: ClassVar[float] = FAST
     instance: Instance
@@ -194,7 +194,7 @@ class InstanceStart(Call[None], frozen=True):
 
 
 class InstanceShutdown(Call[None], frozen=True):
-    """Ask an instance to power off, cut its power after ``timeout`` seconds; one that does not run is no error."""
+    """Ask an instance to power off, cut its power after ``timeout`` seconds; a stopped instance is not an error."""
 
     LIMIT: ClassVar[float] = SLOW
     instance: Instance
@@ -211,10 +211,10 @@ class InstanceReboot(Call[None], frozen=True):
 
 
 class InstanceBalloonMemory(Call[int], frozen=True):
-    """Give a running instance ``memory`` MiB and return what it has then.
+    """Set the memory of a running instance to ``memory`` MiB and return its new size.
 
     Raises InvalidError outside of what it was started with and its ``minmem``, WrongStateError below what its guest
-    uses, HypervisorError when the guest does not give it back in time.
+    uses, HypervisorError when the guest does not release memory in time.
     """
 
     instance: Instance
@@ -222,9 +222,9 @@ class InstanceBalloonMemory(Call[int], frozen=True):
 
 
 class DiskPlug(Call[None], frozen=True):
-    """Plug an active disk into a running instance; one that is plugged in already is no error.
+    """Plug an active disk into a running instance; a disk that is plugged in already is not an error.
 
-    Raises HypervisorError; nothing of it stays then.
+    Raises HypervisorError; then the disk is not plugged in.
     """
 
     instance: Instance
@@ -232,7 +232,7 @@ class DiskPlug(Call[None], frozen=True):
 
 
 class DiskUnplug(Call[None], frozen=True):
-    """Take a disk out of a running instance; one that is not there is no error.
+    """Unplug a disk from a running instance; a missing disk is not an error.
 
     Raises HypervisorError when the guest does not release it.
     """
@@ -242,7 +242,7 @@ class DiskUnplug(Call[None], frozen=True):
 
 
 class DiskResize(Call[bool], frozen=True):
-    """Tell a running instance that a disk has grown to ``disk.size`` MiB; False when it runs without that disk."""
+    """Notify a running instance that a disk has grown to ``disk.size`` MiB; False when it runs without that disk."""
 
     instance: Instance
     disk: Disk

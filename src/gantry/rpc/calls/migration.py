@@ -4,12 +4,12 @@ Life of a migration, as the master drives it; the guest's processors run in one 
 
 1. ``InstanceMigrationInfo`` at the source: the machine as it runs, with what was plugged in since its start.
 2. ``InstanceAccept`` at the target: the same machine is built there and listens; its processors stand still.
-3. ``InstanceMigrate`` at the source begins, ``InstanceMigrationStatus`` tells how far it is, ``InstanceMigrateCancel``
-   gives it up.
+3. ``InstanceMigrate`` at the source begins, ``InstanceMigrationStatus`` returns its progress, ``InstanceMigrateCancel``
+   cancels the migration.
 4. ``completed``: ``InstanceFinalizeMigrationDst`` lets the guest go on at the target, then
    ``InstanceFinalizeMigrationSrc`` clears the source. ``failed`` or ``cancelled``: first the target is cleared, then
-   the guest goes on at the source, if it does not do so anyway. A target that cannot be reached is no obstacle: what
-   is there starts only when it is told to.
+   the guest goes on at the source, if it does not do so anyway. An unreachable target is not an obstacle:
+   its guest starts only on request.
 
 An interrupted migration is found by ``InstanceInfo`` on both nodes (``RunningInstance.state``) and ended by the same
 two calls. Sizes are bytes here.
@@ -22,7 +22,7 @@ from gantry.rpc.calls.instance import Instance
 
 
 class InstanceMigrationInfo(Call[str], frozen=True):
-    """Describe a running instance for the target of its migration; the text is the hypervisor's own business.
+    """Describe a running instance for the target of its migration; only the hypervisor interprets the text.
 
     Raises HypervisorError when it does not run, WrongStateError when it cannot be migrated.
     """
@@ -48,7 +48,7 @@ class InstanceAccept(Call[Reception], frozen=True):
 
     ``info`` is the answer of ``InstanceMigrationInfo``. With ``mirror`` the disks of the target are empty, and get a
     copy of what the source's hold. Repeating it starts over with another secret. Raises HypervisorError, ExistsError
-    when the instance runs there; nothing of it stays then.
+    when the instance runs there; then nothing of the preparation remains.
     """
 
     LIMIT: ClassVar[float] = FAST
@@ -61,8 +61,8 @@ class InstanceAccept(Call[Reception], frozen=True):
 class InstanceMigrate(Call[None], frozen=True):
     """Begin to send a running instance to a target; with ``live`` it runs on meanwhile, without it stands still.
 
-    Its memory is sent as fast as ``migration_bandwidth`` (MiB/s) says, and it is stopped when the rest takes no longer
-    than ``migration_downtime`` (milliseconds). One that is under way already is no error.
+    Its memory is sent as fast as ``migration_bandwidth`` (MiB/s) says, and it is stopped when the remaining memory
+    takes no longer than ``migration_downtime`` (milliseconds). A migration that is under way already is not an error.
     """
 
     LIMIT: ClassVar[float] = FAST
@@ -72,12 +72,12 @@ class InstanceMigrate(Call[None], frozen=True):
 
 
 class MigrationStatus(Message, frozen=True):
-    """How far a migration is.
+    """The progress of a migration.
 
     ``status`` is ``none``, ``mirroring`` (disks are copied), ``active``, ``completed``, ``failed`` or ``cancelled``;
-    the last three and ``none`` are final. ``transferred`` of ``total`` bytes are sent, ``remaining`` are known to be
-    left, ``dirty_rate`` bytes a second are written to anew. ``downtime`` is what the guest's pause is expected to take,
-    at the end what it took, in milliseconds; ``seconds`` how long it all took. ``reason`` says why one failed.
+    the last three and ``none`` are final. ``transferred`` of ``total`` bytes are sent, ``remaining`` are to be sent,
+    and the guest changes ``dirty_rate`` bytes a second. ``downtime`` is the expected pause of the guest, after the
+    migration the actual pause, in milliseconds; ``seconds`` is the total time. ``reason`` is the cause of a failure.
     """
 
     status: str
@@ -91,12 +91,12 @@ class MigrationStatus(Message, frozen=True):
 
     @property
     def final(self) -> bool:
-        """Tell whether nothing more will happen by itself."""
+        """Return whether the status will not change without another call."""
         return self.status in ("none", "completed", "failed", "cancelled")
 
 
 class InstanceMigrationStatus(Call[MigrationStatus], frozen=True):
-    """Ask the source how far a migration is; it answers after ``wait`` seconds, or as soon as the answer is final."""
+    """Return the progress of a migration, at the source, once it is final or ``wait`` seconds have passed."""
 
     FENCED: ClassVar[bool] = False
     instance: Instance
@@ -104,7 +104,7 @@ class InstanceMigrationStatus(Call[MigrationStatus], frozen=True):
 
 
 class InstanceMigrateCancel(Call[MigrationStatus], frozen=True):
-    """Give a migration up, at the source; its answer is final, ``completed`` when it was too late.
+    """Cancel a migration, at the source; the answer is final, ``completed`` when it was too late.
 
     Afterwards the guest runs at the source, unless it was completed.
     """
@@ -113,7 +113,7 @@ class InstanceMigrateCancel(Call[MigrationStatus], frozen=True):
 
 
 class InstanceFinalizeMigrationSrc(Call[None], frozen=True):
-    """End a migration at the source: with ``success`` what is left there is cleared, else the guest goes on there.
+    """End a migration at the source: with ``success`` the source is cleared, else the guest resumes there.
 
     Raises WrongStateError for ``success`` while the guest has not left.
     """
@@ -124,7 +124,7 @@ class InstanceFinalizeMigrationSrc(Call[None], frozen=True):
 
 
 class InstanceFinalizeMigrationDst(Call[None], frozen=True):
-    """End a migration at the target: with ``success`` the guest goes on there, else what waits there is cleared.
+    """End a migration at the target: with ``success`` the guest resumes there, else the target is cleared.
 
     Raises WrongStateError for ``success`` when the guest has not arrived. A guest that runs there is left alone.
     """

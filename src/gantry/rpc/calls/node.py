@@ -16,13 +16,13 @@ class VersionInfo(Message, frozen=True):
 
 
 class Version(Call[VersionInfo], frozen=True):
-    """Ask who is there."""
+    """Return software version and identity of a node."""
 
     FENCED: ClassVar[bool] = False
 
 
 class Join(Call[str], frozen=True):
-    """First half of joining: the token's secret is shown, a certificate request in PEM comes back.
+    """First half of joining: send the token's secret, return a certificate request in PEM.
 
     Only a node without a cluster answers it, over the certificate that its join token holds.
     """
@@ -38,7 +38,7 @@ class Join(Call[str], frozen=True):
 class Enrol(Call[None], frozen=True):
     """Second half of joining: the node stores its certificate and the cluster's authority, both in PEM.
 
-    From its answer on it listens with them and to nobody else.
+    After its answer the node accepts only connections with certificates of that authority.
     """
 
     FENCED: ClassVar[bool] = False
@@ -48,13 +48,13 @@ class Enrol(Call[None], frozen=True):
 
 
 class NodeLeave(Call[None], frozen=True):
-    """Forget the cluster: certificates, ssconf and candidate's files go; a new join token is made."""
+    """Forget the cluster: remove certificates, ssconf and candidate's files, and create a new join token."""
 
 
 class StorageUnit(Message, frozen=True):
-    """A storage place: a disk type, and the name of what it draws from.
+    """A storage unit: a disk type, and the name of its source of space.
 
-    The name is a volume group for ``plain`` and ``drbd``, a provider for ``ext``, and empty where a node has one place.
+    The name is a volume group for ``plain`` and ``drbd``, a provider for ``ext``, and empty where a node has only one.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class StorageUnit(Message, frozen=True):
 
 
 class StorageInfo(Message, frozen=True):
-    """Room in a storage place, in MiB; with a ``problem`` there is none to be told of."""
+    """Free and total space of a storage unit, in MiB; both are unknown with a ``problem``."""
 
     kind: str
     path: str
@@ -75,9 +75,9 @@ FILES = (StorageUnit(kind="file"),)
 
 
 class NodeStatus(Message, frozen=True):
-    """A node's resources: memory in MiB, processors, room per storage, boot id.
+    """A node's resources: memory in MiB, processors, free space of each storage unit, boot id.
 
-    What accelerates its guests, and why, where that was asked for: the reason is empty otherwise.
+    ``accelerator`` and its reason are set only if the call requested a probe.
     """
 
     bootid: str
@@ -93,9 +93,9 @@ class NodeStatus(Message, frozen=True):
 
 
 class NodeInfo(Call[NodeStatus], frozen=True):
-    """Ask for a node's resources; ``storage`` are places to look at.
+    """Ask for a node's resources; ``storage`` are the storage units to examine.
 
-    ``probe`` asks for the accelerator too. It is tried out anew, which takes a node seconds where KVM does not work.
+    ``probe`` also tests the accelerator, which takes a node some seconds where KVM does not work.
     """
 
     FENCED: ClassVar[bool] = False
@@ -107,7 +107,7 @@ class NodeVerify(Call[dict[str, list[str]]], frozen=True):
     """Check a node for what the cluster expects; the result maps a check to its complaints.
 
     Checks: ``hypervisor``, ``bridges`` (the names in ``bridges``, and NICs like those in ``nics``), ``filelist``
-    (``ssconf``: ``cluster.digest_of`` by key), ``time`` (``now``), ``storage`` (the places in ``storage``).
+    (``ssconf``: ``cluster.digest_of`` by key), ``time`` (``now``), ``storage`` (the units in ``storage``).
 
     See contracts/node-rpc.md#checks.
     """

@@ -53,7 +53,7 @@ class OsRename(Call[str], frozen=True):
 class OsCancel(Call[None], frozen=True):
     """Kill the script of an OS definition that runs over the disks of an instance, named by UUID, if there is one.
 
-    What it was run by ends with ExecutionError.
+    The call that runs the script ends with ExecutionError.
     """
 
     instance: str
@@ -68,7 +68,7 @@ class OsVerify(Call[None], frozen=True):
 
 
 class HookResult(Message, frozen=True):
-    """What became of a hook script: ``skipped``, ``failed`` or ``succeeded``, and the end of what it wrote."""
+    """The outcome of a hook script: ``skipped``, ``failed`` or ``succeeded``, and the end of its output."""
 
     script: str
     outcome: Literal["skipped", "failed", "succeeded"]

@@ -1,13 +1,13 @@
-"""An old cluster's files become ours: ``recovery`` calls ``adopt`` before it reads anything else.
+"""The upgrade of an old cluster's files: ``recovery`` calls ``adopt`` before it reads anything else.
 
-    config.data                  the configuration, in today's form from then on
-    config.data.VERSION.bak      what was there before
-    journal/                     one record, with everything in it: from there on there is history
-    queue/archive/K/job-N        all jobs of the old queue, as they are: nobody runs what was queued for other software
+    config.data                  the upgraded configuration
+    config.data.VERSION.bak      the old file
+    journal/                     one record with all objects, the beginning of the history
+    queue/archive/K/job-N        all jobs of the old queue, unchanged; jobs queued for other software do not run
 
-Everything is checked before anything is written, and ``config.data`` is written last but for the moving of jobs. An
-upgrade that a crash interrupts is repeated by the next start, with the same outcome; jobs that are left are moved by
-``recovery``, like any that the checkpoint does not list.
+Everything is checked before anything is written, and ``config.data`` is written last; only jobs are moved after that.
+An upgrade that a crash interrupts is repeated by the next start, with the same outcome; ``recovery`` moves remaining
+jobs, like any that the checkpoint does not list.
 """
 
 import logging
@@ -32,9 +32,9 @@ class _Job(msgspec.Struct, frozen=True):
 
 
 async def adopt(runtime: interface.Runtime, where: paths.Paths) -> None:
-    """Upgrade the configuration if it is of the old lineage, and say in the log what was done.
+    """Upgrade the configuration if Ganeti wrote it, and log the changes.
 
-    Raises ConfigurationError that lists what cannot be carried over; then nothing was changed.
+    Raises ConfigurationError that lists everything that cannot be converted; then nothing was changed.
     """
     disk = runtime.disk
     data = disk.read(where.config) if disk.exists(where.config) else b""
@@ -43,7 +43,7 @@ async def adopt(runtime: interface.Runtime, where: paths.Paths) -> None:
         return
     upgraded = configuration.upgrade(data, path=where.config, storage=where.file_storage)
     serial = upgraded.serial + 1
-    changes = [snapshot.Put(one) for one in upgraded.objects]
+    changes = [snapshot.Put(value) for value in upgraded.objects]
     try:
         state = snapshot.Snapshot(last_job=_last_job(disk, where.queue)).apply(changes, serial=serial)
     except (errors.GantryError, ValueError) as error:
@@ -54,18 +54,18 @@ async def adopt(runtime: interface.Runtime, where: paths.Paths) -> None:
         raise configuration.refused(data, path=where.config, why=why)
     now = runtime.clock.now()
     cause = record.Cause(reason=f"upgraded from version {old}")
-    one = record.Record(serial=serial, time=now, epoch=0, cause=cause, changes=tuple(changes))
-    line = frame.pack(frame.GENESIS, [record.encode(one)])
+    journal_record = record.Record(serial=serial, time=now, epoch=0, cause=cause, changes=tuple(changes))
+    line = frame.pack(frame.GENESIS, [record.encode(journal_record)])
     position = journal.Position(serial, frame.digest(line), 0)
     await disk.write(f"{where.config}.{old}.bak", data)
     await disk.make_directory(where.journal)
     await disk.write(journal.segment_path(where.journal, serial), line)
     await disk.write(where.config, checkpoint.encode(state, position, now=now))
-    _tell(where.config, upgraded)
+    _log(where.config, upgraded)
     await _archive(disk, where.queue)
 
 
-def _tell(path: str, upgraded: configuration.Upgraded) -> None:
+def _log(path: str, upgraded: configuration.Upgraded) -> None:
     logger.warning(
         "%s: upgraded from version %d to %d, %d objects; what was there is in %s.%d.bak",
         path, upgraded.version, checkpoint.VERSION, len(upgraded.objects), path, upgraded.version,
@@ -75,13 +75,13 @@ def _tell(path: str, upgraded: configuration.Upgraded) -> None:
 
 
 def _last_job(disk: interface.Disk, folder: str) -> int:
-    """Return the highest number that the old queue gave out, as far as its files tell."""
+    """Return the highest job number that the files of the old queue show."""
     archive = f"{folder}/archive"
     parts = [name for name in disk.names(archive) if name.isdigit()] if disk.exists(archive) else []
     folders = [folder, *(f"{archive}/{name}" for name in parts)]
-    found = {number for one in folders for number in jobfiles.numbers(disk, one)}
+    numbers = {number for path in folders for number in jobfiles.numbers(disk, path)}
     serial = disk.read(f"{folder}/serial").strip() if disk.exists(f"{folder}/serial") else b""
-    return max([0, *found, *([int(serial)] if serial.isdigit() else [])])
+    return max([0, *numbers, *([int(serial)] if serial.isdigit() else [])])
 
 
 async def _archive(disk: interface.Disk, folder: str) -> None:
@@ -96,7 +96,7 @@ async def _archive(disk: interface.Disk, folder: str) -> None:
 
 def _ended(data: bytes) -> bool:
     try:
-        found = msgspec.json.decode(data, type=_Job)
+        old_job = msgspec.json.decode(data, type=_Job)
     except frame.UNREADABLE:
         return False
-    return all(step.status in job.FINAL for step in found.ops)
+    return all(step.status in job.FINAL for step in old_job.ops)

@@ -11,22 +11,22 @@ TEMPLATES = ("file", "diskless")
 """The disk templates that exist here."""
 
 DEFAULT_GROUP = "default"
-"""The node group of a cluster that had none, and the class under which the cluster's own parameters stand."""
+"""The node group of a cluster that had none, and the class under which the cluster's own parameters are listed."""
 
 POLICIES = ("preferred", "last_resort", "unallocable")
 
 
 def identities(kind: str, objects: Mapping[str, document.Entity]) -> dict[str, str]:
-    """Return the UUID of each object by all that others may call it: key, name, UUID."""
-    found = {}
-    for key, one in objects.items():
-        own = one.uuid or findings.identifier(kind, one.name or key)
-        found.update({name: own for name in (key, one.name, own) if name})
-    return found
+    """Return the UUID of each object by everything that may refer to it: key, name, UUID."""
+    uuids = {}
+    for key, entity in objects.items():
+        uuid = entity.uuid or findings.identifier(kind, entity.name or key)
+        uuids.update({name: uuid for name in (key, entity.name, uuid) if name})
+    return uuids
 
 
 def header(old: document.Entity, uuid: str, *, name: str) -> dict[str, object]:
-    """Return the slots that all objects have."""
+    """Return the fields that all objects have."""
     return {
         "uuid": uuid,
         "name": name,
@@ -37,23 +37,23 @@ def header(old: document.Entity, uuid: str, *, name: str) -> dict[str, object]:
     }
 
 
-def memory(given: document.Given | None) -> document.Given:
+def memory(old_values: document.Parameters | None) -> document.Parameters:
     """Return backend parameters with today's two bounds where 2.0 had one ``memory``."""
-    both = dict(given or {})
+    both = dict(old_values or {})
     if "memory" in both:
         both = {"maxmem": both["memory"], "minmem": both.pop("memory")} | both
     return both
 
 
-def owner(old: document.Cluster, nodes: Mapping[str, str], found: findings.Findings) -> cluster.Cluster:
+def owner(old: document.Cluster, nodes: Mapping[str, str], report: findings.Findings) -> cluster.Cluster:
     """Return the cluster. What it enables and does not exist here is left out; an instance that uses it is refused."""
     name = old.cluster_name
     if old.master_node not in nodes:
-        found.refuse("the master is none of the nodes", old.master_node)
-    hypervisors = _known(old.enabled_hypervisors, parameters.HYPERVISORS, found, what="hypervisors")
+        report.refuse("the master is none of the nodes", old.master_node)
+    hypervisors = _known(old.enabled_hypervisors, parameters.HYPERVISORS, report, what="hypervisors")
     if not hypervisors:
-        found.refuse("no hypervisor that exists here is enabled", f"cluster {name}")
-    templates = _known(old.enabled_disk_templates or TEMPLATES, TEMPLATES, found, what="disk templates")
+        report.refuse("no hypervisor that exists here is enabled", f"cluster {name}")
+    templates = _known(old.enabled_disk_templates or TEMPLATES, TEMPLATES, report, what="disk templates")
     own = header(old, old.uuid or findings.identifier("cluster", name), name=name) | {
         "master_node": nodes.get(old.master_node, ""),
         "mac_prefix": old.mac_prefix or "aa:00:00",
@@ -61,37 +61,41 @@ def owner(old: document.Cluster, nodes: Mapping[str, str], found: findings.Findi
         "enabled_hypervisors": hypervisors,
         "enabled_disk_templates": templates or TEMPLATES,
         "candidate_pool_size": old.candidate_pool_size or 10,
-        "ndparams": levels.differing(old.ndparams, parameters.NODE, found, what="the cluster's nodes"),
-        "diskparams": levels.disks(old.diskparams, found, what="the cluster"),
-        "os_hvp": levels.systems(old.os_hvp, found),
+        "ndparams": levels.differing(old.ndparams, parameters.NODE, report, what="the cluster's nodes"),
+        "diskparams": levels.disks(old.diskparams, report, what="the cluster"),
+        "os_hvp": levels.systems(old.os_hvp, report),
         "hidden_os": old.hidden_os or (),
         "blacklisted_os": old.blacklisted_os or (),
-        "ipolicy": levels.limits(old.ipolicy, found, what="the cluster"),
+        "ipolicy": levels.limits(old.ipolicy, report, what="the cluster"),
     }
-    return msgspec.convert(own | _parameters(old, hypervisors, found), cluster.Cluster)
+    return msgspec.convert(own | _parameters(old, hypervisors, report), cluster.Cluster)
 
 
 def _parameters(
-    old: document.Cluster, hypervisors: Iterable[str], found: findings.Findings
+    old: document.Cluster, hypervisors: Iterable[str], report: findings.Findings
 ) -> dict[str, dict[str, base.Parameters]]:
     """Return the parameters that the cluster sets: the old lineage stores all of them, here only what differs."""
     nics = dict((old.nicparams or {}).get(DEFAULT_GROUP) or {})
     if old.default_bridge:
         nics = {"mode": "bridged", "link": old.default_bridge} | nics
     backend = memory((old.beparams or {}).get(DEFAULT_GROUP))
-    given = {name: (old.hvparams or {}).get(name) for name in hypervisors}
+    by_hypervisor = {name: (old.hvparams or {}).get(name) for name in hypervisors}
     classes = {
-        "nicparams": {DEFAULT_GROUP: levels.differing(nics, parameters.NIC, found, what="the cluster's NICs")},
+        "nicparams": {DEFAULT_GROUP: levels.differing(nics, parameters.NIC, report, what="the cluster's NICs")},
         "beparams": {
-            DEFAULT_GROUP: levels.differing(backend, parameters.BACKEND, found, what="the cluster's instances")
+            DEFAULT_GROUP: levels.differing(backend, parameters.BACKEND, report, what="the cluster's instances")
         },
         "hvparams": {
-            name: levels.differing(set_, parameters.HYPERVISORS[name], found, what=f"the cluster's {name} instances")
-            for name, set_ in given.items()
+            name: levels.differing(
+                old_values, parameters.HYPERVISORS[name], report, what=f"the cluster's {name} instances"
+            )
+            for name, old_values in by_hypervisor.items()
         },
         **{
-            field: {name: plain(set_, found, what=f"OS {name}") for name, set_ in (given or {}).items()}
-            for field, given in (
+            field: {
+                name: plain(old_values, report, what=f"OS {name}") for name, old_values in (by_system or {}).items()
+            }
+            for field, by_system in (
                 ("osparams", old.osparams),
                 ("osparams_private_cluster", old.osparams_private_cluster),
             )
@@ -100,77 +104,77 @@ def _parameters(
     return {kind: {name: values for name, values in levels.items() if values} for kind, levels in classes.items()}
 
 
-def plain(given: document.Given | None, found: findings.Findings, *, what: str) -> base.Parameters:
+def plain(old_values: document.Parameters | None, report: findings.Findings, *, what: str) -> base.Parameters:
     """Return parameters of an operating system, which are anything that is a value."""
-    values = {name: value for name, value in (given or {}).items() if isinstance(value, str | int | float | bool)}
-    if len(values) < len(given or {}):
-        found.note(f"{what}: left out, no values: {', '.join(sorted(set(given or ()) - set(values)))}")
+    values = {name: value for name, value in (old_values or {}).items() if isinstance(value, str | int | float | bool)}
+    if len(values) < len(old_values or {}):
+        report.note(f"{what}: left out, no values: {', '.join(sorted(set(old_values or ()) - set(values)))}")
     return values
 
 
 def _known(
-    enabled: Iterable[str] | None, known: Iterable[str], found: findings.Findings, *, what: str
+    enabled: Iterable[str] | None, known: Iterable[str], report: findings.Findings, *, what: str
 ) -> tuple[str, ...]:
     listed = tuple(enabled or ())
     strange = [name for name in listed if name not in known]
     if strange:
-        found.note(f"{what} that do not exist here are no longer enabled: {', '.join(strange)}")
+        report.note(f"{what} that do not exist here are no longer enabled: {', '.join(strange)}")
     return tuple(name for name in listed if name in known)
 
 
 def groups(
-    old: Mapping[str, document.NodeGroup], networks: Mapping[str, str], found: findings.Findings
+    old: Mapping[str, document.NodeGroup], networks: Mapping[str, str], report: findings.Findings
 ) -> list[cluster.NodeGroup]:
     """Return the node groups; one, called default, for a cluster that had none."""
     if not old:
         return [cluster.NodeGroup(uuid=findings.identifier("nodegroup", DEFAULT_GROUP), name=DEFAULT_GROUP)]
     uuids = identities("nodegroup", old)
-    return [_group(one, uuids[key], networks, found, name=one.name or key) for key, one in old.items()]
+    return [_group(group, uuids[key], networks, report, name=group.name or key) for key, group in old.items()]
 
 
 def _group(
-    old: document.NodeGroup, uuid: str, networks: Mapping[str, str], found: findings.Findings, *, name: str
+    old: document.NodeGroup, uuid: str, networks: Mapping[str, str], report: findings.Findings, *, name: str
 ) -> cluster.NodeGroup:
     plugs = {}
     for key, plug in (old.networks or {}).items():
         if plug.mode not in parameters.NIC["mode"].choices:
-            found.refuse(
+            report.refuse(
                 f"networks are connected with mode {plug.mode}, which does not exist here", f"node group {name}"
             )
         elif key not in networks:
-            found.refuse(f"there is no network {key}", f"node group {name}")
+            report.refuse(f"there is no network {key}", f"node group {name}")
         else:
             vlan = (plug.vlan or "").removeprefix(".")
             plugs[networks[key]] = cluster.Connection(mode=plug.mode, link=plug.link, vlan=vlan)
     if old.alloc_policy not in (None, *POLICIES):
-        found.refuse(f"there is no allocation policy {old.alloc_policy}", f"node group {name}")
+        report.refuse(f"there is no allocation policy {old.alloc_policy}", f"node group {name}")
     policy = old.alloc_policy if old.alloc_policy in POLICIES else POLICIES[0]
     own = header(old, uuid, name=name) | {
         "alloc_policy": policy,
         "networks": plugs,
-        "ndparams": found.carried(old.ndparams, parameters.NODE, what=f"node group {name}"),
-        "diskparams": levels.disks(old.diskparams, found, what=f"node group {name}"),
-        "ipolicy": levels.limits(old.ipolicy, found, what=f"node group {name}"),
+        "ndparams": report.carried(old.ndparams, parameters.NODE, what=f"node group {name}"),
+        "diskparams": levels.disks(old.diskparams, report, what=f"node group {name}"),
+        "ipolicy": levels.limits(old.ipolicy, report, what=f"node group {name}"),
     }
     return msgspec.convert(own, cluster.NodeGroup)
 
 
 def node(
-    old: document.Node, uuid: str, groups: Mapping[str, str], found: findings.Findings, *, name: str
+    old: document.Node, uuid: str, groups: Mapping[str, str], report: findings.Findings, *, name: str
 ) -> cluster.Node:
     """Return a node; one without a group goes to the default group."""
     group = groups.get(old.group or DEFAULT_GROUP)
     if group is None:
-        found.refuse(f"there is no node group {old.group}", f"node {name}")
+        report.refuse(f"there is no node group {old.group}", f"node {name}")
     own = header(old, uuid, name=name) | {
-        "primary_ip": found.address(old.primary_ip, what=f"node {name}"),
-        "secondary_ip": found.address(old.secondary_ip, what=f"node {name}"),
+        "primary_ip": report.address(old.primary_ip, what=f"node {name}"),
+        "secondary_ip": report.address(old.secondary_ip, what=f"node {name}"),
         "group": group or "",
         "master_candidate": bool(old.master_candidate),
         "offline": bool(old.offline),
         "drained": bool(old.drained),
         "master_capable": old.master_capable is not False,
         "vm_capable": old.vm_capable is not False,
-        "ndparams": found.carried(old.ndparams, parameters.NODE, what=f"node {name}"),
+        "ndparams": report.carried(old.ndparams, parameters.NODE, what=f"node {name}"),
     }
     return msgspec.convert(own, cluster.Node)

@@ -1,8 +1,7 @@
 """The upgrade of a whole configuration: from the bytes of an old ``config.data`` to today's objects; pure.
 
-``adoption`` calls it and does what has to be done with files. All or nothing: whatever cannot be carried over is
-looked for first, and one error lists it. The same bytes give the same objects, UUIDs that there were none of included,
-so that an upgrade that a crash interrupted can simply be repeated.
+``adoption`` calls it and handles the files. All or nothing: one error lists everything that cannot be converted. The
+same bytes give the same objects, including generated UUIDs, so that an interrupted upgrade can be repeated.
 """
 
 from collections.abc import Mapping
@@ -16,12 +15,12 @@ from gantry.state import frame, snapshot
 from gantry.state.upgrade import clusters, document, findings, instances, networks
 
 LINEAGE = range(2_000_000, 4_000_000)
-"""The versions of Ganeti's configuration that are understood: 2.0 to 3.x."""
+"""The supported versions of Ganeti's configuration: 2.0 to 3.x."""
 
 
 @dataclass(frozen=True)
 class Upgraded:
-    """What an old configuration becomes; ``notes`` is what was changed or left out on the way."""
+    """The result of an upgrade; ``notes`` describe what was changed or left out."""
 
     version: int
     serial: int
@@ -36,72 +35,78 @@ class _Version(msgspec.Struct, frozen=True):
 def version(data: bytes) -> int:
     """Return the version of a ``config.data`` of the old lineage; 0 for anything else."""
     try:
-        found = msgspec.json.decode(data, type=_Version).version
+        format_version = msgspec.json.decode(data, type=_Version).version
     except frame.UNREADABLE:
         return 0
-    return found if found in LINEAGE else 0
+    return format_version if format_version in LINEAGE else 0
 
 
 def upgrade(data: bytes, *, path: str, storage: str) -> Upgraded:
-    """Return the objects of an old configuration; ``storage`` is where files of disks are to be.
+    """Return the objects of an old configuration; ``storage`` is the folder for files of disks.
 
-    Raises ConfigurationError that lists what cannot be carried over.
+    Raises ConfigurationError that lists everything that cannot be converted.
     """
-    found = findings.Findings()
+    report = findings.Findings()
     try:
         old = msgspec.json.decode(data, type=document.Document)
-        objects = _objects(old, found, storage=storage)
+        objects = _objects(old, report, storage=storage)
     except frame.UNREADABLE as error:
         raise refused(data, path=path, why=str(error)) from None
-    reasons = found.refusals()
+    reasons = report.refusals()
     if reasons:
         raise refused(data, path=path, why="; ".join(reasons))
-    return Upgraded(old.version, old.serial_no, objects, (*_left_out(data), *found.notes))
+    return Upgraded(old.version, old.serial_no, objects, (*_left_out(data), *report.notes))
 
 
 def refused(data: bytes, *, path: str, why: str) -> errors.ConfigurationError:
-    """Return the error for an old configuration that cannot become ours."""
+    """Return the error for an old configuration that cannot be upgraded."""
     return errors.ConfigurationError(
         f"{path} has the format version {version(data)} and cannot be upgraded: {why}",
-        hint="nothing was changed; mend this with the software that wrote the file, then try again",
+        hint="nothing was changed; fix this with the software that wrote the file, then try again",
     )
 
 
-def _objects(old: document.Document, found: findings.Findings, *, storage: str) -> tuple[snapshot.Stored, ...]:
+def _objects(old: document.Document, report: findings.Findings, *, storage: str) -> tuple[snapshot.Stored, ...]:
     cables, nodes = old.networks or {}, clusters.identities("node", old.nodes)
     network_names = clusters.identities("network", cables)
-    groups = clusters.groups(old.nodegroups or {}, network_names, found)
+    groups = clusters.groups(old.nodegroups or {}, network_names, report)
     group_names = {name: group.uuid for group in groups for name in (group.name, group.uuid)}
     machines = [
-        clusters.node(one, nodes[key], group_names, found, name=one.name or key) for key, one in old.nodes.items()
+        clusters.node(old_node, nodes[key], group_names, report, name=old_node.name or key)
+        for key, old_node in old.nodes.items()
     ]
     by_uuid = {group.uuid: group for group in groups}
     around = instances.Surroundings(
         nodes=nodes,
         networks=network_names,
-        groups={one.uuid: by_uuid[one.group] for one in machines if one.group},
+        groups={node.uuid: by_uuid[node.group] for node in machines if node.group},
         disks=old.disks or {},
         old_storage=(old.cluster.file_storage_dir or instances.STORAGE).rstrip("/"),
         storage=storage,
     )
-    vms = _instances(old.instances or {}, around, found)
-    listed = {one for vm in (old.instances or {}).values() for one in vm.disks or () if isinstance(one, str)}
+    vms = _instances(old.instances or {}, around, report)
+    listed = {disk for vm in (old.instances or {}).values() for disk in vm.disks or () if isinstance(disk, str)}
     if loose := sorted({*(old.disks or {})} - listed):
-        found.note(f"left out, disks that no instance has: {', '.join(loose)}")
+        report.note(f"left out, disks that no instance has: {', '.join(loose)}")
     used = _used(vms)
     nets = [
-        networks.network_of(one, network_names[key], used.get(network_names[key], ()), found, name=one.name or key)
-        for key, one in cables.items()
+        networks.network_of(
+            old_network, network_names[key], used.get(network_names[key], ()), report, name=old_network.name or key
+        )
+        for key, old_network in cables.items()
     ]
-    owner = clusters.owner(old.cluster, nodes, found)
+    owner = clusters.owner(old.cluster, nodes, report)
     return owner, *groups, *machines, *nets, *vms
 
 
 def _instances(
-    old: Mapping[str, document.Instance], around: instances.Surroundings, found: findings.Findings
+    old: Mapping[str, document.Instance], around: instances.Surroundings, report: findings.Findings
 ) -> list[instance.Instance]:
     uuids = clusters.identities("instance", old)
-    return [instances.Conversion(one, uuids[key], one.name or key, around, found).result() for key, one in old.items()]
+    return [
+        instances.Conversion(old_instance, uuids[key], old_instance.name or key, around, report).result()
+        for key, old_instance in old.items()
+    ]
 
 
 def _used(vms: list[instance.Instance]) -> dict[str, list[str]]:

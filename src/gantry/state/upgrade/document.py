@@ -1,19 +1,19 @@
-"""The configuration as Ganeti 2.0 to 3.1 wrote it, as far as it is carried over.
+"""The configuration as Ganeti 2.0 to 3.1 wrote it, as far as it is converted.
 
-The other modules of this folder read it and nobody else. Releases differ (contracts/configuration.md#objects): nodes
+Only the other modules of this folder use it. Releases differ (contracts/configuration.md#objects): nodes
 and instances are listed by name or by UUID and refer to each other by either, disks are inside their instance or a
-collection of their own, slots of later releases are absent in earlier ones, and any slot may be null. So everything
-but a few names is optional, and what is not listed here is not looked at.
+collection of their own, slots of later releases are absent in earlier ones, and any slot may be null. So all but
+a few fields are optional, and fields that are not listed here are ignored.
 """
 
 import msgspec
 
-Given = dict[str, object]
-"""Parameters as they stand there: nothing is known of their values."""
+Parameters = dict[str, object]
+"""Unchecked parameters of the old configuration."""
 
 
 class Entity(msgspec.Struct, frozen=True, kw_only=True):
-    """What most objects have."""
+    """The fields that most objects have."""
 
     uuid: str | None = None
     name: str | None = None
@@ -34,22 +34,22 @@ class Cluster(Entity, frozen=True, kw_only=True):
     enabled_hypervisors: tuple[str, ...] | None = None
     enabled_disk_templates: tuple[str, ...] | None = None
     candidate_pool_size: int | None = None
-    hvparams: dict[str, Given] | None = None
-    beparams: dict[str, Given] | None = None
-    nicparams: dict[str, Given] | None = None
-    osparams: dict[str, Given] | None = None
-    osparams_private_cluster: dict[str, Given] | None = None
-    ndparams: Given | None = None
-    diskparams: dict[str, Given] | None = None
-    os_hvp: dict[str, dict[str, Given]] | None = None
+    hvparams: dict[str, Parameters] | None = None
+    beparams: dict[str, Parameters] | None = None
+    nicparams: dict[str, Parameters] | None = None
+    osparams: dict[str, Parameters] | None = None
+    osparams_private_cluster: dict[str, Parameters] | None = None
+    ndparams: Parameters | None = None
+    diskparams: dict[str, Parameters] | None = None
+    os_hvp: dict[str, dict[str, Parameters]] | None = None
     hidden_os: tuple[str, ...] | None = None
     blacklisted_os: tuple[str, ...] | None = None
-    ipolicy: Given | None = None
+    ipolicy: Parameters | None = None
     file_storage_dir: str | None = None
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """How a network is plugged in at a node group."""
+    """How a network is connected to a node group."""
 
     mode: str
     link: str
@@ -61,9 +61,9 @@ class NodeGroup(Entity, frozen=True, kw_only=True):
 
     alloc_policy: str | None = None
     networks: dict[str, Connection] | None = None
-    ndparams: Given | None = None
-    diskparams: dict[str, Given] | None = None
-    ipolicy: Given | None = None
+    ndparams: Parameters | None = None
+    diskparams: dict[str, Parameters] | None = None
+    ipolicy: Parameters | None = None
 
 
 class Node(Entity, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Node(Entity, frozen=True, kw_only=True):
     drained: bool | None = None
     master_capable: bool | None = None
     vm_capable: bool | None = None
-    ndparams: Given | None = None
+    ndparams: Parameters | None = None
 
 
 class Network(Entity, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class Nic(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     ip: str | None = None
     network: str | None = None
-    nicparams: Given | None = None
+    nicparams: Parameters | None = None
     bridge: str | None = None
 
 
@@ -128,10 +128,10 @@ class Instance(Entity, frozen=True, kw_only=True):
     forthcoming: bool | None = None
     disks: tuple[str | Disk, ...] | None = None
     nics: tuple[Nic, ...] | None = None
-    hvparams: Given | None = None
-    beparams: Given | None = None
-    osparams: Given | None = None
-    osparams_private: Given | None = None
+    hvparams: Parameters | None = None
+    beparams: Parameters | None = None
+    osparams: Parameters | None = None
+    osparams_private: Parameters | None = None
     network_port: int | None = None
 
 

@@ -1,7 +1,7 @@
-"""What an upgrade finds: what stands in its way, and what somebody should know.
+"""The findings of an upgrade: obstacles, and notes for the administrator.
 
-Everything is looked at before anything is refused, so the administrator gets one whole list instead of one error after
-the other. The modules that convert share one ``Findings``.
+The whole configuration is checked first, so the administrator gets one complete list instead of one error after
+another. The modules that convert share one ``Findings``.
 """
 
 import uuid
@@ -11,10 +11,10 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.model import base, parameters
 
-SHOWN = 5
-"""How many objects with the same trouble are named."""
+LISTED = 5
+"""How many objects with the same problem are named."""
 
-# Nothing but a fixed starting point, so that an upgrade that is repeated gives the same identifiers.
+# A fixed namespace, so that a repeated upgrade generates the same identifiers.
 _NAMESPACE = uuid.UUID("6b1f7a0e-5f0c-4c0a-9d55-6d2f6a1c9e10")
 
 # What the old lineage stored as a default, and what is not the default here though it means the same.
@@ -29,11 +29,11 @@ class Findings:
         self._refused: dict[str, list[str]] = {}
 
     def refuse(self, reason: str, what: str) -> None:
-        """Note that ``what`` cannot be carried over, and why."""
+        """Note that the object ``what`` cannot be converted, and why."""
         self._refused.setdefault(reason, []).append(what)
 
     def note(self, text: str) -> None:
-        """Note what is to be told in the log."""
+        """Add a note for the log."""
         self.notes.append(text)
 
     def refusals(self) -> list[str]:
@@ -41,24 +41,24 @@ class Findings:
         return [f"{reason}: {_some(what)}" for reason, what in self._refused.items()]
 
     def carried(
-        self, given: Mapping[str, object] | None, known: Mapping[str, parameters.Parameter], *, what: str
+        self, old_values: Mapping[str, object] | None, known: Mapping[str, parameters.Parameter], *, what: str
     ) -> base.Parameters:
         """Return those parameters of the object ``what`` that exist here, and note the others."""
-        found: base.Parameters = {}
+        carried: base.Parameters = {}
         strange = []
-        for name, value in (given or {}).items():
+        for name, value in (old_values or {}).items():
             if value in (None, _SAME_AS_DEFAULT.get(name)):
                 continue
             if name not in known:
                 strange.append(name)
                 continue
             try:
-                found[name] = parameters.convert(value, known[name], name=name)
+                carried[name] = parameters.convert(value, known[name], name=name)
             except errors.InvalidError as error:
                 self.refuse(error.message, what)
         if strange:
             self.note(f"{what}: left out, nothing here is like it: {', '.join(sorted(strange))}")
-        return found
+        return carried
 
     def address(self, text: str | None, *, what: str) -> str:
         """Return the address of the object ``what`` in its canonical spelling; empty for none."""
@@ -72,8 +72,8 @@ class Findings:
 
 
 def _some(what: list[str]) -> str:
-    more = len(what) - SHOWN
-    return ", ".join(what[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(what) - LISTED
+    return ", ".join(what[:LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def identifier(*words: str) -> str:

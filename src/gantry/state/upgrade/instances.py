@@ -9,12 +9,12 @@ from gantry.model import base, cluster, instance, parameters
 from gantry.state.upgrade import clusters, document, findings
 
 STORAGE = "/srv/ganeti/file-storage"
-"""Where files of disks were if the cluster does not say."""
+"""The folder for files of disks if the cluster does not name one."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What instances refer to; ``nodes`` and ``networks`` give the UUID for each name and UUID.
+    """The objects that instances refer to; ``nodes`` and ``networks`` give the UUID for each name and UUID.
 
     ``groups`` has the node group of a node's UUID. ``old_storage`` is the folder that the files of disks were in,
     ``storage`` the one they are expected in.
@@ -30,13 +30,13 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Conversion:
-    """One instance on its way; ``found`` gets what of it does not exist here."""
+    """The conversion of one instance; ``report`` collects what does not exist here."""
 
     old: document.Instance
     uuid: str
     name: str
     around: Surroundings
-    found: findings.Findings
+    report: findings.Findings
 
     def result(self) -> instance.Instance:
         """Return the instance."""
@@ -44,9 +44,9 @@ class Conversion:
         kind = old.hypervisor or ""
         known = parameters.HYPERVISORS.get(kind)
         if known is None:
-            self.found.refuse(f"hypervisor {kind or '(none)'} does not exist here", what)
+            self.report.refuse(f"hypervisor {kind or '(none)'} does not exist here", what)
         if old.forthcoming:
-            self.found.refuse("it is only planned (forthcoming)", what)
+            self.report.refuse("it is only planned (forthcoming)", what)
         template, disks = self._disks()
         own = clusters.header(old, self.uuid, name=self.name) | {
             "primary_node": self._node,
@@ -56,10 +56,10 @@ class Conversion:
             "admin_state": self._state(),
             "disks": disks,
             "nics": tuple(self._nic(nic, index) for index, nic in enumerate(old.nics or ())),
-            "hvparams": self.found.carried(old.hvparams, known, what=what) if known else {},
-            "beparams": self.found.carried(clusters.memory(old.beparams), parameters.BACKEND, what=what),
-            "osparams": clusters.plain(old.osparams, self.found, what=what),
-            "osparams_private": clusters.plain(old.osparams_private, self.found, what=what),
+            "hvparams": self.report.carried(old.hvparams, known, what=what) if known else {},
+            "beparams": self.report.carried(clusters.memory(old.beparams), parameters.BACKEND, what=what),
+            "osparams": clusters.plain(old.osparams, self.report, what=what),
+            "osparams_private": clusters.plain(old.osparams_private, self.report, what=what),
             "network_port": old.network_port or 0,
         }
         return msgspec.convert(own, instance.Instance)
@@ -71,32 +71,34 @@ class Conversion:
     @property
     def _node(self) -> str:
         if self.old.primary_node not in self.around.nodes:
-            self.found.refuse(f"there is no node {self.old.primary_node}", self._what)
+            self.report.refuse(f"there is no node {self.old.primary_node}", self._what)
         return self.around.nodes.get(self.old.primary_node, "")
 
     def _state(self) -> str:
-        """Return what is wanted of it: a word, in 2.0 a truth value."""
+        """Return the admin state: a word, in 2.0 a boolean."""
         up = self.old.admin_up if self.old.admin_up is not None else self.old.status in (True, "up")
         return self.old.admin_state or ("up" if up else "down")
 
     def _disks(self) -> tuple[str, tuple[instance.Disk, ...]]:
         """Return the disk template, which later releases only have in the disks, and the disks."""
-        listed = [self.around.disks.get(one, one) if isinstance(one, str) else one for one in self.old.disks or ()]
-        lost = [one for one in listed if isinstance(one, str)]
+        listed = [
+            self.around.disks.get(entry, entry) if isinstance(entry, str) else entry for entry in self.old.disks or ()
+        ]
+        lost = [entry for entry in listed if isinstance(entry, str)]
         if lost:
-            self.found.refuse(f"there is no disk {', '.join(lost)}", self._what)
-        disks = [one for one in listed if not isinstance(one, str)]
+            self.report.refuse(f"there is no disk {', '.join(lost)}", self._what)
+        disks = [entry for entry in listed if not isinstance(entry, str)]
         template = self.old.disk_template or (disks[0].dev_type if disks else "diskless")
         strange = {template, *(disk.dev_type for disk in disks)} - {*clusters.TEMPLATES}
         for kind in sorted(strange):
-            self.found.refuse(f"disk template {kind} does not exist here", self._what)
+            self.report.refuse(f"disk template {kind} does not exist here", self._what)
         return template, () if strange else tuple(self._disk(disk, index) for index, disk in enumerate(disks))
 
     def _disk(self, old: document.Disk, index: int) -> instance.Disk:
         path = str((old.logical_id or ("",))[-1])
         inside = path.removeprefix(f"{self.around.old_storage}/")
         if inside == path or inside.count("/") != 1:
-            self.found.refuse(f"a disk is not at {self.around.old_storage}/INSTANCE/DISK but at {path}", self._what)
+            self.report.refuse(f"a disk is not at {self.around.old_storage}/INSTANCE/DISK but at {path}", self._what)
         return instance.Disk(
             uuid=old.uuid or findings.identifier("disk", self.uuid, str(index)),
             dev_type=old.dev_type,
@@ -109,8 +111,8 @@ class Conversion:
     def _nic(self, old: document.Nic, index: int) -> instance.Nic:
         cable = self.around.networks.get(old.network or "", "")
         if old.network and not cable:
-            self.found.refuse(f"there is no network {old.network}", self._what)
-        ip = self.found.address(old.ip, what=self._what)
+            self.report.refuse(f"there is no network {old.network}", self._what)
+        ip = self.report.address(old.ip, what=self._what)
         return instance.Nic(
             uuid=old.uuid or findings.identifier("nic", self.uuid, str(index)),
             mac=old.mac.lower(),
@@ -122,12 +124,12 @@ class Conversion:
 
     def _plug(self, old: document.Nic, cable: str) -> base.Parameters:
         """Return mode, link and VLAN: the NIC's own, and for one with a network those of the connection."""
-        given: document.Given = {"mode": "bridged", "link": old.bridge} if old.bridge else {}
+        old_values: document.Parameters = {"mode": "bridged", "link": old.bridge} if old.bridge else {}
         group = self.around.groups.get(self.around.nodes.get(self.old.primary_node, ""))
         connection = group.networks.get(cable) if group else None
         if connection:
-            given = {"mode": connection.mode, "link": connection.link, "vlan": connection.vlan}
-        plug = self.found.carried(given | (old.nicparams or {}), parameters.NIC, what=f"a NIC of {self._what}")
+            old_values = {"mode": connection.mode, "link": connection.link, "vlan": connection.vlan}
+        plug = self.report.carried(old_values | (old.nicparams or {}), parameters.NIC, what=f"a NIC of {self._what}")
         if "vlan" in plug:
             plug["vlan"] = str(plug["vlan"]).removeprefix(".")
         return {name: value for name, value in plug.items() if value != ""}
