@@ -130,7 +130,7 @@ def test_a_join_token_survives_its_line() -> None:
 
 @pytest.mark.parametrize("line", ["", "hello", "{}", '{"secret": 1, "certificate": ""}', '{"secret": "", "x": 1}'])
 def test_what_is_no_join_token_is_said_to_be_none(line: str) -> None:
-    with pytest.raises(ValueError, match="no join token"):
+    with pytest.raises(ValueError, match="not a join token"):
         security.JoinToken.decode(line)
 
 
