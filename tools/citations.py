@@ -1,8 +1,8 @@
-"""Follows the citations: what code and pages cite is a page of the documentation, and a heading on it.
+"""Checks citations: each page and heading that code or a page cites exists in the documentation.
 
-A citation names a page from ``docs/reference`` or ``docs``, with a heading if it is about one: the forms are
+A citation names a page from ``docs/reference`` or ``docs``, and may name a heading. The forms are
 ``contracts/<page>.md#<heading>``, ``explanation/<page>.md#<heading>`` and ``docs/<path>.md#<heading>``. ``make check``
-reports citations that lead nowhere, and those in a form that nobody can follow. URLs are not looked at.
+reports citations of pages or headings that do not exist, and references without a page. URLs are not checked.
 """
 
 import re
@@ -18,7 +18,7 @@ EXEMPT = ("tests/docs/test_citations.py",)
 """Files with wrong citations on purpose."""
 
 BASES = {"contracts": "docs/reference", "explanation": "docs", "docs": "."}
-"""The folder that a citation is relative to, by its first part."""
+"""The folder that a citation is relative to, by the first part of its path."""
 
 URL = re.compile(r"https?://[^\s)>\"'`]+")
 CITATION = re.compile(r"(?<![\w-])((?:contracts|explanation|docs)/(?:[\w-]+/)*[\w-]+\.md)(?:#([\w-]+))?")
@@ -37,14 +37,14 @@ BLIND = re.compile(
     ),
     re.IGNORECASE,
 )
-"""Citations of texts that are not in the repository."""
+"""References to texts that are not in the repository."""
 
 FENCED = re.compile(r"^(```+).*?^\1$", re.MULTILINE | re.DOTALL)
 
 
 @cache
 def anchors(page: Path) -> frozenset[str]:
-    """Return the headings of a page as links spell them."""
+    """Return the anchors of a page's headings, as links spell them."""
     heads = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text()), flags=re.MULTILINE)
     return frozenset(re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads)
 
@@ -56,7 +56,7 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _faults(root: Path, text: str) -> Iterator[tuple[int, str]]:
-    """Return where in a text a citation is wrong, and why."""
+    """Yield the offset of each wrong citation in a text, and what is wrong with it."""
     text = URL.sub(lambda match: " " * len(match[0]), text)
     for match in CITATION.finditer(text):
         path, anchor = match.groups()
@@ -66,7 +66,7 @@ def _faults(root: Path, text: str) -> Iterator[tuple[int, str]]:
         elif anchor and anchor not in anchors(page):
             yield match.start(), f"{match[0]}: {page.relative_to(root)} has no such heading"
     for match in BLIND.finditer(text):
-        yield match.start(), f"{' '.join(match[0].split())!r} leads to no page: cite a page of docs/ and its heading"
+        yield match.start(), f"{' '.join(match[0].split())!r} names no page: cite a page of docs/ and its heading"
 
 
 def broken(root: Path) -> list[str]:
@@ -82,8 +82,8 @@ def _lines(root: Path, files: Iterable[Path]) -> Iterator[str]:
             text = path.read_text()
         except UnicodeDecodeError:
             continue
-        for place, fault in sorted(_faults(root, text)):
-            yield f"{path.relative_to(root)}:{text.count(chr(10), 0, place) + 1}: {fault}"
+        for offset, fault in sorted(_faults(root, text)):
+            yield f"{path.relative_to(root)}:{text.count(chr(10), 0, offset) + 1}: {fault}"
 
 
 def main() -> int:

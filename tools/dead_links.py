@@ -1,7 +1,7 @@
 """Checks the built site of the documentation: ``python tools/dead_links.py build/site``.
 
-Every link inside the site leads to a file and, with an anchor, to an element of it; nothing that a browser loads comes
-from another host. Prints each fault; the exit code is 1 if there are any.
+Every link inside the site must lead to an existing file and, with an anchor, to an element of that file. Nothing that a
+browser loads may come from another host. Prints each fault; the exit code is 1 if there is a fault.
 """
 
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 LOADED = {"script", "img", "link", "iframe", "source", "video", "audio", "object", "embed"}
-"""Elements whose address a browser loads by itself."""
+"""Elements whose address a browser loads without a click."""
 
 
 class Page(HTMLParser):
@@ -55,10 +55,10 @@ def faults(site: Path) -> Iterator[str]:
 
 def main(site: Path) -> int:
     """Print the faults of a site; return the exit code."""
-    found = list(faults(site))
-    for fault in found:
-        print(fault, file=sys.stderr)
-    return 1 if found else 0
+    lines = list(faults(site))
+    for line in lines:
+        print(line, file=sys.stderr)
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":

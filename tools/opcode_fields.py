@@ -1,8 +1,8 @@
-"""Writes the table of opcode fields that the commands make their options of: ``python tools/opcode_fields.py``.
+"""Writes the table of opcode fields from which commands build options: ``python tools/opcode_fields.py``.
 
-The structs in ``model/opcodes`` declare the fields; the commands may import the standard library only, so what their
-options need of the structs stands in ``cli/framework/opcode_fields.py`` as plain tuples. ``make golden`` rewrites that
-module, and a test compares it with the structs.
+The structs in ``model/opcodes`` declare the fields. The commands may import the standard library only, so
+``cli/framework/opcode_fields.py`` has the declarations that their options need as plain tuples. ``make golden``
+rewrites that module, and a test compares it with the structs.
 """
 
 from pathlib import Path
@@ -48,13 +48,13 @@ KINDS = {types.BoolType: "flag", types.IntType: "number", types.StrType: "text",
 
 
 def _plain(kind: types.Type) -> types.Type:
-    """Return the type without its texts and without null; a union of several others is returned as it is."""
+    """Return a type without metadata and without null; a union of several other types is returned unchanged."""
     match kind:
         case types.Metadata(type=inner):
             return _plain(inner)
         case types.UnionType(types=several):
-            left = [one for one in several if not isinstance(one, types.NoneType)]
-            return _plain(left[0]) if len(left) == 1 else kind
+            values = [member for member in several if not isinstance(member, types.NoneType)]
+            return _plain(values[0]) if len(values) == 1 else kind
     return kind
 
 
@@ -85,7 +85,7 @@ def row(opcode: type[msgspec.Struct], field: types.Field) -> tuple[object, ...]:
 
 
 def text() -> str:
-    """Return the module."""
+    """Return the text of the module."""
     lines = [HEAD.rstrip("\n")]
     for opcode in opcodes.ALL:
         info = types.type_info(opcode)

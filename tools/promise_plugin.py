@@ -1,10 +1,10 @@
-"""The pytest plugin behind ``@pytest.mark.promise``: checks the ids, and writes down what the tests made of them.
+"""The pytest plugin behind ``@pytest.mark.promise``: checks promise ids and records the outcomes of their tests.
 
-Each test carries its ids in its report, so that under pytest-xdist the reports bring them to the controlling process;
-only that one records, at the end of the session. A run is full when nothing was left out: no selection on the command
-line, no early stop, nothing that could not be collected, no worker that crashed. One of a part (``make unit``, ``make
-test-real``, ``make test-kube``) is full but for the tests that its expression of marks does not select; those that
-carry an id are recorded as skipped. A test without an assertion (see ``assertions``) cannot carry an id.
+The report of each test carries its ids, so that pytest-xdist passes them to the controlling process. Only that process
+writes the record, at the end of the session. A run is full when no test was left out: no selection on the command line,
+no early stop, no collection error, no crashed worker. The run of a part (``make unit``, ``make test-real``, ``make
+test-kube``) is full except for the tests that its expression of marks does not select; those that carry an id are
+recorded as skipped. A test without an assertion (see ``assertions``) cannot carry an id.
 """
 
 import datetime
@@ -17,13 +17,13 @@ from tools import assertions, promises, trees
 
 PROPERTY = "promise"
 LEFT_OUT = "promises_left_out"
-"""The key under which a worker of pytest-xdist sends the tests that it leaves out."""
+"""The key under which a worker of pytest-xdist sends the tests that it has left out."""
 
 SELECTING = ("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "stepwise")
 """The options of pytest that leave tests out."""
 
 PHASES = ("setup", "call", "teardown")
-"""A report of any other kind is pytest-xdist's for a worker that crashed; it says nothing of the ids that were lost."""
+"""pytest-xdist reports a crashed worker under another phase; that report does not have the ids of the lost tests."""
 
 
 def ids_of(item: pytest.Item) -> list[str]:
@@ -32,7 +32,7 @@ def ids_of(item: pytest.Item) -> list[str]:
 
 
 def outcome_of(report: pytest.TestReport) -> str:
-    """Return the list that a phase of a test puts it on, or nothing: setup and teardown count when they go wrong."""
+    """Return the outcome of a phase of a test; empty for setup and teardown without a failure or skip."""
     if report.failed:
         return "failed"
     if report.skipped or hasattr(report, "wasxfail"):
@@ -56,7 +56,7 @@ class Recorder:
         )
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Note the tests that this process leaves out: a run of a part only leaves out those of other parts."""
+        """Note the tests that this process leaves out; the run of a part leaves out only tests of other parts."""
         self._full = self._full and bool(self._part)
         self.leave_out(left_out(items))
 
@@ -72,12 +72,12 @@ class Recorder:
             self._reasons[test] = "its part did not run"
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note that a file could not be read."""
+        """Note that a file could not be collected."""
         if report.failed:
             self._full = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note one phase of one test; what went wrong once stays."""
+        """Note one phase of a test; a failure in an earlier phase stays."""
         outcome = outcome_of(report)
         if report.when not in PHASES:
             self._full = False
@@ -120,17 +120,17 @@ class Worker:
         self._left_out: list[tuple[str, str]] = []
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Note tests."""
+        """Note the tests that this worker leaves out."""
         self._left_out += left_out(items)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Send them to the controlling process."""
+        """Send the left-out tests to the controlling process."""
         output: dict[str, object] = getattr(session.config, "workeroutput")  # noqa: B009  # pytest-xdist adds it
         output[LEFT_OUT] = self._left_out
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record in the process that sees all reports, when tests are run at all."""
+    """Register the recorder in the process that sees all reports, if tests are run, and the collector in a worker."""
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(Worker(), "promise-worker")
     elif not config.option.collectonly:
@@ -140,18 +140,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem() -> Generator[None, object, object]:
-    """Give the ids of a test to its reports; one that no list has fails the collection of its file."""
-    made = yield
-    for item in made if isinstance(made, list) else [made]:
+    """Add the ids of a test to its reports; an id without a list fails the collection of the file."""
+    items = yield
+    for item in items if isinstance(items, list) else [items]:
         if isinstance(item, pytest.Item):
             _carry(item)
-    return made
+    return items
 
 
 def _carry(item: pytest.Item) -> None:
     for promise in ids_of(item):
         if promise not in promises.known():
-            message = f"{item.nodeid}: no list in docs/reference/promises has {promise!r}"
+            message = f"{item.nodeid}: the promise {promise!r} is not in any list in docs/reference/promises"
             raise pytest.Collector.CollectError(message)
         if isinstance(item, pytest.Function) and not assertions.asserts(item):
             message = f"{item.nodeid}: carries {promise!r}, but neither the test nor its helpers assert anything"

@@ -80,7 +80,7 @@ def test_a_citation_that_leads_nowhere_is_found(tmp_path: Path, text: str, fault
 def test_a_citation_of_what_is_not_in_the_repository_is_found(tmp_path: Path, form: str) -> None:
     (line,) = citations.broken(checkout(tmp_path, f"# {form}\n"))
     assert line.startswith("src/module.py:1: ")
-    assert "leads to no page" in line
+    assert "names no page" in line
 
 
 def test_files_of_every_folder_are_read_and_those_that_are_no_text_are_not(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_an_id_that_no_list_has_stops_the_run(tmp_path: Path, workers: str) -> N
     tests = TESTS.replace("cluster-3", "cluster-999")
     result = run(tmp_path, tests, "-n", workers)
     assert result.returncode != 0
-    assert "no list in docs/reference/promises has 'cluster-999'" in result.stdout + result.stderr
+    assert "the promise 'cluster-999' is not in any list in docs/reference/promises" in result.stdout + result.stderr
     assert " passed" not in result.stdout
 
 
