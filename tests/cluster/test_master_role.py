@@ -77,7 +77,7 @@ def test_a_living_master_that_runs_jobs_is_replaced_only_on_demand(three: lab.La
     lab.wait_until(lambda: three.rows("gnt-job", "status", str(running)) == [["running"]], "the job to run")
     old = three.master_pid()
     output = three.refused("gnt-cluster", "master-failover", on=three.nodes[1])
-    assert f"node1, is alive and runs jobs that would be broken off: {running}" in output
+    assert f"node1, is alive and runs jobs that would be aborted: {running}" in output
     assert "add --yes-do-it" in output
     assert three.master_pid() == old
     assert three.rows("gnt-job", "status", str(running)) == [["running"]]
@@ -102,7 +102,7 @@ def test_an_old_master_that_comes_back_is_refused_and_becomes_a_candidate(three:
     assert "--no-voting --yes-do-it" in output
     three.nodes[0].start()
     lab.wait_until(lambda: _has_copy(three.nodes[0], master=three.nodes[1]), "the new state on the old master")
-    assert "by the state that is here it is node2" in _refusal(three, 0)
+    assert "its copy of the state names node2 as the master" in _refusal(three, 0)
     _failover(three, 0)
     assert three.rows("gnt-job", "id") == jobs
 
@@ -133,7 +133,7 @@ def test_a_master_that_was_forced_fences_the_one_that_it_replaces(three: lab.Lab
 def test_a_node_that_is_no_candidate_is_refused_with_those_that_are() -> None:
     with _cluster(3, "-C", "2") as cluster:
         output = cluster.refused("gnt-cluster", "master-failover", on=cluster.nodes[2])
-        assert "node node3 is no master candidate" in output
+        assert "node node3 is not a master candidate" in output
         assert "node1, node2" in output
         assert cluster.answers()
         here = cluster.refused("gnt-cluster", "master-failover", on=cluster.nodes[0])

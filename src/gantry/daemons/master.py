@@ -1,11 +1,11 @@
-"""gantry-masterd: the only one that changes the cluster's state and commands its nodes.
+"""gantry-masterd: the only daemon that changes the cluster's state and commands its nodes.
 
-``gantry-masterd init`` makes a cluster (``bootstrap``); ``gantry-masterd`` runs it, and ``gantry-masterd failover``
-does so on a master candidate that takes the role over. Life cycle: load the papers, take the queue's lock and recover
-the state, be confirmed by the nodes and begin a new epoch (``role``), read the default segment ranges, wire queue,
-processor, nodes and LUXI, serve until a signal, the end of the cluster or a newer master, then stop in reverse. Running
-jobs are broken off by a stop; the next start marks them. Where a node has promised the role to another one that may
-never begin, the daemon goes through all of that again.
+``gantry-masterd init`` creates a cluster (``bootstrap``), ``gantry-masterd`` runs it, and ``gantry-masterd failover``
+runs it on a master candidate that takes the role over. Life cycle: load the certificates, take the queue's lock and
+recover the state, get the nodes' confirmation and begin a new epoch (``role``), read the default segment ranges, wire
+queue, processor, nodes and LUXI, serve until a signal, the destruction of the cluster or a newer master, then stop in
+reverse order. A stop aborts running jobs; the next start marks them as failed. If a node has promised the role to
+another node, which may never begin, the daemon starts from the beginning.
 
 See contracts/cluster-design.md#daemons.
 """
@@ -36,16 +36,16 @@ from gantry.state import events, history, replication, snapshot, transaction
 log = logging.getLogger(__name__)
 
 COLLECT_EVERY = 50_000
-"""New objects between two rounds of the garbage collector: the answer to one question may take as many."""
+"""New objects between two runs of the garbage collector: one answer may create that many."""
 
-FAREWELL = 2.0
-"""Seconds that clients have to hear why the daemon ends: the cluster is gone, or there is a newer master."""
+CLOSING_DELAY_SECONDS = 2.0
+"""How long clients can still read why the daemon ends: the cluster was destroyed, or a newer master runs."""
 
 
 class Master:
-    """A master daemon: made by ``start``, which ``live`` or ``close`` follows; ``secure`` as in ``identity``.
+    """A master daemon: call ``start``, then ``live`` or ``close``; ``secure`` as in ``identity``.
 
-    ``destroyed`` is set when its cluster is no more, ``candidates.refused`` when another node has become the master.
+    ``destroyed`` is set when the cluster was destroyed, ``candidates.refused`` when another node has become the master.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class Master:
         self.destroyed = asyncio.Event()
 
     async def start(self) -> None:
-        """Recover the state, wire everything, and listen; what was opened is closed again when a part fails."""
+        """Recover the state, wire all parts, and listen; a failure closes again all that was opened."""
         try:
             await self._start()
-        except BaseException:  # a start that is broken off leaves nothing open either
+        except BaseException:  # a canceled start leaves nothing open either
             await self.close()
             raise
 
@@ -148,27 +148,27 @@ class Master:
         self.door = luxi.Door(runtime, services_of_door)
 
     async def _pause_watcher(self, until: float | None) -> None:
-        """Keep until when the watcher rests, over a change of the master too."""
+        """Record until when the watcher pauses, in seconds since 1970; it survives a change of the master."""
         now = self._runtime.clock.now()
         if until is not None and until < now:
             raise errors.InvalidError(f"the watcher cannot be paused until {until:.0f}, which has passed")
         owner = base.changed(self.store.snapshot.the_cluster, now, watcher_pause=until)
-        cause = transaction.Cause(reason="watcher paused" if until else "watcher goes on")
+        cause = transaction.Cause(reason="watcher paused" if until else "watcher resumed")
         await self.store.commit([snapshot.Put(owner)], cause)
 
     def _watch_for_the_end(
         self, before: snapshot.Snapshot, after: snapshot.Snapshot, changes: Sequence[snapshot.Change]
     ) -> None:
-        """Notice the success of the job that takes the cluster apart."""
+        """Set ``destroyed`` when the job that destroys the cluster succeeds."""
         del before, after
         for change in changes:
-            one = change.value if isinstance(change, snapshot.Put) else None
-            last = one.ops[-1].input if isinstance(one, job.Job) and one.status is job.Status.SUCCESS else None
+            value = change.value if isinstance(change, snapshot.Put) else None
+            last = value.ops[-1].input if isinstance(value, job.Job) and value.status is job.Status.SUCCESS else None
             if isinstance(last, opcodes.ClusterDestroy) and not last.dry_run:
                 self.destroyed.set()
 
     async def close(self) -> None:
-        """Stop listening, then the queue, then the state."""
+        """Stop listening, stop the queue, and close the state, in this order."""
         await self._closing.aclose()
 
     async def live(self, stop: asyncio.Event) -> None:
@@ -179,7 +179,7 @@ class Master:
             task.cancel()
         destroyed = self.destroyed.is_set()
         if destroyed or self.candidates.refusal is not None:
-            await self._runtime.clock.sleep(FAREWELL)
+            await self._runtime.clock.sleep(CLOSING_DELAY_SECONDS)
         await self.close()
         if destroyed:
             await self.forget()
@@ -188,7 +188,7 @@ class Master:
         log.info("master has stopped")
 
     async def forget(self) -> None:
-        """Remove what a cluster that was destroyed leaves on its master."""
+        """Remove the files that a destroyed cluster leaves on its master."""
         disk, folders = self._runtime.disk, self._folders
         for folder in (folders.journal, folders.queue, folders.certificates):
             await disk.remove_tree(folder)
@@ -198,7 +198,7 @@ class Master:
 def _lock_row(usage: lock_table.Usage) -> engine.LockRow:
     owners = [f"job/{owner}" for owner in usage.owners]
     pending = [(mode, [f"job/{owner}" for owner in waiting]) for mode, waiting in usage.pending]
-    waits = [(f"job/{waiter}", [(f"job/{one}", why) for one, why in others]) for waiter, others in usage.waits]
+    waits = [(f"job/{waiter}", [(f"job/{owner}", why) for owner, why in owners_]) for waiter, owners_ in usage.waits]
     return usage.name, usage.mode, owners or None, pending, waits
 
 
@@ -211,10 +211,10 @@ async def serve(
     up: Callable[[Master], None],
     secure: bool = True,
 ) -> None:
-    """Run the master as ``Master.live`` says; ``up`` is called each time when it answers.
+    """Run the master until ``Master.live`` ends; call ``up`` each time the master has started to listen.
 
-    A node that refuses it for a promise to another one knows of no newer master. There may never be one, if that other
-    machine got too few promises; so this one starts over, and the vote tells.
+    A node that refuses this master because of a promise to another node does not know a newer master. If that node
+    got too few promises, it never becomes the master. So this daemon starts over, and the vote decides.
     """
     while True:
         master = Master(runtime, folders, secure=secure, wish=wish)
@@ -225,7 +225,7 @@ async def serve(
         except errors.WrongStateError as error:
             if master.candidates.replaced or stop.is_set():
                 raise
-            log.warning("confirmation is asked for again: %s", error.message)
+            log.warning("asking the nodes for confirmation again: %s", error.message)
         wish = role.Wish()
 
 
@@ -235,7 +235,7 @@ async def _serve(runtime: interface.Runtime, folders: paths.Paths, wish: role.Wi
 
     def up(_: Master) -> None:
         if wish.taking_over:
-            # The command that started us listens no more.
+            # The command that started this daemon no longer reads its output.
             logs.leave_screen()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -256,8 +256,9 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
 def _wish(options: argparse.Namespace) -> role.Wish:
     if options.no_voting and not options.yes_do_it:
         raise errors.InvalidError(
-            "without a vote nothing tells whether the state here is the newest, or whether another master runs",
-            hint="make sure of both, then add --yes-do-it",
+            "--no-voting needs --yes-do-it: without a vote the master cannot know whether its state is the newest, "
+            "or whether another master runs",
+            hint="check both on all nodes, then add --yes-do-it",
         )
     return role.Wish(
         taking_over=options.action == "failover",
@@ -268,20 +269,29 @@ def _wish(options: argparse.Namespace) -> role.Wish:
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Return the parser of the arguments; the reference page is made from it too."""
+    """Return the parser of the arguments; the reference page is generated from it too."""
     parser = argparse.ArgumentParser(prog="gantry-masterd", description="The master daemon of a Gantry cluster.")
     parser.add_argument(
         "action",
         nargs="?",
         choices=("run", "init", "failover"),
         default="run",
-        help="init reads JSON from stdin; failover makes this master candidate the master and runs it",
+        help="run the master daemon (run), create a cluster from JSON on stdin (init), or make this master candidate "
+        "the master and run its daemon (failover)",
     )
-    parser.add_argument("--no-voting", action="store_true", help="do not ask the nodes for the master's role")
-    parser.add_argument("--yes-do-it", action="store_true", help="mean --no-voting; break off running jobs")
-    parser.add_argument("--ignore-offline-nodes", action="store_true", help="do not wait for nodes that are offline")
-    parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="folder that holds all of its files")
-    parser.add_argument("--debug", action="store_true", help="log more")
+    parser.add_argument(
+        "--no-voting", action="store_true", help="start without the confirmation of the nodes; needs --yes-do-it"
+    )
+    parser.add_argument(
+        "--yes-do-it", action="store_true", help="confirm --no-voting; in a failover, abort the jobs of the old master"
+    )
+    parser.add_argument(
+        "--ignore-offline-nodes", action="store_true", help="do not count offline nodes that do not answer"
+    )
+    parser.add_argument(
+        "--root", default=os.environ.get("GANTRY_ROOT", ""), help="set the folder that contains all of its files"
+    )
+    parser.add_argument("--debug", action="store_true", help="log debug messages")
     parser.add_argument("--version", action="version", version=f"gantry-masterd {__version__}")
     return parser
 
@@ -293,7 +303,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(_run(RealRuntime(), paths.Paths.below(options.root), options))
     except errors.GantryError as error:
-        # Standard error gets it once, as one line; at this level the log keeps it to its file.
+        # Standard error gets the error once, as one line; a log message of this level goes to the log file only.
         log.info("ended by: %s", error)
         print(f"gantry-masterd: {error}", file=sys.stderr)
         return error.exit_code

@@ -1,13 +1,13 @@
-"""gantry-rapi: the doors that speak HTTP, a process of its own on the master that reaches it by LUXI.
+"""gantry-rapi: the HTTP front ends, in a process on the master node that talks to the master daemon by LUXI.
 
     gantry-rapi [--bind ADDRESS] [--port PORT] [--no-ssl] [--require-authentication] [--root DIR] [--debug]
                 [--neutron-port PORT] [--neutron-auth http_basic|keystone|none] [--neutron-open]
                 [--keystone-url URL ...]
 
-The remote API (contracts/remote-api.md#design) is always there, the Neutron API if it is given a port. It holds no
-state: it may be started and stopped at any time, and waits for no master daemon. It shows the certificate
-in ``lib/rapi.pem`` with its key, or else that of the machine's node daemon, which the cluster's authority issued. Its
-logs are ``log/rapi-daemon.log`` and ``log/rapi-access.log``, its users those of ``lib/users``.
+The remote API (contracts/remote-api.md#design) is always served, the Neutron API only with ``--neutron-port``. The
+process has no state: it may start and stop at any time, and does not wait for the master daemon. Its TLS certificate
+and key are in ``lib/rapi.pem``; without that file it uses those of the machine's node daemon, issued by the cluster's
+authority. Its logs are ``log/rapi-daemon.log`` and ``log/rapi-access.log``, its users are in ``lib/users``.
 """
 
 import argparse
@@ -35,7 +35,7 @@ PORT = 5080
 
 
 def server(runtime: interface.Runtime, folders: paths.Paths, *, anonymous: bool = True) -> http.Server:
-    """Wire the remote API of a master; ``anonymous`` lets everybody read what is open."""
+    """Wire the remote API of a master; ``anonymous`` allows requests without a user to read public resources."""
     gate = wire.Gate(users.Users(runtime, folders.users), anonymous=anonymous)
     master = luxi.Pool(runtime.network, folders.luxi_socket)
     return http.Server(runtime, rapi.Application(runtime, master, gate=gate))
@@ -51,8 +51,8 @@ def neutron_server(
 ) -> http.Server:
     """Wire the Neutron API of a master.
 
-    ``everybody`` is its administrator, or who has ``tokens`` is let in, or else the users of the file log in. With
-    tokens of another service that one is asked for projects too.
+    With ``everybody`` each client is an administrator; with ``tokens`` a client needs a token of that service;
+    otherwise the users of the file log in. With ``tokens`` that service has the projects too.
     """
     passwords = None if everybody or tokens else access.Passwords(runtime, users.Users(runtime, folders.users))
     application = neutron.Application(
@@ -66,20 +66,20 @@ def neutron_server(
 
 
 def _check_open(options: argparse.Namespace) -> None:
-    """Refuse to let everybody be the administrator who reaches this machine, unless that is said."""
+    """Refuse to make every client in the network an administrator, unless ``--neutron-open`` allows it."""
     if options.neutron_auth == "none" and not (options.neutron_open or _is_loopback(options.bind)):
         raise errors.InvalidError(
-            f"without authentication whoever reaches {options.bind} could change every network",
-            hint="add --bind 127.0.0.1, or --neutron-open if that is meant",
+            f"without authentication every client that reaches {options.bind} could change every network",
+            hint="add --bind 127.0.0.1, or --neutron-open to allow that",
         )
 
 
 def _tls(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> ssl.SSLContext | None:
-    """Return the context of the server; None without TLS, which is for this machine's own use."""
+    """Return the TLS context of the server; None without TLS, which only a loopback address allows."""
     if options.no_ssl:
         if not _is_loopback(options.bind):
             raise errors.InvalidError(
-                f"without TLS passwords would be sent as they are to {options.bind}", hint="add --bind 127.0.0.1"
+                f"without TLS clients would send passwords unencrypted to {options.bind}", hint="add --bind 127.0.0.1"
             )
         return None
     own = f"{folders.lib}/rapi.pem"
@@ -90,7 +90,8 @@ def _tls(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Nam
         return security.bootstrap_server_context(certificate, key)
     except OSError as error:
         raise errors.ConfigurationError(
-            f"the certificate {certificate} cannot be used: {error}", hint="does this machine belong to a cluster?"
+            f"the certificate {certificate} cannot be used: {error}",
+            hint="check that this machine belongs to a cluster",
         ) from None
 
 
@@ -109,64 +110,72 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    made = server(runtime, folders, anonymous=not options.require_authentication)
-    servers = {"remote": (made, options.port)}
+    remote_server = server(runtime, folders, anonymous=not options.require_authentication)
+    servers = {"remote": (remote_server, options.port)}
     tokens = None
     if options.neutron_port:
         _check_open(options)
         tokens = keystone.authenticator(runtime, folders, options)
         everybody, scheme = options.neutron_auth == "none", "http" if options.no_ssl else "https"
-        made = neutron_server(runtime, folders, everybody=everybody, tokens=tokens, scheme=scheme)
-        servers["Neutron"] = (made, options.neutron_port)
+        networking = neutron_server(runtime, folders, everybody=everybody, tokens=tokens, scheme=scheme)
+        servers["Neutron"] = (networking, options.neutron_port)
     try:
         tls = _tls(runtime, folders, options)
-        for name, (one, port) in servers.items():
-            await one.open(options.bind, port, tls=tls)
+        for name, (http_server, port) in servers.items():
+            await http_server.open(options.bind, port, tls=tls)
             log.info("the %s API listens on %s port %d", name, options.bind, port)
         await stop.wait()
     finally:
-        for one, _ in servers.values():
-            await one.close()
+        for http_server, _ in servers.values():
+            await http_server.close()
         if tokens:
             await tokens.close()
     log.info("gantry-rapi has stopped")
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Return the parser of the arguments; the reference page is made from it too."""
+    """Return the parser of the arguments; the reference page is generated from it too."""
     parser = argparse.ArgumentParser(
         prog="gantry-rapi", description="The remote API and the Neutron API of a Gantry cluster."
     )
-    parser.add_argument("-b", "--bind", default="0.0.0.0", metavar="ADDRESS", help="where to listen (default: all)")
-    parser.add_argument("-p", "--port", type=program.port, default=PORT, help=f"TCP port (default: {PORT})")
-    parser.add_argument("--no-ssl", action="store_true", help="plain HTTP, on a loopback address only")
     parser.add_argument(
-        "--require-authentication", action="store_true", help="nobody may read without a name and a password"
+        "-b", "--bind", default="0.0.0.0", metavar="ADDRESS", help="listen on this address (default: all)"
+    )
+    parser.add_argument(
+        "-p", "--port", type=program.port, default=PORT, help=f"set the TCP port of the remote API (default: {PORT})"
+    )
+    parser.add_argument("--no-ssl", action="store_true", help="serve plain HTTP, on a loopback address only")
+    parser.add_argument(
+        "--require-authentication", action="store_true", help="require a user name and a password for reading too"
     )
     parser.add_argument(
         "--neutron-port",
         type=program.port,
         default=0,
         metavar="PORT",
-        help="TCP port of the Neutron API, 9696 by custom; 0: none",
+        help="serve the Neutron API on this TCP port, usually 9696; 0: do not serve it",
     )
     parser.add_argument(
         "--neutron-auth",
         choices=("http_basic", "keystone", "none"),
         default="http_basic",
-        help="who may use the Neutron API: users with a password or a token (default), those of Keystone, or everybody "
-        "as administrator",
+        help="set who may use the Neutron API: users with a password or a token (default), users of Keystone, or every "
+        "client as administrator",
     )
-    parser.add_argument("--neutron-open", action="store_true", help="everybody off this machine too")
+    parser.add_argument(
+        "--neutron-open", action="store_true", help="allow --neutron-auth none on an address that other machines reach"
+    )
     keystone.add_arguments(parser)
-    parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="folder that holds all of its files")
-    parser.add_argument("--debug", action="store_true", help="log more")
+    parser.add_argument(
+        "--root", default=os.environ.get("GANTRY_ROOT", ""), help="set the folder that contains all of its files"
+    )
+    parser.add_argument("--debug", action="store_true", help="log debug messages")
     parser.add_argument("--version", action="version", version=f"gantry-rapi {__version__}")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program; the exit code is 0 after a signal, 1 when it cannot run."""
+    """Run the program; return the exit code: 0 after a signal, 1 if it cannot run."""
     options = command_line().parse_args(argv)
     return program.run("gantry-rapi", _run(real.RealRuntime(), paths.Paths.below(options.root), options))
 

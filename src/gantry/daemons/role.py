@@ -1,14 +1,16 @@
-"""The master's role: it is confirmed by the nodes at each start, or taken over.
+"""The master's role: the nodes confirm the master at each start, or a master candidate takes the role over.
 
-The master daemon makes a ``Role`` over its store, before anything is committed, awaits ``confirm``, lets the store
-reach its candidates, and awaits ``begin``, and then ``announce`` with calls that carry the epoch. All nodes are
-asked at once, those that are offline too, each for at most ``ROUND`` seconds; ``vote`` decides. While missing answers
-could still turn the outcome they are asked again, for ``PATIENCE`` seconds. A copy here that lacks the last frames of
-one and the same history gets them first: a master that lost its power may have sent what it had not yet written.
+The master daemon creates a ``Role`` over its store before it commits anything. It awaits ``confirm``, lets the store
+connect to its candidates, awaits ``begin``, and then ``announce``, whose calls carry the epoch. ``Role`` asks all nodes
+at once, including offline nodes, each for at most ``ROUND_TIMEOUT_SECONDS``; ``vote`` decides. While missing answers
+could change the outcome, ``Role`` asks again, for up to ``VOTE_TIMEOUT_SECONDS``. If the journal of another node
+continues this node's journal, ``Role`` first fetches the missing frames: a master that lost power may have sent frames
+that it had not yet written.
 
-Then comes the record with an epoch above all that was seen, which fences the master before. Taking over, the old
-master's daemon is ended first where its node answers, and the same record names the new master. That may be who the
-state here names already: a master that ended before most nodes had heard of it is not confirmed by them any more.
+Then ``begin`` commits a record with an epoch above all epochs that any node has seen, which fences the former master.
+In a takeover, ``confirm`` first stops the old master's daemon if its node answers, and the same record names the new
+master. The state of this node may name this node already: if a master ended before most nodes had heard of it, they do
+not confirm it at its next start, and it must take the role over.
 
 See contracts/cluster-design.md#confirmation-of-the-master.
 """
@@ -35,25 +37,29 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-ROUND = 2.0
-PATIENCE = 10.0
-PAUSE = 1.0
-"""Seconds: for the answers of one round, for all rounds, between two."""
+ROUND_TIMEOUT_SECONDS = 2.0
+"""How long a round waits for the answers of the nodes."""
 
-STOP_PATIENCE = 2.0
-"""Seconds that an old master's daemon has to end by itself."""
+VOTE_TIMEOUT_SECONDS = 10.0
+"""How long all rounds of a vote may take."""
 
-SHOWN = 10
-"""How many jobs a message names."""
+BACK_OFF_SECONDS = 1.0
+"""The time between two rounds."""
+
+STOP_TIMEOUT_SECONDS = 2.0
+"""How long the old master's daemon has to end by itself."""
+
+MAX_DISPLAYED_JOBS = 10
+"""The number of jobs that a message names."""
 
 OVERRIDE = "--no-voting --yes-do-it"
 
 
 @dataclass(frozen=True)
 class Wish:
-    """How the role is wanted: taken over or only confirmed; without a vote; without offline nodes that are silent.
+    """How to get the role: by takeover or confirmation, with or without a vote, with or without silent offline nodes.
 
-    ``breaking_off`` is that a master which is alive may be replaced though it runs jobs.
+    ``breaking_off`` allows to replace a living master that runs jobs.
     """
 
     taking_over: bool = False
@@ -68,17 +74,17 @@ class _Member(msgspec.Struct, frozen=True):
 
 
 def _member(disk: interface.Disk, folders: paths.Paths) -> _Member:
-    """Return who this machine is in its cluster, as its node daemon wrote it down when it joined."""
+    """Return name and UUID of this machine's node, from the file that its node daemon wrote when it joined."""
     try:
         return msgspec.json.decode(disk.read(f"{folders.certificates}/member.json"), type=_Member)
     except FileNotFoundError:
         raise errors.ConfigurationError(
-            "this machine is not part of a cluster", hint="gnt-node add on a master takes it into one"
+            "this machine is not part of a cluster", hint="add it with gnt-node add on the master of a cluster"
         ) from None
 
 
 def check_candidate(runtime: interface.Runtime, folders: paths.Paths) -> None:
-    """Refuse to take over where there is no candidate's copy; WrongStateError that lists the candidates."""
+    """Raise WrongStateError, which lists the candidates, if this machine has no candidate's copy of the state."""
     disk = runtime.disk
     own = _member(disk, folders)
     if not disk.exists(folders.config) or not disk.exists(f"{folders.certificates}/authority.key"):
@@ -88,8 +94,8 @@ def check_candidate(runtime: interface.Runtime, folders: paths.Paths) -> None:
 
 def _no_candidate(node: str, names: Sequence[str]) -> errors.WrongStateError:
     return errors.WrongStateError(
-        f"node {node} is no master candidate and holds no copy of the state",
-        hint=f"run the command on a master candidate: {', '.join(names) or '(none is known here)'}",
+        f"node {node} is not a master candidate and has no copy of the state",
+        hint=f"run the command on a master candidate: {', '.join(names) or '(this node does not know any)'}",
     )
 
 
@@ -123,7 +129,7 @@ class Role:
         self._epoch = 0
 
     async def confirm(self) -> None:
-        """Return when the role is this machine's; WrongStateError says who said what, and what to do."""
+        """Return when this machine has the role; WrongStateError has each node's answer, and what to do."""
         self._check_claim()
         self._answers = await self._confirm(before_stop=self._wish.taking_over)
         if self._wish.taking_over:
@@ -134,7 +140,7 @@ class Role:
         self._store.claim(self._epoch)
 
     async def begin(self) -> None:
-        """Begin the epoch of the master that was confirmed."""
+        """Begin the epoch of this master, which the nodes have confirmed."""
         changes: Sequence[states.Change] = ()
         if self._wish.taking_over:
             changes = handover(self._store.snapshot, self._own.uuid, now=self._runtime.clock.now())
@@ -147,50 +153,50 @@ class Role:
             self._check_takeover(state)
         elif state.the_cluster.master_node != self._own.uuid:
             raise errors.WrongStateError(
-                f"node {self._own.node} is not the master: by the state that is here it is {_master(state)}",
-                hint="start gantry-masterd there, or run gnt-cluster master-failover here",
+                f"node {self._own.node} is not the master: its copy of the state names {_master(state)} as the master",
+                hint="start gantry-masterd on that node, or run gnt-cluster master-failover here",
             )
 
     def _check_takeover(self, state: states.Snapshot) -> None:
-        """Refuse who keeps no copy; a master that runs here has refused before, by the queue's lock."""
+        """Refuse a node that is not a candidate; the queue's lock has refused a second master daemon before."""
         owner = state.the_cluster
         node = state.nodes.get(self._own.uuid)
         if node is None or node.role(owner) not in (cluster.Role.CANDIDATE, cluster.Role.MASTER):
-            can = [one.name for one in state.nodes.values() if one.role(owner) is cluster.Role.CANDIDATE]
-            raise _no_candidate(self._own.node, sorted(can))
+            names = [other.name for other in state.nodes.values() if other.role(owner) is cluster.Role.CANDIDATE]
+            raise _no_candidate(self._own.node, sorted(names))
 
     async def _confirm(self, *, before_stop: bool = False) -> list[vote.Answer]:
-        """Ask until the outcome is certain, and return the answers of the confirmation.
+        """Ask until the outcome is certain, and return the answers that confirmed this node.
 
-        ``before_stop`` takes the old master's word for granted while its daemon is in the way: it will be ended.
+        With ``before_stop`` the old master counts as confirming while its daemon holds the lock: it is stopped later.
         """
         clock = self._runtime.clock
-        until = clock.monotonic() + PATIENCE
+        until = clock.monotonic() + VOTE_TIMEOUT_SECONDS
         while True:
             answers = await self._ask_all()
             if not self._wish.voting:
-                log.warning("no vote is held: what is here is taken for right; %s", vote.described(answers))
+                log.warning("starting without a vote: this node's state is used as it is; %s", vote.described(answers))
                 return answers
             before = self._store.position
             await self._catch_up(answers)
             if self._store.position != before:
-                # What came may say that there are other nodes, or other candidates.
+                # The fetched frames may have changed the nodes or the candidates.
                 continue
             verdict = vote.decide(self._claim(), self._taken_for_granted(answers) if before_stop else answers)
             if verdict.outcome is vote.Outcome.CONFIRMED:
                 return answers
             if verdict.outcome is vote.Outcome.REFUSED or clock.monotonic() > until:
                 raise self._refusal(verdict, answers)
-            log.info("asking again: %s", "; ".join(verdict.reasons))
-            await clock.sleep(PAUSE)
+            log.info("the vote is undecided, asking the nodes again: %s", "; ".join(verdict.reasons))
+            await clock.sleep(BACK_OFF_SECONDS)
 
     async def _win_epoch(self, answers: Sequence[vote.Answer]) -> int:
-        """Return an epoch that enough nodes have promised to this one, and so to nobody else.
+        """Return an epoch that a majority has promised to this node, and so to no other node.
 
-        Whoever is confirmed at the same moment asks for the same one: both try again, with a higher one each time.
+        Two nodes that are confirmed at the same moment ask for the same epoch: both try again with a higher epoch.
         """
         clock = self._runtime.clock
-        until = clock.monotonic() + PATIENCE
+        until = clock.monotonic() + VOTE_TIMEOUT_SECONDS
         highest = max(vote.highest_epoch(answers), self._store.epoch, self._own_promise().epoch)
         while True:
             epoch = highest + 1
@@ -204,24 +210,24 @@ class Role:
             ]
             verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), granted)
             highest = max([epoch, *(promise.epoch for promise in promises if promise)])
-            # One that has promised more would take no record from us, and end us with the first.
+            # A node that has promised a higher epoch would refuse this master's first record, and end this master.
             if verdict.outcome is vote.Outcome.CONFIRMED and highest == epoch:
-                # Not before: who gets nowhere must not stand in the way of the master that there is.
+                # Not earlier: a node without a majority must not block the existing master.
                 await self._promise_self(epoch)
                 return epoch
             if clock.monotonic() > until:
                 raise self._refusal(verdict, granted)
-            await clock.sleep(PAUSE * self._runtime.random.below(100) / 100)
+            await clock.sleep(BACK_OFF_SECONDS * self._runtime.random.below(100) / 100)
 
     async def _ask_promise(self, name: str, epoch: int) -> calls.Promise | None:
         position = self._store.position
-        wanted = calls.MasterPromise(epoch=epoch, node=self._own.node, newest=(position.epoch, position.serial))
-        nodes = {node.name: node for node in self._others()}
-        answer = await self._call(nodes[name], wanted)
+        request = calls.MasterPromise(epoch=epoch, node=self._own.node, newest=(position.epoch, position.serial))
+        nodes = {node.name: node for node in self._other_nodes()}
+        answer = await self._call(nodes[name], request)
         return None if isinstance(answer, errors.GantryError) else answer
 
     def _own_promise(self) -> calls.Promised:
-        """Return what this machine's node daemon has promised: it does not while the queue's lock is held here."""
+        """Return this machine's last promise; its node daemon promises nothing while the queue's lock is held here."""
         disk, path = self._runtime.disk, f"{self._folders.lib}/promise"
         return msgspec.json.decode(disk.read(path), type=calls.Promised) if disk.exists(path) else calls.Promised()
 
@@ -250,28 +256,30 @@ class Role:
     def _taken_for_granted(self, answers: Sequence[vote.Answer]) -> list[vote.Answer]:
         own = self._copy()
         return [
-            dataclasses.replace(one, copy=own) if one.node == own.master and one.reached and not one.copy else one
-            for one in answers
+            dataclasses.replace(answer, copy=own)
+            if answer.node == own.master and answer.reached and not answer.copy
+            else answer
+            for answer in answers
         ]
 
     def _refusal(self, verdict: vote.Verdict, answers: Sequence[vote.Answer]) -> errors.WrongStateError:
         failover = "gnt-cluster master-failover"
-        again = "" if self._wish.taking_over else f"; {failover} has them take this one for the master"
+        again = "" if self._wish.taking_over else f"; or make this node the master with {failover}"
         program = failover if self._wish.taking_over else "gantry-masterd"
         return errors.WrongStateError(
             f"node {self._own.node} is not confirmed as the master: {'; '.join(verdict.reasons)} "
             f"({vote.described(answers)})",
-            hint=f"bring the nodes up that do not answer{again}; "
-            f"if no other master runs and the state here is the right one: {program} {OVERRIDE}",
+            hint=f"start the nodes that do not answer{again}; "
+            f"if no other master runs and the state on this node is the newest: {program} {OVERRIDE}",
         )
 
-    def _others(self) -> list[cluster.Node]:
+    def _other_nodes(self) -> list[cluster.Node]:
         nodes = self._store.snapshot.nodes.values()
-        asked = (node for node in nodes if node.uuid != self._own.uuid and not node.joining)
-        return sorted(asked, key=lambda node: node.name)
+        nodes_to_ask = (node for node in nodes if node.uuid != self._own.uuid and not node.joining)
+        return sorted(nodes_to_ask, key=lambda node: node.name)
 
     async def _ask_all(self) -> list[vote.Answer]:
-        answers = await asyncio.gather(*map(self._ask, self._others()))
+        answers = await asyncio.gather(*map(self._ask, self._other_nodes()))
         ignored = self._wish.ignore_offline
         return [answer for answer in answers if not (ignored and answer.offline and not answer.reached)]
 
@@ -289,82 +297,91 @@ class Role:
         )
 
     async def _call(self, node: cluster.Node, call: calls.Call[Result]) -> Result | errors.GantryError:
-        """Call a node, whatever its flags, for a short time."""
+        """Call a node, whatever its flags, with the timeout of a round; return a failure as an error."""
         try:
-            async with asyncio.timeout(ROUND):
+            async with asyncio.timeout(ROUND_TIMEOUT_SECONDS):
                 return await self._nodes.call(self._target(node), call)
         except errors.GantryError as error:
             return error
         except TimeoutError:
-            return errors.RemoteError(f"no answer within {ROUND:g} s")
+            return errors.RemoteError(f"no answer within {ROUND_TIMEOUT_SECONDS:g} s")
 
     def _target(self, node: cluster.Node) -> targets.Target:
         return dataclasses.replace(self._store.snapshot.target(node), offline=False)
 
     async def _catch_up(self, answers: Sequence[vote.Answer]) -> None:
-        """Take in the frames that others have behind ours, unless another node is taken for the master."""
+        """Fetch the frames with which others continue this journal: in a takeover, or if a majority names this node."""
         named = sum(answer.master == self._own.node for answer in answers) + 1
         if not self._wish.taking_over and 2 * named <= len(answers) + 1:
             return
         ahead = [answer for answer in answers if answer.copy and vote.is_newer(answer.copy, self._copy())]
-        nodes = {node.name: node for node in self._others()}
-        for answer in sorted(ahead, key=lambda one: (one.copy.epoch, one.copy.serial) if one.copy else (0, 0)):
+        nodes = {node.name: node for node in self._other_nodes()}
+        for answer in sorted(ahead, key=_position):
             while lines := await self._call(nodes[answer.node], calls.JournalFetch(after=self._store.position.digest)):
                 if isinstance(lines, errors.GantryError):
-                    log.warning("what node %s has more is not to be had: %s", answer.node, lines)
+                    log.warning("the newer records of node %s cannot be fetched: %s", answer.node, lines)
                     break
                 for line in lines:
                     await self._store.adopt(line.encode())
-                log.info("node %s had more, up to serial %d", answer.node, self._store.position.serial)
+                log.info(
+                    "fetched newer records from node %s, up to serial %d", answer.node, self._store.position.serial
+                )
 
     def _check_at_rest(self, answers: Sequence[vote.Answer]) -> None:
-        """Refuse to break off what a living master runs: locks are its own and end with it.
+        """Refuse to abort the jobs of a living master: its locks end with it.
 
         See contracts/cluster-design.md#locks.
         """
         state = self._store.snapshot
         old = state.nodes.get(state.the_cluster.master_node)
         alive = any(old and answer.node == old.name and answer.reached and not answer.copy for answer in answers)
-        running = sorted(one.id for one in state.jobs.values() if one.status is job.Status.RUNNING)
+        running = sorted(entry.id for entry in state.jobs.values() if entry.status is job.Status.RUNNING)
         if old and alive and running and not self._wish.breaking_off:
+            numbers = ", ".join(map(str, running[:MAX_DISPLAYED_JOBS]))
+            more = " ..." if len(running) > MAX_DISPLAYED_JOBS else ""
             raise errors.WrongStateError(
-                f"the master, {old.name}, is alive and runs jobs that would be broken off: "
-                f"{', '.join(map(str, running[:SHOWN]))}{' ...' if len(running) > SHOWN else ''}",
-                hint="wait until they have ended (gnt-cluster queue drain keeps new ones out), or add --yes-do-it",
+                f"the master, {old.name}, is alive and runs jobs that would be aborted: {numbers}{more}",
+                hint="wait until these jobs have ended (gnt-cluster queue drain refuses new jobs), or add --yes-do-it",
             )
 
     async def _stop_old(self, answers: Sequence[vote.Answer]) -> bool:
-        """End the old master's daemon; tell whether one was ended. None is, where that is this machine."""
+        """Stop the old master's daemon, unless it is this node's; return whether a daemon was stopped."""
         state = self._store.snapshot
         if state.the_cluster.master_node == self._own.uuid:
             return False
         old = state.nodes.get(state.the_cluster.master_node)
         if old is None or not any(answer.node == old.name and answer.reached for answer in answers):
-            log.warning("the old master, %s, does not answer: it is fenced by the epoch", old.name if old else "?")
+            log.warning(
+                "the old master, %s, does not answer; the nodes will refuse it by its epoch", old.name if old else "?"
+            )
             return False
         try:
-            return await self._nodes.call(self._target(old), calls.StopMaster(patience=STOP_PATIENCE))
+            return await self._nodes.call(self._target(old), calls.StopMaster(patience=STOP_TIMEOUT_SECONDS))
         except errors.GantryError as error:
             if self._wish.voting:
                 raise
-            log.warning("the old master was not stopped: %s", error)
+            log.warning("the old master's daemon was not stopped: %s", error)
             return False
 
     async def announce(self) -> None:
-        """Tell the nodes that answer of a new master, before anybody relies on it: the next vote asks them.
+        """Report the new master to all nodes that answer, before any client relies on it: the next vote asks the nodes.
 
-        The calls carry the epoch, so the old master is kept out from here on.
+        The calls carry the epoch, so these nodes refuse the old master from then on.
         """
         if not self._wish.taking_over:
             return
         values = ssconf.master(self._store.snapshot)
         silent = {answer.node for answer in self._answers if not answer.reached}
         nodes = sorted(self._store.snapshot.nodes.values(), key=lambda node: node.name)
-        everybody = [node for node in nodes if not node.offline and node.name not in silent]
-        told = await asyncio.gather(*(self._call(node, calls.WriteSsconf(values=values)) for node in everybody))
-        for node, outcome in zip(everybody, told, strict=True):
+        reachable = [node for node in nodes if not node.offline and node.name not in silent]
+        outcomes = await asyncio.gather(*(self._call(node, calls.WriteSsconf(values=values)) for node in reachable))
+        for node, outcome in zip(reachable, outcomes, strict=True):
             if isinstance(outcome, errors.GantryError):
-                log.warning("node %s was not told of the new master: %s", node.name, outcome)
+                log.warning("the new master was not reported to node %s: %s", node.name, outcome)
+
+
+def _position(answer: vote.Answer) -> tuple[int, int]:
+    return (answer.copy.epoch, answer.copy.serial) if answer.copy else (0, 0)
 
 
 def _master(state: states.Snapshot) -> str:

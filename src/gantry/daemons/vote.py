@@ -1,17 +1,16 @@
-"""The confirmation of a master, decided over what the nodes answered; pure.
+"""The confirmation of a master: decides the vote from the answers of the nodes; pure.
 
-``role`` asks all nodes, offline ones too, and ``decide`` says what follows:
+``role`` asks all nodes, including offline nodes. ``decide`` confirms the master if all of these hold:
 
-- the configuration: at least half plus one of all nodes, and of all master candidates, say that nothing is newer than
-  the copy here, by epoch and serial, and by the highest job number;
-- not a single node holds a newer one, none another one of the same epoch and serial, and none has heard of a later
-  master;
-- the role: at least half plus one of all nodes take this one for the master. Not asked when it takes the role over.
+- the state: a majority (more than half) of all nodes, and a majority of all master candidates, say that no copy is
+  newer than the copy of this node, by epoch and serial, and by the highest job number;
+- no node holds a newer copy or a different copy of the same epoch and serial, and no node has heard of a later master;
+- the role: a majority of all nodes names this node as the master. Not required when the node takes the role over.
 
-The node that asks is counted, with its own copy as its answer. A node that holds no copy knows of nothing newer, unless
-it gave up one that was: it may have been among those that acknowledged. It cannot turn out ``CONFIRMED`` for a copy
-that lacks what a majority of the candidates has acknowledged. It is a confirmation: who asks twice is answered twice.
-That only one of two begins, ``role`` has promised by the same majorities.
+The node that asks counts as one answer, with its own copy. A node without a copy counts as knowing nothing newer,
+unless it gave up a newer copy, which it may have acknowledged. The outcome is never ``CONFIRMED`` for a copy that lacks
+a record which a majority of the candidates has acknowledged. A confirmation is not exclusive: two nodes that ask may
+both be confirmed. The promises that ``role`` collects from the same majorities allow only one of them to begin.
 
 See contracts/cluster-design.md#confirmation-of-the-master.
 """
@@ -24,7 +23,7 @@ from gantry.rpc import calls
 
 
 class Outcome(StrEnum):
-    """What became of a vote; one that is undecided could turn out either way with the answers that are missing."""
+    """The outcome of a vote; the missing answers could turn ``UNDECIDED`` either way."""
 
     CONFIRMED = "confirmed"
     REFUSED = "refused"
@@ -33,9 +32,9 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a node said: whom it takes for the master, and how far its copy reaches; None where it did not say.
+    """A node's answer: the node that it takes for the master, and the extent of its copy; None for a missing answer.
 
-    ``why`` is the reason then; ``offline`` is the node's flag, ``reached`` whether it answered anything.
+    ``why`` is the reason for a missing answer; ``offline`` is the node's flag; ``reached`` is set if it answered.
     """
 
     node: str
@@ -46,15 +45,15 @@ class Answer:
 
     @property
     def reached(self) -> bool:
-        """Tell whether the node answered at all."""
+        """Return whether the node answered any call."""
         return self.master is not None or self.copy is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who wants to be master, with what: ``copy`` as a candidate would tell it, ``candidates`` by name.
+    """A node's claim to be the master: ``copy`` is the extent of its state, ``candidates`` the names of all candidates.
 
-    ``taking_over`` when the node was not the master before.
+    ``taking_over`` is set when the node was not the master before.
     """
 
     node: str
@@ -65,32 +64,32 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome, and what stands in the way of ``CONFIRMED``."""
+    """The outcome, and the reasons why it is not ``CONFIRMED``."""
 
     outcome: Outcome
     reasons: tuple[str, ...] = ()
 
 
 def is_newer(copy: calls.CandidateState, than: calls.CandidateState) -> bool:
-    """Tell whether a copy has what the other lacks; what an older epoch's master wrote last does not count."""
+    """Return whether a copy has records that ``than`` lacks; the last records of an older epoch do not count."""
     later = (copy.epoch, copy.serial) > (than.epoch, than.serial)
     return later or (copy.epoch >= than.epoch and copy.job > than.job)
 
 
 def highest_epoch(answers: Sequence[Answer]) -> int:
-    """Return the highest epoch that any node has seen."""
+    """Return the highest epoch that any node has heard of; 0 without answers."""
     return max((max(answer.copy.epoch, answer.copy.heard) for answer in answers if answer.copy), default=0)
 
 
 def decide(claim: Claim, answers: Sequence[Answer]) -> Verdict:
-    """Decide over the answers of all other nodes."""
+    """Decide the vote from the answers of all other nodes."""
     refusals = list(_contradictions(claim, answers))
     if refusals:
         return Verdict(Outcome.REFUSED, tuple(refusals))
-    told = [answer for answer in answers if answer.copy is not None]
+    confirming = [answer for answer in answers if answer.copy is not None]
     candidates = [answer for answer in answers if answer.node in claim.candidates]
     tallies = [
-        _Tally("nodes say that nothing is newer than the copy here", len(told), len(answers) - len(told)),
+        _Tally("nodes say that nothing is newer than the copy here", len(confirming), len(answers) - len(confirming)),
         _Tally(
             "master candidates say that nothing is newer than the copy here",
             sum(answer.copy is not None for answer in candidates),
@@ -112,7 +111,7 @@ def decide(claim: Claim, answers: Sequence[Answer]) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Tally:
-    """Votes of the others; the node itself is one more that says yes."""
+    """Votes of the other nodes; the node that asks adds one yes."""
 
     what: str
     yes: int
@@ -163,11 +162,11 @@ def _extent(copy: calls.CandidateState) -> str:
 
 
 def described(answers: Sequence[Answer]) -> str:
-    """Say for people what each node answered."""
-    return "; ".join(_said(answer) for answer in answers) or "there is no other node"
+    """Return the answer of each node as text for people."""
+    return "; ".join(_description(answer) for answer in answers) or "there is no other node"
 
 
-def _said(answer: Answer) -> str:
+def _description(answer: Answer) -> str:
     parts = []
     if answer.master is not None:
         parts.append(f"takes {answer.master or 'nobody'} for the master")
