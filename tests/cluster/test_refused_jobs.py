@@ -81,5 +81,5 @@ def test_a_job_file_that_somebody_edited_is_named_in_the_log_and_written_anew(ow
     own.start_master()
     assert own.rows("gnt-job", "status", number) == [["success"]]
     log = (own.master / "log/master-daemon.log").read_text()
-    assert f"{file}: the file is not as it was written; written anew" in log
+    assert f"{file}: the file does not match its digest in the checkpoint; rewritten" in log
     lab.wait_until(lambda: file.read_bytes() == whole, "the file as it was")

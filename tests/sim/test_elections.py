@@ -152,7 +152,7 @@ def test_a_master_is_confirmed_again_when_who_was_promised_its_role_never_begins
         assert await claim
         lab.world.network.heal("node1", "node2")
         # It is in the journal, and so in the queue when the master is back: a refusal would say that it is not.
-        with pytest.raises(errors.GantryError, match="nobody knows yet whether"):
+        with pytest.raises(errors.GantryError, match="it is not known yet whether"):
             await lab.submit({**TAG, "tags": ["in-doubt"]})
         async with asyncio.timeout(30):
             while not lab.masters():

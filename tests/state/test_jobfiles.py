@@ -130,7 +130,9 @@ def test_an_edited_file_gives_way_to_what_the_journal_says_and_is_written_anew(
         build.on(world, machine, machine.disk.write(f"{QUEUE}/job-1", edited))
         again = build.opened(world, machine)
         assert again.snapshot.jobs["1"] == before
-        assert f"{QUEUE}/job-1: the file is not as it was written; rewritten from record" in caplog.text
+        assert (
+            f"{QUEUE}/job-1: the file does not match its digest in the checkpoint; rewritten from record" in caplog.text
+        )
         world.run(asyncio.sleep(2))
         assert machine.disk.read(f"{QUEUE}/job-1") == written
 

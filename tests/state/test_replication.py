@@ -434,7 +434,7 @@ def test_an_old_master_that_comes_back_cannot_write() -> None:
 
         new = build.on(world, machine, take_over())
         assert new.epoch == 2
-        with pytest.raises(errors.ExecutionError, match=r"nobody knows yet.*: this node is not the master any more"):
+        with pytest.raises(errors.ExecutionError, match=r"it is not known yet.*: this node is not the master any more"):
             old.put(3)
         with pytest.raises(errors.WrongStateError, match="not the master any more"):
             old.put(4)

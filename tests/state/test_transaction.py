@@ -82,7 +82,7 @@ def test_a_full_disk_fails_the_commit_and_leaves_the_state_whole() -> None:
         for failure in failures:
             assert isinstance(failure, errors.StorageError)
             assert build.segments(machine)[-1] in failure.message
-            assert "make room" in failure.hint
+            assert "free space" in failure.hint
         assert store.snapshot is good
         assert resets == [2]
         assert machine.disk.status(build.segments(machine)[-1]).size == size

@@ -49,7 +49,7 @@ class Client:
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Call one node; raises its error, or RemoteError when it is offline or does not answer."""
         if target.offline:
-            raise errors.RemoteError(f"node {target.name} is marked offline", hint="it was not asked")
+            raise errors.RemoteError(f"node {target.name} is marked offline", hint="the node was not called")
         headers = {calls.EPOCH_HEADER: str(self._epoch())} if self._epoch else {}
         try:
             return await _exchange(self._http, target, call, headers=headers)

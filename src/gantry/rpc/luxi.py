@@ -113,4 +113,4 @@ def _decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
-        raise errors.ProtocolError(f"the master's answer is not understood: {error}") from None
+        raise errors.ProtocolError(f"the master's answer cannot be decoded: {error}") from None

@@ -23,7 +23,7 @@ def extend(state: snapshot.Snapshot, end: journal.Position, line: bytes) -> Exte
     """Return the state after a frame that follows it; ConfigurationError when the frame is damaged or does not fit."""
     new_frame = _frame(line)
     if new_frame.previous != end.digest:
-        raise journal.damaged(SOURCE, "it does not follow what is here (chain hash)")
+        raise journal.damaged(SOURCE, "it does not follow the last frame here (chain hash)")
     due: dict[int, job.Job | None] = {}
     epoch = end.epoch
     for raw in new_frame.records:
@@ -47,5 +47,5 @@ def _frame(line: bytes) -> frame.Frame:
     except frame.DamageError as error:
         raise journal.damaged(SOURCE, error.what) from None
     except ValueError:
-        raise journal.damaged(SOURCE, "it is more or less than one") from None
+        raise journal.damaged(SOURCE, "it is not exactly one frame") from None
     return only_frame

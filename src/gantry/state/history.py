@@ -307,8 +307,8 @@ class History:
 
     async def check(self, *, most: int = CHECKED) -> Check:
         """Read the newest segments, ``most`` bytes or a little more, and check every byte and the chain."""
-        journal_records = await self.walk(lambda: _ENCODER.encode(check(self._runtime.disk, self._folder, most=most)))
-        return _CHECK.decode(journal_records)
+        encoded_check = await self.walk(lambda: _ENCODER.encode(check(self._runtime.disk, self._folder, most=most)))
+        return _CHECK.decode(encoded_check)
 
     async def addresses(self, name: str, *, address: str = "", moment: float | None = None, limit: int) -> Past:
         """Return the owners of the addresses of a network, by its name or UUID; the network may be deleted.

@@ -191,7 +191,7 @@ def read(disk: interface.Disk, folder: str, number: int, *, expected: str | None
     try:
         data = disk.read(job_path(folder, number))
         if expected is not None and digest(data) != expected:
-            return "the file is not as it was written"
+            return "the file does not match its digest in the checkpoint"
         stored_job = _DECODER.decode(data)
     except OSError as error:
         return error.strerror or str(error)

@@ -277,7 +277,7 @@ class Candidates:
         if 2 * len(lost) > len(self._candidates):
             logger.error(
                 "more than half of the master candidates do not hold the newest changes (%s): "
-                "if this machine is lost now, so are they",
+                "if this node is lost now, these changes are lost",
                 ", ".join(lost),
             )
         self._progress.notify()

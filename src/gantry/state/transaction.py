@@ -285,9 +285,9 @@ class Store:
         try:
             await self._journal.append(line)
         except OSError as error:
-            message = f"{self._journal.path} could not be written: {error.strerror or error}; the change was taken back"
+            message = f"{self._journal.path} could not be written: {error.strerror or error}; the change was undone"
             logger.error("%s", message)
-            hint = f"make room on the file system of {self._where.journal}, then repeat the operation"
+            hint = f"free space on the file system of {self._where.journal}, then repeat the operation"
             self._take_back(errors.StorageError, message, hint=hint)
             return
         # Not earlier: a change that is undone here must not stay on a candidate, which may become the master.
@@ -296,7 +296,7 @@ class Store:
             await self._candidates.acknowledged()
         except errors.WrongStateError as error:
             # The frame is in the journal here: it is valid again if this node is confirmed again.
-            message = f"nobody knows yet whether the change will hold: {error.message}"
+            message = f"it is not known yet whether the change is valid: {error.message}"
             self._take_back(errors.ExecutionError, message, hint=error.hint)
             return
         self._durable, self._position = ours.last, position

@@ -164,7 +164,7 @@ NODE, GROUP = "9a12d554-75c0-4cb1-8064-103365145d00", "5244a46d-7506-4e14-922d-0
         (("instances", WEB, "nics"), [{"mac": "aa:00:00:00:00:01", "ip": "1.2.3"}], "'1.2.3' is not an IP address"),
         (("instances", WEB, "nics"), [{"mac": "aa:00:00:00:00:01", "network": "n"}], "there is no network n"),
         (("cluster", "enabled_hypervisors"), ["lxc"], "no hypervisor that exists here is enabled"),
-        (("cluster", "master_node"), "nodeX", "the master is none of the nodes: nodeX"),
+        (("cluster", "master_node"), "nodeX", "the master is not one of the nodes: nodeX"),
         (("nodes", NODE, "group"), "groupX", "there is no node group groupX: node node1.example.com"),
         (("nodegroups", GROUP, "networks"), {PUBLIC: {"mode": "openvswitch", "link": "x"}}, "mode openvswitch"),
         (("nodegroups", GROUP, "alloc_policy"), "never", "allocation policy never"),
@@ -235,7 +235,7 @@ def test_parameters_of_nodes_and_disks_and_the_policy_are_carried_over_at_every_
     assert owner.os_hvp == {"plain": {"kvm": {"acpi": False}}}
     assert (group.ndparams, group.ipolicy) == ({"cpu_speed": 1.5}, cluster.Policy(disk_templates=("file",)))
     assert new.nodes[NODE].ndparams == {"spindle_count": 1}
-    assert "there are no such disks here: rbd" in notes(data)
+    assert "disk templates that do not exist here: rbd" in notes(data)
     wrong = samples.put(data, ("cluster", "ipolicy"), {"minmax": [{"max": {"colour": 1}}]})
     with pytest.raises(errors.ConfigurationError, match="policy of instances is not valid, unknown policy parameter"):
         upgraded(wrong)

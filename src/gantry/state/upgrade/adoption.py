@@ -67,7 +67,7 @@ async def adopt(runtime: interface.Runtime, where: paths.Paths) -> None:
 
 def _log(path: str, upgraded: configuration.Upgraded) -> None:
     logger.warning(
-        "%s: upgraded from version %d to %d, %d objects; what was there is in %s.%d.bak",
+        "%s: upgraded from version %d to %d, %d objects; the old file is %s.%d.bak",
         path, upgraded.version, checkpoint.VERSION, len(upgraded.objects), path, upgraded.version,
     )  # fmt: skip
     for note in upgraded.notes:

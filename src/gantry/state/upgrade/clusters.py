@@ -49,7 +49,7 @@ def owner(old: document.Cluster, nodes: Mapping[str, str], report: findings.Find
     """Return the cluster. What it enables and does not exist here is left out; an instance that uses it is refused."""
     name = old.cluster_name
     if old.master_node not in nodes:
-        report.refuse("the master is none of the nodes", old.master_node)
+        report.refuse("the master is not one of the nodes", old.master_node)
     hypervisors = _known(old.enabled_hypervisors, parameters.HYPERVISORS, report, what="hypervisors")
     if not hypervisors:
         report.refuse("no hypervisor that exists here is enabled", f"cluster {name}")

@@ -119,4 +119,4 @@ def _used(vms: list[instance.Instance]) -> dict[str, list[str]]:
 
 def _left_out(data: bytes) -> list[str]:
     raw = msgspec.json.decode(data, type=dict[str, object])
-    return ["left out, nothing here is like it: filters"] if raw.get("filters") else []
+    return ["left out, not supported: filters"] if raw.get("filters") else []

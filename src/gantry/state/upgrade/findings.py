@@ -57,7 +57,7 @@ class Findings:
             except errors.InvalidError as error:
                 self.refuse(error.message, what)
         if strange:
-            self.note(f"{what}: left out, nothing here is like it: {', '.join(sorted(strange))}")
+            self.note(f"{what}: left out, not supported: {', '.join(sorted(strange))}")
         return carried
 
     def address(self, text: str | None, *, what: str) -> str:

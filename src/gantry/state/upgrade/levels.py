@@ -32,7 +32,7 @@ def disks(
     """Return disk parameters by template; of templates that do not exist here the others are noted."""
     by_template = old_values or {}
     if strange := sorted(name for name in by_template if name not in parameters.DISK and by_template[name]):
-        report.note(f"{what}: left out, there are no such disks here: {', '.join(strange)}")
+        report.note(f"{what}: left out, disk templates that do not exist here: {', '.join(strange)}")
     carried = {
         template: differing(by_template[template], known, report, what=f"{what}, {template} disks")
         for template, known in parameters.DISK.items()
