@@ -1,9 +1,9 @@
-"""The address engine: speed however large and full a space is, memory, loading.
+"""The address engine: speed at any size and fill of a space, memory use, loading.
 
-All rates are of processor time of the one thread, so that other work on the machine counts little. Pools that fit into
-memory together are measured in turn, a short round each; those that do not, in turn with one pool that is always there,
-and their rates are scaled by what that one did meanwhile. Owners are UUIDs, one for each number, as in the product; a
-hundred others ask in turn. The largest takes about 5 GB.
+All rates are per second of the thread's processor time, so that other work on the machine counts little. Pools that fit
+into memory together are measured in turn, a short round each. Larger pools are measured in turn with a reference pool,
+and their rates are scaled by the reference's rate meanwhile. Owners are UUIDs, one for each number, as in the product;
+a hundred other owners allocate in turn. The largest pool takes about 5 GB.
 """
 
 import gc
@@ -49,8 +49,8 @@ def _pool(whole: ranges.Range, numbers: list[int], *, names: list[str] | None = 
 
 
 def _scattered(bits: int, used: float) -> list[int]:
-    mask, wanted = (1 << bits) - 1, int(used * (1 << bits))
-    return [number for number in range(1 << bits) if number * SCATTER & mask < wanted]
+    mask, count = (1 << bits) - 1, int(used * (1 << bits))
+    return [number for number in range(1 << bits) if number * SCATTER & mask < count]
 
 
 def _pairs(pool: Pool, policy: policies.Policy = policies.FIRST) -> float:

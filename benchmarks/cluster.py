@@ -1,4 +1,4 @@
-"""A running master: jobs, waiting, and the commands that people type, all through the real daemons and programs."""
+"""A running master: jobs, waiting, and the commands that users run, all with the real daemons and programs."""
 
 import contextlib
 import os
@@ -20,9 +20,9 @@ NOTHING = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
 
 @contextlib.contextmanager
 def _cluster() -> Iterator[lab.Lab]:
-    with lab.lab() as made:
-        made.init()
-        yield made
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        yield cluster_lab
 
 
 def _wait(luxi: lab.Luxi, number: object) -> None:
@@ -47,7 +47,7 @@ def _archive(luxi: lab.Luxi) -> None:
 
 def jobs_together() -> Iterable[Figure]:
     rates = []
-    with _cluster() as made, made.luxi() as luxi:
+    with _cluster() as cluster_lab, cluster_lab.luxi() as luxi:
         for _ in range(5):
             start = time.perf_counter()
             for number in _submit_many(luxi, [[dict(NOTHING)]] * TOGETHER):
@@ -58,14 +58,14 @@ def jobs_together() -> Iterable[Figure]:
 
 
 def one_job() -> Iterable[Figure]:
-    with _cluster() as made, made.luxi() as luxi:
+    with _cluster() as cluster_lab, cluster_lab.luxi() as luxi:
         samples = timed(lambda: _wait(luxi, luxi.value("SubmitJob", [NOTHING])), rounds=ALONE)
     yield Figure("job: one without work, from submit to finish", "ms", samples, 20)
 
 
-def _usage(made: lab.Lab, *arguments: str) -> tuple[float, float]:
+def _usage(cluster_lab: lab.Lab, *arguments: str) -> tuple[float, float]:
     """Return wall clock and processor time of a command, in milliseconds."""
-    environment = {**os.environ, "GANTRY_ROOT": str(made.master)}
+    environment = {**os.environ, "GANTRY_ROOT": str(cluster_lab.master)}
     start = time.perf_counter()
     process = subprocess.Popen([lab.BIN / arguments[0], *arguments[1:]], env=environment, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
@@ -75,23 +75,23 @@ def _usage(made: lab.Lab, *arguments: str) -> tuple[float, float]:
 
 
 def list_instances() -> Iterable[Figure]:
-    with _cluster() as made:
-        yield from _list_figures(made, 0, wall=120)
-        with made.luxi() as luxi:
+    with _cluster() as cluster_lab:
+        yield from _list_figures(cluster_lab, 0, wall=120)
+        with cluster_lab.luxi() as luxi:
             create = {"OP_ID": "OP_INSTANCE_CREATE", "disk_template": "diskless", "pnode": "node1"}
             jobs: list[list[dict[str, object]]] = [
                 [{**create, "instance_name": f"vm{i}.example"}] for i in range(INSTANCES)
             ]
             for number in _submit_many(luxi, jobs):
                 _wait(luxi, number)
-        yield from _list_figures(made, INSTANCES, wall=250)
+        yield from _list_figures(cluster_lab, INSTANCES, wall=250)
 
 
-def _list_figures(made: lab.Lab, count: int, *, wall: float) -> Iterable[Figure]:
-    samples = [_usage(made, "gnt-instance", "list") for _ in range(15)]
+def _list_figures(cluster_lab: lab.Lab, count: int, *, wall: float) -> Iterable[Figure]:
+    samples = [_usage(cluster_lab, "gnt-instance", "list") for _ in range(15)]
     name = f"list: gnt-instance list, {count} instances"
-    yield Figure(f"{name}, wall clock", "ms", [one for one, _ in samples], wall)
-    yield Figure(f"{name}, CPU of the command", "ms", [one for _, one in samples], 100)
+    yield Figure(f"{name}, wall clock", "ms", [wall_time for wall_time, _ in samples], wall)
+    yield Figure(f"{name}, CPU of the command", "ms", [cpu_time for _, cpu_time in samples], 100)
 
 
 def _resident(pid: int) -> int:
@@ -104,10 +104,10 @@ def waiting_jobs() -> Iterable[Figure]:
     """Measure what each costs, its share of the one message that brings them all included."""
     samples = []
     for _ in range(3):
-        with _cluster() as made, made.luxi() as luxi:
+        with _cluster() as cluster_lab, cluster_lab.luxi() as luxi:
             hold = {"OP_ID": "OP_TEST_DELAY", "duration": 20, "on_nodes": ["node1"]}
             luxi.value("SubmitJob", [hold])
-            pid = made.master_pid()
+            pid = cluster_lab.master_pid()
             before = _resident(pid)
             _let_wait(luxi, hold)
             samples.append((_resident(pid) - before) / WAITING / 1000)

@@ -1,4 +1,4 @@
-"""What a benchmark measures: samples of one quantity, and how they are told."""
+"""What a benchmark measures: samples of one quantity, and their representation as text."""
 
 import gc
 import statistics

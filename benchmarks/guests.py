@@ -47,14 +47,14 @@ def creation() -> Iterable[Figure]:
 
 async def _pauses() -> list[float]:
     samples = []
-    async with machines.lab() as made:
-        here, there = await made.up(), made.nodes[1]
+    async with machines.lab() as cluster_lab:
+        here, there = await cluster_lab.up(), cluster_lab.nodes[1]
         for _ in range(2 * ROUNDS):
-            with made.pinged() as gap:
-                await made.writes(here)
-                await made.send(here, there)
-                await made.finish(here, there)
-                await made.writes(there)
+            with cluster_lab.pinged() as gap:
+                await cluster_lab.writes(here)
+                await cluster_lab.send(here, there)
+                await cluster_lab.finish(here, there)
+                await cluster_lab.writes(there)
                 samples.append(gap())
             here, there = there, here
     return samples

@@ -45,8 +45,8 @@ def _filled(url: str, used: float) -> driver.Driver:
     ipam.add_subnet("s", cidr="10.0.0.0/16", pools=["10.0.0.0/16"])
     if used:
         taken = ipam.allocate_many("s", HOSTS)
-        left = random.Random(1).sample(taken, int(HOSTS * (1 - used)))
-        ipam.repair(checks.Difference(surplus=tuple(records.Allocation("s", address) for address in left)))
+        surplus = random.Random(1).sample(taken, int(HOSTS * (1 - used)))
+        ipam.repair(checks.Difference(surplus=tuple(records.Allocation("s", address) for address in surplus)))
         ipam.allocate("s", ANY)
     return ipam
 
@@ -82,12 +82,12 @@ def _together(url: str, ipam: driver.Driver) -> Iterable[Figure]:
     rates, retries = [], []
     with concurrent.futures.ProcessPoolExecutor(WORKERS, context, initializer=_meet, initargs=meeting) as pool:
         for _ in range(3):
-            shares = [one.result() for one in [pool.submit(_share, url) for _ in range(WORKERS)]]
-            seconds = max(one.ended for one in shares) - min(one.begun for one in shares)
+            shares = [future.result() for future in [pool.submit(_share, url) for _ in range(WORKERS)]]
+            seconds = max(share.ended for share in shares) - min(share.begun for share in shares)
             rates.append(WORKERS * EACH / seconds)
-            retries.append(100 * sum(one.lost for one in shares) / (WORKERS * EACH))
-            taken = {address for one in shares for address in one.addresses}
-            assert len(taken) == WORKERS * EACH, "an address was given twice"
+            retries.append(100 * sum(share.lost for share in shares) / (WORKERS * EACH))
+            taken = {address for share in shares for address in share.addresses}
+            assert len(taken) == WORKERS * EACH, "an address was allocated twice"
             ipam.repair(checks.Difference(surplus=tuple(records.Allocation("s", address) for address in taken)))
             ipam.deallocate("s", ipam.allocate("s", ANY))
     yield Figure("", "1/s", rates, 1_500, at_least=True)
@@ -100,9 +100,13 @@ def allocate() -> Iterable[Figure]:
             ipam = _filled(url, used)
             samples = figure.timed(lambda: ipam.allocate("s", ANY), rounds=200)  # noqa: B023
             yield Figure(f"ipam: any address, /16 {name}", "ms", samples, 3)
-            for one in _together(url, ipam):
+            for part in _together(url, ipam):
                 yield Figure(
-                    f"ipam: {WORKERS} processes, /16 {name}{one.name}", one.unit, one.samples, one.limit, one.at_least
+                    f"ipam: {WORKERS} processes, /16 {name}{part.name}",
+                    part.unit,
+                    part.samples,
+                    part.limit,
+                    part.at_least,
                 )
 
 

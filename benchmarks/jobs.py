@@ -29,17 +29,17 @@ SECONDS = 8
 LOCKS = 50
 WAITING = 10_000
 CLIENTS = 8
-ASKED = 5.0
+QUERY_SECONDS = 5.0
 NOTHING = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
 
 
 @contextlib.contextmanager
 def _cluster(candidates: int = 0) -> Iterator[lab.Lab]:
-    with lab.lab() as made:
-        made.init()
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
         for _ in range(candidates):
-            made.add_node()
-        yield made
+            cluster_lab.add_node()
+        yield cluster_lab
 
 
 def _submit_many(luxi: lab.Luxi, jobs: list[list[dict[str, object]]]) -> list[object]:
@@ -54,17 +54,17 @@ def _finish(luxi: lab.Luxi, numbers: list[object]) -> None:
     while True:
         rows = luxi.value("QueryJobs", numbers, ["status"])
         assert isinstance(rows, list)
-        found = {status for (status,) in rows}
-        if found == {"success"}:
+        statuses = {status for (status,) in rows}
+        if statuses == {"success"}:
             return
-        if not found <= {"queued", "waiting", "running", "success"}:
-            raise RuntimeError(f"jobs ended with {found}")
+        if not statuses <= {"queued", "waiting", "running", "success"}:
+            raise RuntimeError(f"jobs ended with {statuses}")
         time.sleep(0.01)
 
 
 def rate() -> Iterable[Figure]:
     rates = []
-    with _cluster(candidates=2) as made, made.luxi() as luxi:
+    with _cluster(candidates=2) as cluster_lab, cluster_lab.luxi() as luxi:
         for _ in range(ROUNDS):
             start = time.perf_counter()
             _finish(luxi, _submit_many(luxi, [[dict(NOTHING)]] * TOGETHER))
@@ -74,8 +74,8 @@ def rate() -> Iterable[Figure]:
     yield Figure(name, "jobs/s", rates, 1000, at_least=True)
 
 
-def _submit_steadily(made: lab.Lab, numbers: list[object], share: int) -> None:
-    with made.luxi() as luxi:
+def _submit_steadily(cluster_lab: lab.Lab, numbers: list[object], share: int) -> None:
+    with cluster_lab.luxi() as luxi:
         begin = time.perf_counter()
         for turn in range(share * SECONDS):
             time.sleep(max(0.0, begin + turn / share - time.perf_counter()))
@@ -83,19 +83,20 @@ def _submit_steadily(made: lab.Lab, numbers: list[object], share: int) -> None:
 
 
 def delay() -> Iterable[Figure]:
-    """Measure from the moment a job was received to the moment it had its locks, as the job itself tells."""
+    """Measure from the moment a job was received to the moment it had its locks, as the job itself reports."""
     samples = []
-    with _cluster(candidates=2) as made:
+    with _cluster(candidates=2) as cluster_lab:
         for _ in range(3):
             numbers: list[object] = []
             threads = [
-                threading.Thread(target=_submit_steadily, args=(made, numbers, RATE // CLIENTS)) for _ in range(CLIENTS)
+                threading.Thread(target=_submit_steadily, args=(cluster_lab, numbers, RATE // CLIENTS))
+                for _ in range(CLIENTS)
             ]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-            with made.luxi() as luxi:
+            with cluster_lab.luxi() as luxi:
                 _finish(luxi, numbers)
                 samples.append(_percentile(_delays(luxi, numbers), 99))
                 luxi.exchange("AutoArchiveJobs", -1, 600)
@@ -116,9 +117,9 @@ def _percentile(values: list[float], which: int) -> float:
     return statistics.quantiles(values, n=100)[which - 1]
 
 
-async def _add_nodes(made: lab.Lab) -> None:
+async def _add_nodes(cluster_lab: lab.Lab) -> None:
     """Put nodes into the state of a stopped master that have the address of the first."""
-    where = paths.Paths.below(str(made.master))
+    where = paths.Paths.below(str(cluster_lab.master))
     store = await transaction.Store.open(RealRuntime(), where)
     first = next(iter(store.snapshot.nodes.values()))
     more = [
@@ -127,22 +128,24 @@ async def _add_nodes(made: lab.Lab) -> None:
         )
         for number in range(LOCKS)
     ]
-    await store.commit([snapshot.Put(one) for one in more], transaction.Cause(reason="benchmark"))
+    await store.commit([snapshot.Put(node) for node in more], transaction.Cause(reason="benchmark"))
     await store.close()
 
 
 def different_locks() -> Iterable[Figure]:
     samples = []
-    with _cluster() as made:
-        made.stop_master(made.nodes[0])
-        asyncio.run(_add_nodes(made))
-        # most of its nodes are one: they cannot vote
-        made.start_master("--no-voting", "--yes-do-it")
+    with _cluster() as cluster_lab:
+        cluster_lab.stop_master(cluster_lab.nodes[0])
+        asyncio.run(_add_nodes(cluster_lab))
+        # Most of its nodes are the same machine, so they cannot vote.
+        cluster_lab.start_master("--no-voting", "--yes-do-it")
         delay = {"OP_ID": "OP_TEST_DELAY", "duration": 1, "on_master": False}
-        with made.luxi() as luxi:
+        with cluster_lab.luxi() as luxi:
             for _ in range(ROUNDS):
                 start = time.perf_counter()
-                _finish(luxi, _submit_many(luxi, [[{**delay, "on_nodes": [f"more{one}"]}] for one in range(LOCKS)]))
+                _finish(
+                    luxi, _submit_many(luxi, [[{**delay, "on_nodes": [f"more{number}"]}] for number in range(LOCKS)])
+                )
                 samples.append(time.perf_counter() - start)
     yield Figure(f"queue: {LOCKS} jobs of one second on {LOCKS} different locks", "s", samples, 1.5)
 
@@ -154,10 +157,10 @@ def _resident(pid: int) -> float:
 
 
 def waiting() -> Iterable[Figure]:
-    with _cluster() as made, made.luxi() as luxi:
+    with _cluster() as cluster_lab, cluster_lab.luxi() as luxi:
         hold = {"OP_ID": "OP_TEST_DELAY", "duration": 600, "on_nodes": ["node1"]}
         luxi.value("SubmitJob", [hold])
-        pid = made.master_pid()
+        pid = cluster_lab.master_pid()
         before = _resident(pid)
         numbers: list[object] = []
         while len(numbers) < WAITING:
@@ -176,25 +179,25 @@ def waiting() -> Iterable[Figure]:
 
 
 def _questions(path: str, message: bytes) -> float:
-    """Return how many answers a second some clients get who ask again as soon as they have one."""
+    """Return the answers per second of clients that each send the next request after an answer."""
     chosen = selectors.DefaultSelector()
     for _ in range(CLIENTS):
-        one = socket.socket(socket.AF_UNIX)
-        one.connect(path)
-        chosen.register(one, selectors.EVENT_READ, one)
-        one.sendall(message)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(path)
+        chosen.register(connection, selectors.EVENT_READ, connection)
+        connection.sendall(message)
     count = 0
-    end = time.perf_counter() + ASKED
+    end = time.perf_counter() + QUERY_SECONDS
     while time.perf_counter() < end:
         for key, _ in chosen.select(1):
             answer = key.data.recv(1 << 16)
             if not (answer.startswith(b'{"success":true') and answer.endswith(b"\x03")):
-                raise RuntimeError(f"an answer of another kind: {answer[:200]!r}")
+                raise RuntimeError(f"an unexpected answer: {answer[:200]!r}")
             count += 1
             key.data.sendall(message)
-    for found in list(chosen.get_map().values()):
-        found.data.close()
-    return count / ASKED
+    for key in list(chosen.get_map().values()):
+        key.data.close()
+    return count / QUERY_SECONDS
 
 
 SMALL = {
@@ -204,9 +207,9 @@ SMALL = {
 
 
 def questions() -> Iterable[Figure]:
-    with _cluster() as made:
+    with _cluster() as cluster_lab:
         for name, message in SMALL.items():
-            rates = [_questions(str(made.master / "run/master.sock"), message) for _ in range(3)]
+            rates = [_questions(str(cluster_lab.master / "run/master.sock"), message) for _ in range(3)]
             yield Figure(f"luxi: {name}, {CLIENTS} clients", "/s", rates, 8000, at_least=True)
 
 

@@ -45,7 +45,7 @@ WAVE = 5_000
 ROUNDS = 3
 REAL_CLAIMS = 1_500
 REAL_WAVE = 1_000
-PATIENCE = 600.0
+TIMEOUT_SECONDS = 600.0
 HERE = f"/apis/{ipam.API_VERSION}/namespaces/default"
 
 
@@ -90,9 +90,9 @@ class Site:
         health, began = ports.free(), time.monotonic()
         where = ("--kubeconfig", self.kubeconfig, "--run-folder", str(self._folder / "run"))
         running = self._program("controllers", *where, "--bind", "127.0.0.1", "--health-port", str(health))
-        await _until_said(health, "/readyz", b"ok")
+        await _until_answer(health, "/readyz", b"ok")
         ready = time.monotonic() - began
-        await _until_said(health, "/metrics", b"\ngantry_kube_leader 1\n")
+        await _until_answer(health, "/metrics", b"\ngantry_kube_leader 1\n")
         return running, ready, time.monotonic() - began
 
     @contextlib.asynccontextmanager
@@ -102,23 +102,23 @@ class Site:
         target = kubeconfig.from_kubeconfig(runtime, self.kubeconfig)
         tls = await kubeconfig.tls(runtime, target, folder=str(self._folder / "run"))
         limit = rate_limit.RateLimit(runtime.clock, per_second=1e6, burst=1000)
-        made = client.Client(runtime, target, tls=tls, limit=limit, counts=metrics.Metrics())
+        api_client = client.Client(runtime, target, tls=tls, limit=limit, counts=metrics.Metrics())
         try:
-            yield made
+            yield api_client
         finally:
-            await made.close()
+            await api_client.close()
 
 
-async def _until_said(port: int, path: str, text: bytes) -> None:
+async def _until_answer(port: int, path: str, text: bytes) -> None:
     """Wait until controllers answer with a text; they do not listen at first."""
     http = machine.RealRuntime().network.http_client(tls=None)
-    said = b""
-    end = time.monotonic() + PATIENCE
-    while text not in said:
-        assert time.monotonic() < end, f"{path} did not say {text!r}"
+    body = b""
+    end = time.monotonic() + TIMEOUT_SECONDS
+    while text not in body:
+        assert time.monotonic() < end, f"{path} did not answer with {text!r}"
         await asyncio.sleep(0.02)
         with suppress(OSError):
-            said = (await http.request("GET", "127.0.0.1", port, path, timeout=5)).body
+            body = (await http.request("GET", "127.0.0.1", port, path, timeout=5)).body
     await http.close()
 
 
@@ -137,14 +137,14 @@ def _claim(pool: str, wave: str, number: int) -> schema.Json:
 
 
 async def _each(work: Iterable[Coroutine[object, object, object]]) -> None:
-    """Do all of it, sixteen pieces at once."""
+    """Run all coroutines, sixteen at a time."""
     slots = asyncio.Semaphore(16)
 
-    async def one(piece: Coroutine[object, object, object]) -> None:
+    async def run(piece: Coroutine[object, object, object]) -> None:
         async with slots:
             await piece
 
-    await asyncio.gather(*(one(piece) for piece in work))
+    await asyncio.gather(*(run(piece) for piece in work))
 
 
 class Wave:
@@ -165,27 +165,27 @@ class Wave:
         return msgspec.json.decode(answer, type=_List)
 
     @contextlib.asynccontextmanager
-    async def seen(self, *, told: bool = False, gone: bool = False) -> AsyncIterator[asyncio.Task[float]]:
-        """Watch; the task ends with the moment at which all are bound, or know why not if ``told``, or are ``gone``."""
+    async def seen(self, *, refused: bool = False, gone: bool = False) -> AsyncIterator[asyncio.Task[float]]:
+        """Watch; the task returns when all claims are bound, or (``refused``) have an error, or are ``gone``."""
         version = (await self.listed()).metadata.resource_version
-        task = asyncio.create_task(self._watch(version, told=told, gone=gone))
+        task = asyncio.create_task(self._watch(version, refused=refused, gone=gone))
         try:
             yield task
         finally:
             task.cancel()
 
-    async def _watch(self, version: str, *, told: bool, gone: bool) -> float:
+    async def _watch(self, version: str, *, refused: bool, gone: bool) -> float:
         done = set()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while True:  # a server ends the watch of who does not keep up
                 query = f"{self._selector}&watch=true&resourceVersion={version}"
-                async for event in self._user.watch(f"{HERE}/ipclaims?{query}", silence=PATIENCE):
-                    found = definitions.decode(bytes(event.body))
-                    assert isinstance(found, ipam.IPClaim)
-                    version = found.metadata.resource_version
-                    is_bound = found.address_name or (told and found.status.error_message)
+                async for event in self._user.watch(f"{HERE}/ipclaims?{query}", silence=TIMEOUT_SECONDS):
+                    claim = definitions.decode(bytes(event.body))
+                    assert isinstance(claim, ipam.IPClaim)
+                    version = claim.metadata.resource_version
+                    is_bound = claim.address_name or (refused and claim.status.error_message)
                     if event.type == "DELETED" if gone else is_bound:
-                        done.add(found.metadata.name)
+                        done.add(claim.metadata.name)
                     if len(done) == self._size:
                         return time.monotonic()
 
@@ -196,7 +196,7 @@ class Wave:
         """
         while True:
             try:
-                await self._user.send("DELETE", f"{HERE}/ipclaims?{self._selector}", timeout=PATIENCE)
+                await self._user.send("DELETE", f"{HERE}/ipclaims?{self._selector}", timeout=TIMEOUT_SECONDS)
                 return
             except client.RefusedError as error:
                 if error.http_status != 504:
@@ -204,21 +204,21 @@ class Wave:
 
 
 async def _check(user: client.Client) -> None:
-    """Make sure that no address has been given twice."""
+    """Assert that no address was allocated twice."""
     bodies = msgspec.convert((await user.get(f"{HERE}/ipaddresses"))["items"], list[ipam.IPAddress])
-    given = [(one.pool, one.spec.address) for one in bodies]
-    assert len(given) == len(set(given)), "an address was given twice"
+    addresses = [(body.pool, body.spec.address) for body in bodies]
+    assert len(addresses) == len(set(addresses)), "an address was allocated twice"
 
 
-async def _bound(user: client.Client, pool: str, *, size: int, room: int) -> float:
+async def _bound(user: client.Client, pool: str, *, size: int, capacity: int) -> float:
     """Create a pool and claims on it; return the seconds until each is bound or knows why not."""
-    await user.send("POST", f"{HERE}/ippools", _pool(pool, room))
+    await user.send("POST", f"{HERE}/ippools", _pool(pool, capacity))
     first, second = (Wave(user, pool, name, size // 2) for name in (f"{pool}-0", f"{pool}-1"))
     began = time.monotonic()
-    async with first.seen(told=True) as one, second.seen(told=True) as other:
+    async with first.seen(refused=True) as first_bound, second.seen(refused=True) as second_bound:
         await first.make()
         await second.make()
-        return max(await one, await other) - began
+        return max(await first_bound, await second_bound) - began
 
 
 async def _released(
@@ -231,15 +231,15 @@ async def _released(
     out = []
     for number in range(rounds):
         full, waiting, later = (Wave(user, pool, f"{pool}-{number + ahead}", size) for ahead in range(3))
-        assert all(one.address_name for one in (await full.listed()).items)
+        assert all(claim.address_name for claim in (await full.listed()).items)
         async with waiting.seen() as served, full.seen(gone=True) as gone:
             began, before = time.monotonic(), spent()
             await full.delete()
             answered, last = time.monotonic(), await served
             out.append((last - began, last - answered, await gone - began, spent() - before))
-        async with later.seen(told=True) as told:
+        async with later.seen(refused=True) as bound:
             await later.make()
-            await told
+            await bound
     return out
 
 
@@ -261,7 +261,7 @@ def _memory(running: subprocess.Popen[bytes]) -> float:
 def _processor_time(running: subprocess.Popen[bytes]) -> float:
     """Return the seconds that a process, and those that it has started, have computed."""
     stats = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in _family(running))
-    return sum(int(one) for fields in stats for one in fields[11:13]) / os.sysconf("SC_CLK_TCK")
+    return sum(int(ticks) for fields in stats for ticks in fields[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 def _family(running: subprocess.Popen[bytes]) -> list[int]:
@@ -295,12 +295,12 @@ async def _restarted(site: Site) -> list[Figure]:
 async def _embedded(site: Site) -> list[Figure]:
     running = site.serve()
     async with site.user() as user:
-        bound = CLAIMS / await _bound(user, "wide", size=CLAIMS, room=CLAIMS)
+        bound = CLAIMS / await _bound(user, "wide", size=CLAIMS, capacity=CLAIMS)
     _kill(running)
     restarted = await _restarted(site)
     running = site.serve()
     async with site.user() as user:
-        crowded = await _bound(user, "narrow", size=2 * WAVE, room=WAVE)
+        crowded = await _bound(user, "narrow", size=2 * WAVE, capacity=WAVE)
         spent = functools.partial(_processor_time, running)
         released = await _released(user, "narrow", ROUNDS, size=WAVE, spent=spent)
         waiting = Wave(user, "narrow", f"narrow-{ROUNDS + 1}", WAVE)
@@ -325,8 +325,8 @@ async def _embedded(site: Site) -> list[Figure]:
 async def _real(site: Site) -> list[Figure]:
     running, _, _ = await site.control()
     async with site.user() as user:
-        bound = REAL_CLAIMS / await _bound(user, "wide", size=REAL_CLAIMS, room=REAL_CLAIMS)
-        crowded = await _bound(user, "narrow", size=2 * REAL_WAVE, room=REAL_WAVE)
+        bound = REAL_CLAIMS / await _bound(user, "wide", size=REAL_CLAIMS, capacity=REAL_CLAIMS)
+        crowded = await _bound(user, "narrow", size=2 * REAL_WAVE, capacity=REAL_WAVE)
         spent = functools.partial(_processor_time, running)
         ((served, _, gone, _),) = await _released(user, "narrow", 1, size=REAL_WAVE, spent=spent)
         await _check(user)

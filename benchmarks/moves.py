@@ -1,4 +1,4 @@
-"""Instances in numbers: many made in one batch, and a node that is emptied of many.
+"""Instances in numbers: many instances created in one batch, and the evacuation of a node with many instances.
 
 Guests are those of the ``fake`` hypervisor, without disks, so what is measured is the master: locks, journal, calls.
 """
@@ -44,10 +44,10 @@ def _remove(luxi: lab.Luxi, names: list[str]) -> None:
 
 def batch() -> Iterable[Figure]:
     rates = []
-    with lab.lab() as made:
-        made.init()
-        made.add_node()
-        with made.luxi() as luxi:
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.add_node()
+        with cluster_lab.luxi() as luxi:
             for _ in range(ROUNDS):
                 names = [f"vm{number}" for number in range(BATCH)]
                 ops = [_create(name, f"node{1 + index % 2}") for index, name in enumerate(names)]
@@ -61,11 +61,11 @@ def batch() -> Iterable[Figure]:
 def evacuation() -> Iterable[Figure]:
     """Measure from the moment that the evacuation was received to the moment that the last move had its locks."""
     spans, whole = [], []
-    with lab.lab() as made:
-        made.init()
-        made.add_node()
-        made.add_node()
-        with made.luxi() as luxi:
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.add_node()
+        cluster_lab.add_node()
+        with cluster_lab.luxi() as luxi:
             names = [f"vm{number}" for number in range(EVACUATED)]
             for _ in range(ROUNDS):
                 _done(luxi, _submit(luxi, [_create(name, "node3") for name in names]))

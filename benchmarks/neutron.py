@@ -25,8 +25,8 @@ PEER = "Neutron's reference driver"
 OURS = "ours in Neutron"
 
 
-class Told(TypedDict):
-    """What one process of the benchmark tells."""
+class Report(TypedDict):
+    """The figures that one process of the benchmark reports."""
 
     ms: list[float]
     addresses: list[str]
@@ -34,7 +34,7 @@ class Told(TypedDict):
     statements: float
 
 
-class Place:
+class Site:
     """A Neutron with one subnet, and how full that is."""
 
     def __init__(self, database: postgres.Server, neutron: server.Neutron, subnet: str) -> None:
@@ -47,8 +47,10 @@ class Place:
         if self._neutron.own:
             ours = driver.Driver(engines.open_database(self._neutron.own), below=random.randrange)
             taken = ours.allocate_many(self._subnet, HOSTS - 1) if used else []
-            left = random.Random(1).sample(taken, int(len(taken) * (1 - used)))
-            ours.repair(checks.Difference(surplus=tuple(records.Allocation(self._subnet, one) for one in left)))
+            surplus = random.Random(1).sample(taken, int(len(taken) * (1 - used)))
+            ours.repair(
+                checks.Difference(surplus=tuple(records.Allocation(self._subnet, address) for address in surplus))
+            )
             return
         self._database.run(
             self._neutron.database.rpartition("/")[2],
@@ -58,44 +60,46 @@ class Place:
             f" WHERE neutron_subnet_id = '{self._subnet}' AND random() < {used}",
         )
 
-    def allocate(self, count: int, *, workers: int = 1) -> list[Told]:
-        """Return what so many processes tell that begin together."""
+    def allocate(self, count: int, *, workers: int = 1) -> list[Report]:
+        """Return the reports of ``workers`` processes that begin together and allocate ``count`` addresses each."""
         # Loading Neutron takes seconds of a processor, and all have to be done with it when they begin.
         begin = str(time.time() + 8 + 3 * workers)
         words = [self._subnet, str(count), begin, *self._neutron.arguments]
         with ThreadPoolExecutor(workers) as pool:
-            told = pool.map(lambda _: self._neutron.python("tests.neutron.inside.allocations", *words), range(workers))
-            answers: list[Told] = [json.loads(text.splitlines()[-1]) for text in told]
+            outputs = pool.map(
+                lambda _: self._neutron.python("tests.neutron.inside.allocations", *words), range(workers)
+            )
+            answers: list[Report] = [json.loads(text.splitlines()[-1]) for text in outputs]
         addresses = [address for answer in answers for address in answer["addresses"]]
-        assert len(set(addresses)) == workers * count, "an address was given twice"
+        assert len(set(addresses)) == workers * count, "an address was allocated twice"
         for answer in answers:
             answer["end"] -= float(begin)
         return answers
 
 
 @contextmanager
-def _place(name: str) -> Iterator[Place]:
+def _site(name: str) -> Iterator[Site]:
     with postgres.running() as database:
         own = database.create("gantry") if name == OURS else ""
         neutrons = server.running(database.create("neutron"), own, driver="gantry" if own else "internal", workers=1)
         with neutrons as (neutron, client):
-            yield Place(database, neutron, client.network("10.0.0.0/16")[1])
+            yield Site(database, neutron, client.network("10.0.0.0/16")[1])
 
 
 def beside() -> Iterable[Figure]:
     for fill, used in FILLS.items():
         medians = {}
         for name in (PEER, OURS):
-            with _place(name) as place:
-                place.fill(used)
+            with _site(name) as site:
+                site.fill(used)
                 quick = name == OURS or not used
-                (told,) = place.allocate(50 if quick else 5)
-                medians[name] = statistics.median(told["ms"])
-                yield Figure(f"ipam: {name}, any address, /16 {fill}", "ms", told["ms"])
+                (report,) = site.allocate(50 if quick else 5)
+                medians[name] = statistics.median(report["ms"])
+                yield Figure(f"ipam: {name}, any address, /16 {fill}", "ms", report["ms"])
                 if name == PEER:
-                    yield Figure(f"ipam: {name}, statements for each", "", [told["statements"]])
+                    yield Figure(f"ipam: {name}, statements for each", "", [report["statements"]])
                 each = 200 if name == OURS else 25 if quick else 3
-                slowest = max(answer["end"] for answer in place.allocate(each, workers=WORKERS))
+                slowest = max(answer["end"] for answer in site.allocate(each, workers=WORKERS))
                 yield Figure(f"ipam: {name}, {WORKERS} processes, /16 {fill}", "1/s", [WORKERS * each / slowest])
         yield Figure(f"ipam: how much quicker ours is, /16 {fill}", "times", [medians[PEER] / medians[OURS]])
 

@@ -25,6 +25,6 @@ def render(machine: Mapping[str, object], figures: Iterable[Figure]) -> str:
 
 
 def _row(figure: Figure) -> str:
-    wanted = f"{'at least' if figure.at_least else 'at most'} {figure.limit:g}" if figure.limit is not None else ""
+    limit = f"{'at least' if figure.at_least else 'at most'} {figure.limit:g}" if figure.limit is not None else ""
     verdict = {True: "reached", False: "**missed**", None: ""}[figure.reached]
-    return f"| {figure.name} | {figure.median:.4g} | {figure.unit} | {figure.spread} | {wanted} | {verdict} |"
+    return f"| {figure.name} | {figure.median:.4g} | {figure.unit} | {figure.spread} | {limit} | {verdict} |"

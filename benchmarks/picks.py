@@ -52,9 +52,9 @@ def _microseconds(seen: cache.Cache, below: Callable[[int], int]) -> float:
     """Return the processor time of one pick."""
     claims = [_claim(10**6 + number) for number in range(PICKS)]
     start = time.thread_time()
-    found = [allocate.pick(seen, claim, below=below) for claim in claims]
+    allocations = [allocate.pick(seen, claim, below=below) for claim in claims]
     seconds = time.thread_time() - start
-    assert all(isinstance(one, pool_space.Allocation) for one in found)
+    assert all(isinstance(each, pool_space.Allocation) for each in allocations)
     return seconds / PICKS * 1e6
 
 
@@ -65,8 +65,8 @@ def flatness() -> Iterable[Figure]:
             seen = {used: _index(subnet, strategy, used=used) for used in USED}
             times: dict[int, list[float]] = {used: [] for used in USED}
             for _ in range(ROUNDS):
-                for used, one in seen.items():
-                    times[used].append(_microseconds(one, below))
+                for used, index in seen.items():
+                    times[used].append(_microseconds(index, below))
             what = f"pick: {name}, {strategy or 'in order'}"
             for used, samples in times.items():
                 yield Figure(f"{what}, {used} in use", "us", samples)

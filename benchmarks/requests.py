@@ -24,7 +24,7 @@ ROUNDS = 3
 SECONDS = 4.0
 CLIENTS = 8
 IDS = 1_000_000
-ONE, MANY = 300, 1000
+MIN_RATE_ALONE, MIN_RATE_TOGETHER = 300, 1000
 SHARED_IDS = 10_000_000
 PEER, OURS = "Neutron itself", "ours"
 
@@ -38,7 +38,7 @@ class Client:
         self._received = b""
 
     def receive(self) -> bytes | None:
-        """Take in what has come of an answer; return its body, which must be a good one's, when it is whole."""
+        """Receive a part of an answer; return the body when the answer is complete. A status of 300 or above raises."""
         self._received += self.socket.recv(1 << 20)
         head, _, content = self._received.partition(b"\r\n\r\n")
         if b"\r\n\r\n" not in self._received or len(content) < _length(head):
@@ -57,8 +57,8 @@ class Client:
 
     def make(self, path: str, body: object) -> str:
         """Create an object and return its id."""
-        (made,) = json.loads(self.ask("POST", path, body)).values()
-        return str(made["id"])
+        (created,) = json.loads(self.ask("POST", path, body)).values()
+        return str(created["id"])
 
 
 def _message(method: str, path: str, body: object) -> bytes:
@@ -76,16 +76,16 @@ def _length(head: bytes) -> int:
 @contextlib.contextmanager
 def api() -> Iterator[tuple[lab.Lab, int, int]]:
     """Run a cluster and its API, for everybody on this machine: the cluster, the API's process id and port."""
-    with lab.lab() as made:
-        made.init()
-        made.run("gnt-cluster", "modify", "--segment-ranges", "yes")
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.run("gnt-cluster", "modify", "--segment-ranges", "yes")
         port = ports.free()
         where = ["--bind", "127.0.0.1", "--no-ssl", "--port", str(ports.free()), "--neutron-port", str(port)]
-        program = [str(lab.BIN / "gantry-rapi"), *where, "--neutron-auth", "none", "--root", str(made.master)]
+        program = [str(lab.BIN / "gantry-rapi"), *where, "--neutron-auth", "none", "--root", str(cluster_lab.master)]
         daemon = subprocess.Popen(program)
         try:
             lab.wait_until(lambda: lab.listens(port), "the Neutron API")
-            yield made, daemon.pid, port
+            yield cluster_lab, daemon.pid, port
         finally:
             daemon.terminate()
             daemon.wait(lab.PATIENCE)
@@ -114,13 +114,13 @@ def rate(port: int, clients: int, path: str, body: object) -> float:
 
 
 def _rates(port: int, what: str, path: str, body: object) -> Iterator[Figure]:
-    for clients, least in ((1, ONE), (CLIENTS, MANY)):
+    for clients, least in ((1, MIN_RATE_ALONE), (CLIENTS, MIN_RATE_TOGETHER)):
         rates = [rate(port, clients, path, body) for _ in range(ROUNDS)]
         yield Figure(f"neutron: {what}, {clients} at a time, durable", "1/s", rates, least, at_least=True)
 
 
 def prepare(port: int) -> dict[str, tuple[str, object]]:
-    """Make a network with a subnet of 10.0.0.0/8; return what is asked for to make ports there, and networks."""
+    """Create a network with a subnet 10.0.0.0/8; return path and body of requests for ports and networks."""
     client = Client(port)
     network = client.make("/v2.0/networks", {"network": {"name": "lan"}})
     client.make("/v2.0/subnets", {"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.0.0.0/8"}})
@@ -167,9 +167,9 @@ def beside() -> Iterable[Figure]:
         with run() as port:
             for what, (path, body) in prepare(port).items():
                 for clients in (1, CLIENTS):
-                    found = [rate(port, clients, path, body) for _ in range(ROUNDS)]
-                    medians.setdefault((what, clients), {})[name] = statistics.median(found)
-                    yield Figure(f"neutron: {name}, {what}, {clients} at a time", "1/s", found)
+                    samples = [rate(port, clients, path, body) for _ in range(ROUNDS)]
+                    medians.setdefault((what, clients), {})[name] = statistics.median(samples)
+                    yield Figure(f"neutron: {name}, {what}, {clients} at a time", "1/s", samples)
     for (what, clients), each in medians.items():
         times = each[OURS] / each[PEER]
         yield Figure(f"neutron: how much quicker ours is, {what}, {clients} at a time", "times", [times])
@@ -177,17 +177,17 @@ def beside() -> Iterable[Figure]:
 
 def ranges() -> Iterable[Figure]:
     """Make, rename, list and delete a range of a million ids."""
-    with api() as (made, _, port):
+    with api() as (cluster_lab, _, port):
         client = Client(port)
         path = "/v2.0/network_segment_ranges"
-        given = {"name": "r", "network_type": "vxlan", "minimum": 1, "maximum": IDS}
+        body = {"name": "r", "network_type": "vxlan", "minimum": 1, "maximum": IDS}
         keys: list[str] = []
 
         def remove() -> None:
             client.ask("DELETE", f"{path}/{keys.pop()}")
 
         steps: dict[str, Callable[[], object]] = {
-            "create": lambda: keys.append(client.make(path, {"network_segment_range": given})),
+            "create": lambda: keys.append(client.make(path, {"network_segment_range": body})),
             "rename": lambda: client.ask("PUT", f"{path}/{keys[-1]}", {"network_segment_range": {"name": "s"}}),
             "list": lambda: client.ask("GET", path),
             "delete": remove,
@@ -196,16 +196,18 @@ def ranges() -> Iterable[Figure]:
         for _ in range(10):
             for name, step in steps.items():
                 samples[name] += timed(step, rounds=1)
-        for name, found in samples.items():
-            yield Figure(f"neutron: a VXLAN range of {IDS} ids, {name}", "ms", found, 20)
-        before = _memory(made)
+        for name, times in samples.items():
+            yield Figure(f"neutron: a VXLAN range of {IDS} ids, {name}", "ms", times, 20)
+        before = _memory(cluster_lab)
         steps["create"]()
-        yield Figure(f"neutron: a VXLAN range of {IDS} ids, memory of the master", "MB", [_memory(made) - before], 1)
+        yield Figure(
+            f"neutron: a VXLAN range of {IDS} ids, memory of the master", "MB", [_memory(cluster_lab) - before], 1
+        )
 
 
-def _memory(made: lab.Lab) -> float:
+def _memory(cluster_lab: lab.Lab) -> float:
     """Return what the master has resident, in MB."""
-    with open(f"/proc/{made.master_pid()}/statm") as file:
+    with open(f"/proc/{cluster_lab.master_pid()}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 

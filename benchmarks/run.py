@@ -59,7 +59,7 @@ def _line(cells: tuple[str, ...]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
-def _wanted(figure: Figure) -> str:
+def _limit(figure: Figure) -> str:
     if figure.limit is None:
         return ""
     word = {True: "", False: " MISSED", None: ""}[figure.reached]
@@ -85,13 +85,13 @@ def _machine() -> dict[str, object]:
 
 def _jiffies() -> tuple[int, int]:
     """Return the processor time that a hypervisor gave to others, and all that has passed (proc(5), /proc/stat)."""
-    times = [int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    times = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return times[7], sum(times)
 
 
 @contextlib.contextmanager
 def _apart() -> Iterator[None]:
-    """Let each benchmark have its files where no other has removed any.
+    """Give each benchmark a folder in which no other benchmark has removed files.
 
     ext4 passes over inodes that were removed in the last five minutes (fs/ext4/ialloc.c, recently_deleted): to make a
     file beside them takes up to ten times as long. Folders in one that has the attribute T lie apart (chattr(1)).
@@ -104,34 +104,37 @@ def _apart() -> Iterator[None]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", default="", help="file for the figures")
-    parser.add_argument("--page", default="", help="file for the reference page")
-    parser.add_argument("--only", default="", help="run those whose name has this word")
-    parser.add_argument("--but", default="", help="leave out those whose name has this word")
+    parser.add_argument("--json", default="", help="write the figures to this file, as JSON")
+    parser.add_argument("--page", default="", help="write the reference page to this file")
+    parser.add_argument("--only", default="", help="run only benchmarks whose name contains this word")
+    parser.add_argument("--but", default="", help="leave out benchmarks whose name contains this word")
     options = parser.parse_args()
     machine = _machine()
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     print(_line(("benchmark", "median", "unit", "spread", "must reach")))
     figures: list[Figure] = []
-    chosen = [one for one in BENCHMARKS if options.only in one and not (options.but and options.but in one)]
-    if left_out := [one for one in BENCHMARKS if one not in chosen]:
+    chosen = [name for name in BENCHMARKS if options.only in name and not (options.but and options.but in name)]
+    if left_out := [name for name in BENCHMARKS if name not in chosen]:
         machine["left out"] = ", ".join(left_out)
     stolen, passed = _jiffies()
     with _apart():
         for figure in (figure for name in chosen for figure in BENCHMARKS[name]()):
-            print(_line((figure.name, f"{figure.median:.4g}", figure.unit, figure.spread, _wanted(figure))), flush=True)
+            print(_line((figure.name, f"{figure.median:.4g}", figure.unit, figure.spread, _limit(figure))), flush=True)
             figures.append(figure)
     taken, now = _jiffies()
     machine["stolen"] = f"{100 * (taken - stolen) / max(1, now - passed):.1f} % of the processors' time"
     print(f"stolen by other machines: {machine['stolen']}")
     if options.json:
         Path(options.json).write_text(
-            json.dumps({"machine": machine, "figures": [_plain(one) for one in figures]}, indent=1)
+            json.dumps({"machine": machine, "figures": [_plain(figure) for figure in figures]}, indent=1)
         )
     if options.page:
         Path(options.page).write_text(page.render(machine, figures))
     if not figures:
-        print(f"no benchmark has {options.only!r} in its name; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+        print(
+            f"no benchmark has {options.only!r} in its name; the benchmarks are: {', '.join(BENCHMARKS)}",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

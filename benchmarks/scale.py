@@ -66,19 +66,21 @@ class _Nodes:
 def _objects(nodes: int, instances: int) -> list[snapshot.Change]:
     groups = [
         cluster.NodeGroup(
-            uuid=f"group{one}", name=f"group{one}", networks={"net": cluster.Connection(mode="bridged", link="br0")}
+            uuid=f"group{number}",
+            name=f"group{number}",
+            networks={"net": cluster.Connection(mode="bridged", link="br0")},
         )
-        for one in range(max(1, nodes // 100))
+        for number in range(max(1, nodes // 100))
     ]
     members = [
         cluster.Node(
-            uuid=f"node{one}",
-            name=f"node{one:04}.example.com",
-            primary_ip=f"10.{one // 250}.{one % 250}.1",
-            group=groups[one % len(groups)].uuid,
-            master_candidate=one == 0,
+            uuid=f"node{number}",
+            name=f"node{number:04}.example.com",
+            primary_ip=f"10.{number // 250}.{number % 250}.1",
+            group=groups[number % len(groups)].uuid,
+            master_candidate=number == 0,
         )
-        for one in range(nodes)
+        for number in range(nodes)
     ]
     owner = cluster.Cluster(uuid="cluster", name="bench.example", master_node="node0", enabled_hypervisors=("fake",))
     pool = network.Pool(range="10.0.0.1-10.255.255.250")
@@ -87,7 +89,7 @@ def _objects(nodes: int, instances: int) -> list[snapshot.Change]:
     )
     everything: list[snapshot.Stored] = [*groups, *members, owner, net]
     everything += [_instance(number, f"node{number % nodes}") for number in range(instances)]
-    return [snapshot.Put(one) for one in everything]
+    return [snapshot.Put(entry) for entry in everything]
 
 
 def _instance(number: int, node: str) -> instance.Instance:
@@ -119,7 +121,7 @@ async def _create(daemon: master.Master, number: int) -> None:
     op = opcodes.InstanceCreate(instance_name=f"new{number}.example.com", disk_template="diskless", nics=(nic,))
     job = await daemon.queue.submit([op])
     changed = await daemon.queue.wait_for_change(
-        job, lambda one: [one.end_timestamp], previous=[None], serial=1 << 60, timeout=60
+        job, lambda entry: [entry.end_timestamp], previous=[None], serial=1 << 60, timeout=60
     )
     done = daemon.queue.jobs()[job]
     if changed is None or done.status.value != "success":

@@ -16,39 +16,39 @@ LIMIT = 1.0
 """Milliseconds."""
 
 
-def _place(used: float, *, stripes: int) -> segments.ScopeIds:
-    """Return a place with one shared range over all ids, that part of which is used, in equal stripes."""
-    place = segments.ScopeIds("vxlan")
+def _scope_ids(used: float, *, stripes: int) -> segments.ScopeIds:
+    """Return the ids of a scope with one shared range over all ids, that part of which is used, in equal stripes."""
+    scope = segments.ScopeIds("vxlan")
     size = WHOLE.size // stripes
     for index in range(stripes if used else 0):
         first = WHOLE.first + index * size
-        place.used.allocate_range(ranges.Range(first, first + max(1, int(size * used)) - 1))
-    place.add(segments.Claim(WHOLE))
-    return place
+        scope.used.allocate_range(ranges.Range(first, first + max(1, int(size * used)) - 1))
+    scope.add(segments.Claim(WHOLE))
+    return scope
 
 
-def _picks(place: segments.ScopeIds) -> float:
+def _picks(scope: segments.ScopeIds) -> float:
     """Return the milliseconds of processor time of one pick: the next free id is found and taken."""
     taken = []
     start = time.thread_time()
     for _ in range(PICKS):
-        number = place.next_free(segments.SHARED)
+        number = scope.next_free(segments.SHARED)
         assert number is not None
-        place.allocate(number)
+        scope.allocate(number)
         taken.append(number)
     seconds = time.thread_time() - start
     for number in taken:
-        place.release(number)
+        scope.release(number)
     return seconds / PICKS * 1000
 
 
 def next_free() -> Iterable[Figure]:
     for name, stripes in (("in one piece", 1), ("scattered", STRIPES)):
-        places = {used: _place(used, stripes=stripes) for used in FILLS}
+        scopes = {used: _scope_ids(used, stripes=stripes) for used in FILLS}
         times: dict[float, list[float]] = {used: [] for used in FILLS}
         for _ in range(ROUNDS):
-            for used, place in places.items():
-                times[used].append(_picks(place))
+            for used, scope in scopes.items():
+                times[used].append(_picks(scope))
         for used, samples in times.items():
             yield Figure(f"segments: next free id of 16,777,215, {used:.1%} used, {name}", "ms", samples, LIMIT)
         medians = [statistics.median(samples) for samples in times.values()]

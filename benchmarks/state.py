@@ -28,7 +28,7 @@ def objects(count: int) -> list[snapshot.Change]:
     net = network.Network(uuid="net", name="net", subnets=subnets)
     vms = [_instance(number) for number in range(count)]
     everything: tuple[snapshot.Stored, ...] = (group, *nodes, owner, net, *vms)
-    return [snapshot.Put(one) for one in everything]
+    return [snapshot.Put(entry) for entry in everything]
 
 
 def _instance(number: int) -> instance.Instance:

@@ -24,7 +24,6 @@ EXEMPT = ("tools/language.py", "tests/tools/test_language.py", "docs/contributin
 """Files that contain the idioms on purpose."""
 
 PENDING: tuple[str, ...] = (
-    "benchmarks",
     "docs/reference",
     "tests/cli",
     "tests/cluster/lab.py",
