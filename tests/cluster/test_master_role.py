@@ -137,7 +137,7 @@ def test_a_node_that_is_no_candidate_is_refused_with_those_that_are() -> None:
         assert "node1, node2" in output
         assert cluster.answers()
         here = cluster.refused("gnt-cluster", "master-failover", on=cluster.nodes[0])
-        assert "runs here already" in here
+        assert "a master daemon already runs on this node" in here
 
 
 @pytest.mark.promise("cluster-92", "cluster-93")

@@ -88,7 +88,7 @@ def test_a_node_that_takes_no_instances_is_refused_and_nothing_changes(
 def test_unknown_nodes_instances_and_allocators_are_refused_in_one_line(three: lab.Lab, vm: str) -> None:
     assert "node9" in three.refused("gnt-instance", "migrate", "-f", "-n", "node9", vm)
     assert "vm9" in three.refused("gnt-instance", "failover", "-f", "vm9")
-    assert "no allocator missing" in three.refused("gnt-instance", "failover", "-f", "-I", "missing", vm)
+    assert "no such allocator: missing" in three.refused("gnt-instance", "failover", "-f", "-I", "missing", vm)
     assert "already" in three.refused("gnt-instance", "failover", "-f", "-n", "node1", vm)
     assert where(three, vm) == ["node1 running"]
 

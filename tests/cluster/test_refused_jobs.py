@@ -35,13 +35,13 @@ def _number(cluster: lab.Lab, *words: object) -> str:
 @pytest.mark.parametrize(
     ("ops", "said"),
     [
-        ([DELAY] * 10_000, "a job of 10000 opcodes is too long, 500 is the most; submit several jobs"),
+        ([DELAY] * 10_000, "a job of 10000 opcodes is too long, the maximum is 500; submit several jobs"),
         ([], "A job needs at least one opcode"),
         ([{"OP_ID": "OP_NOTHING"}], "Invalid value 'OP_NOTHING'"),
         ([{"OP_ID": "OP_TEST_DELAY"}], "missing required field `duration`"),
         ([{**DELAY, "colour": "red"}], "unknown field `colour`"),
         ([{**DELAY, "depends": [[987654, []]]}], "dependency on job 987654, which does not exist"),
-        ([{**DELAY, "depends": [[-1, []]]}], "dependency -1 leads before the first job of the submission"),
+        ([{**DELAY, "depends": [[-1, []]]}], "dependency -1 is before the first job of the submission"),
         ([{**DELAY, "interruptible": True}], "interruptible is not supported"),
     ],
 )

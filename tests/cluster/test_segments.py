@@ -111,7 +111,7 @@ def test_the_files_ranges_are_there_at_each_start_and_are_read_only(site: Site) 
     site.restart(FILE + "[ml2_type_vlan]\nnetwork_vlan_ranges = physnet1:9:8\n")
     assert len(site.ranges()) == 4
     log = (site.lab.master / "log/master-daemon.log").read_text()
-    assert len(re.findall(r"segments.ini is not read.*network_vlan_ranges: the minimum 9 is above", log)) == 1
+    assert len(re.findall(r"cannot read .*segments.ini.*network_vlan_ranges: the minimum 9 is above", log)) == 1
     site.restart(FILE)
     assert site.ranges() == DEFAULTS
 

@@ -66,7 +66,7 @@ def test_a_file_is_copied_to_all_nodes_but_the_master(shared: lab.Lab, notes: Pa
     file = tmp_path / "a file"
     file.write_text("content")
     output = shared.refused("gnt-cluster", "copyfile", tmp_path / "none")
-    assert "is no file" in output
+    assert "is not a file" in output
     done = shared.run("gnt-cluster", "copyfile", file, PATH=_path(notes.parent), check=False)
     assert done.returncode == 1
     assert f"Copy of file {file} to node node2 failed: said by root@node2:{file}" in done.stderr

@@ -102,7 +102,7 @@ def test_a_pause_and_a_drained_queue_are_kept_over_a_restart_of_the_master(guest
 def test_a_node_that_does_not_answer_is_reported_with_what_to_do(guests: lab.Lab) -> None:
     guests.nodes[0].stop()
     output = _watch(guests)
-    assert "node node1 does not answer its calls" in output
+    assert "node node1 does not answer calls" in output
     assert "gnt-node modify -f --offline yes node1" in output
     assert "attempt" not in output
 

@@ -95,7 +95,7 @@ def test_info_of_a_time_shows_the_network_as_it_was(gnt: Gnt, master: Master) ->
     assert found["Subnets"] == [subnet]
     assert found["used by 1 instances"] == {"web1": ["192.0.2.7", "192.0.2.8"]}
     master.answers["QueryNetworkHistory"] = past()
-    assert "records have no network net1" in gnt("gnt-network info --at 1700000005 net1").err
+    assert "network net1 did not exist at" in gnt("gnt-network info --at 1700000005 net1").err
     assert gnt("gnt-network info --at 1700000005").code == 1
 
 

@@ -72,7 +72,7 @@ def test_commands_become_one_opcode(gnt: Gnt, master: Master, line: str, op: dic
         ("-D stripes=2", "-D needs a name before the colon, as in plain:stripes=2"),
         ("--ipolicy-bounds-specs memory-size=1", "'memory-size=1' is not a bound of a policy"),
         ("--ipolicy-bounds-specs min:cpu-count=1/min:cpu-count=2", "is not a bound of a policy"),
-        ("--ipolicy-bounds-specs min:cpu-count", "cpu-count has no value"),
+        ("--ipolicy-bounds-specs min:cpu-count", "cpu-count needs a value"),
         ("--ipolicy-bounds-specs max:cpu-count=many", "'many' is not a number"),
         ("--ipolicy-vcpu-ratio much", "'much' is not a ratio"),
         ("--ipolicy-vcpu-ratio nan", "'nan' is not a ratio"),

@@ -121,7 +121,7 @@ def _field(number: int, value: bytes) -> bytes:
 
 async def test_watches_beyond_the_most_are_told_to_come_later(kube: api.Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "MAX_WATCHES", 3)
-    monkeypatch.setattr(wire, "LOOK", 0.05)
+    monkeypatch.setattr(wire, "DISCONNECT_POLL_SECONDS", 0.05)
     async with AsyncExitStack() as held:
         for _ in range(3):
             events = await held.enter_async_context(kube.watch(api.POOLS))

@@ -32,7 +32,7 @@ def _locks(keys: Iterable[ledgers.Scope]) -> lock.LockSet:
 def _check_enabled(snapshot: states.Snapshot) -> None:
     if not snapshot.the_cluster.segment_ranges:
         raise errors.WrongStateError(
-            "segment ranges cannot be changed: only those of segments.ini apply",
+            "segment ranges cannot be changed: only the ranges of segments.ini apply",
             hint="gnt-cluster modify --segment-ranges yes enables managed segment ranges",
         )
 
