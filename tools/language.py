@@ -37,7 +37,6 @@ PENDING: tuple[str, ...] = (
     "tests/jobs",
     "tests/kubernetes",
     "tests/model",
-    "tests/operations",
     "tests/real",
     "tests/rpc/test_client.py",
     "tests/rpc/test_luxi.py",

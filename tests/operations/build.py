@@ -1,4 +1,4 @@
-"""A small cluster in memory for the tests of the units: a state, nodes that keep what they are told, and a log.
+"""A small cluster in memory for the tests of the units: a state, nodes that keep what calls set, and a log.
 
 ``House.plan`` takes a unit as far as its plan; ``House.run`` does what the processor does when nothing fails.
 """
@@ -150,10 +150,10 @@ class Machine:
             case calls.OsDiagnose():
                 return self.systems
             case calls.OsValidate():
-                found = [one for one in self.systems if one.name == call.name]
-                if not found:
+                matching_systems = [vm for vm in self.systems if vm.name == call.name]
+                if not matching_systems:
                     raise errors.NotFoundError(f"no OS definition {call.name}")
-                return found[0]
+                return matching_systems[0]
             case calls.BlockdevPath():
                 if call.dev_type in ("file", "sharedfile"):
                     return tuple(f"/file/{call.instance}/{uuid}" for uuid in call.uuids)
@@ -196,7 +196,7 @@ class Machine:
             case calls.InstanceShutdown():
                 self.running.pop(call.instance.name, None)
             case calls.InstanceList():
-                return tuple(_seen(one) for one in self.running.values())
+                return tuple(_seen(vm) for vm in self.running.values())
             case calls.InstanceInfo():
                 if call.name not in self.running:
                     return None
@@ -207,8 +207,8 @@ class Machine:
                 self.running[call.instance.name], self.state[call.instance.name] = call.instance, "incoming"
                 return calls.Reception(host=call.address, port=1, secret="s")
             case calls.InstanceMigrate():
-                left = self.progress.status == "completed"
-                self.state[call.instance.name] = "migrated" if left else "migrating"
+                completed = self.progress.status == "completed"
+                self.state[call.instance.name] = "migrated" if completed else "migrating"
             case calls.InstanceMigrateCancel():
                 self.state.pop(call.instance.name, None)
                 return calls.MigrationStatus(status="cancelled")
@@ -340,7 +340,7 @@ class FakeNodes:
         machine.joined = isinstance(call, calls.Enrol)
         return cast("Result", "request" if isinstance(call, calls.Join) else None)
 
-    def asked(self, kind: type[Kind], node: str = "") -> list[Kind]:
+    def calls_of(self, kind: type[Kind], node: str = "") -> list[Kind]:
         """Return the calls of one kind that were made, to one node or all."""
         return [call for name, call in self.made if isinstance(call, kind) and node in ("", name)]
 

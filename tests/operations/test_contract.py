@@ -11,7 +11,7 @@ PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 def test_every_module_with_a_unit_is_held_to_its_independence() -> None:
     contracts = tomllib.loads(PYPROJECT.read_text())["tool"]["importlinter"]["contracts"]
-    (contract,) = (one for one in contracts if one["name"] == "7. Units are independent of each other")
+    (contract,) = (entry for entry in contracts if entry["name"] == "7. Units are independent of each other")
     modules = {inspect.getmodule(unit) for unit in units.REGISTRY.values()}
     named = {
         module.__name__ for module in modules if module and not module.__name__.startswith("gantry.operations.query")

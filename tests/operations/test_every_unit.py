@@ -199,9 +199,9 @@ class Trial:
             whole = fill.fill(state, state.instances["i1"])
             machine = self.nodes.machine(state.target(state.nodes["n1"]))
             machine.places, machine.owners = {"d1": build.DISK.logical_id}, {"d1": "vm1"}
-            for one in state.disks.values():
-                machine.disks[one.uuid] = one.disk.size
-                machine.places[one.uuid], machine.owners[one.uuid] = one.disk.logical_id, one.instance
+            for disk in state.disks.values():
+                machine.disks[disk.uuid] = disk.disk.size
+                machine.places[disk.uuid], machine.owners[disk.uuid] = disk.disk.logical_id, disk.instance
             machine.running, machine.plugged = {"vm1": whole}, {nic.uuid: nic for nic in whole.nics}
             machine.memory = {"vm1": int(whole.beparams["maxmem"])}
         for uuid in state.instances["i9"].nodes if "i9" in state.instances else ():
@@ -222,10 +222,10 @@ class Trial:
         nodes, original = self.nodes, units.REGISTRY[type(self.op)]
 
         def plan(unit: processor.AnyUnit, snapshot: states.Snapshot, facts: object) -> base.Plan:
-            made = original.plan(unit, snapshot, facts)
-            broken.keeps = made.keep_on_failure
-            steps = [broken.wrap(index, step, nodes) for index, step in enumerate(made.steps)]
-            return replace(made, steps=steps, finish=made.finish and broken.end(made.finish))
+            wrapped_plan = original.plan(unit, snapshot, facts)
+            broken.keeps = wrapped_plan.keep_on_failure
+            steps = [broken.wrap(index, step, nodes) for index, step in enumerate(wrapped_plan.steps)]
+            return replace(wrapped_plan, steps=steps, finish=wrapped_plan.finish and broken.end(wrapped_plan.finish))
 
         unit = cast("type[processor.AnyUnit]", type("Broken", (original,), {"plan": plan}))
         with simulated.World(seed=1) as world:
@@ -235,11 +235,11 @@ class Trial:
             )
             book = records.Records(self.store, runtime.clock)
             runner = processor.Processor(book, locks.LockManager(), units={type(self.op): unit}, services=services)
-            one = job.Job(id=1, ops=(job.Step(input=self.op),))
+            created_job = job.Job(id=1, ops=(job.Step(input=self.op),))
 
             async def whole() -> None:
-                await self.store.submit([states.Put(one)], state_build.CAUSE)
-                await runner.run(book.add(one))
+                await self.store.submit([states.Put(created_job)], state_build.CAUSE)
+                await runner.run(book.add(created_job))
 
             world.run(asyncio.wait_for(whole(), 1e6))
             return book.find(1).newest

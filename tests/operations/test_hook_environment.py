@@ -1,4 +1,4 @@
-"""What hooks are told and where they run; whole environments are in ``tests/golden/hooks``."""
+"""The environment of hooks and the nodes on which they run; whole environments are in ``tests/golden/hooks``."""
 
 from typing import cast
 
@@ -21,22 +21,22 @@ WIDE = network.Network(
 
 
 def house(*ips: str, net: str = "net") -> build.House:
-    made = build.House()
-    made.put(WIDE)
+    lab = build.House()
+    lab.put(WIDE)
     card = structs.replace(build.VM.nics[0], ip=ips, network=net, nicparams={"mode": "bridged", "link": "br7"})
-    made.put(structs.replace(build.VM, nics=(card,)))
-    return made
+    lab.put(structs.replace(build.VM, nics=(card,)))
+    return lab
 
 
-def nic(made: build.House) -> dict[str, str]:
-    """Return what is told of the NIC, without its prefix."""
-    told = hook_environment.instance_variables(made.state, made.state.instances["i1"])
+def nic(lab: build.House) -> dict[str, str]:
+    """Return the hook variables of the NIC, without their prefix."""
+    variables = hook_environment.instance_variables(lab.state, lab.state.instances["i1"])
     prefix = "INSTANCE_NIC0_"
-    return {name.removeprefix(prefix): value for name, value in told.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): value for name, value in variables.items() if name.startswith(prefix)}
 
 
 @pytest.mark.promise("networks-76", "networks-83")
-def test_of_a_nic_with_one_address_hooks_are_told_what_they_always_were() -> None:
+def test_a_nic_with_one_address_keeps_its_hook_variables() -> None:
     assert nic(house("192.0.2.10")) == {
         "IP": "192.0.2.10",
         "MAC": "aa:00:00:00:00:01",
@@ -54,8 +54,8 @@ def test_of_a_nic_with_one_address_hooks_are_told_what_they_always_were() -> Non
     }
 
 
-def test_of_a_nic_with_several_addresses_hooks_are_told_each_with_its_subnet() -> None:
-    told = nic(house("10.2.0.9", "10.1.0.9", net="wide"))
+def test_hooks_receive_each_address_of_a_nic_with_its_subnet() -> None:
+    variables = nic(house("10.2.0.9", "10.1.0.9", net="wide"))
     numbered = {
         "IP:0": "10.2.0.9",
         "IP:1": "10.1.0.9",
@@ -65,14 +65,14 @@ def test_of_a_nic_with_several_addresses_hooks_are_told_each_with_its_subnet() -
         "NETWORK_DHCP:0": "True",
         "NETWORK_DHCP:1": "False",
     }
-    assert numbered.items() <= told.items()
-    assert {name.replace(":", "_"): value for name, value in numbered.items()}.items() <= told.items()
-    assert (told["IP"], told["IP_COUNT"], told["NETWORK_SUBNET"]) == ("10.2.0.9", "2", "10.2.0.0/24")
-    assert "NETWORK_GATEWAY" not in told
+    assert numbered.items() <= variables.items()
+    assert {name.replace(":", "_"): value for name, value in numbered.items()}.items() <= variables.items()
+    assert (variables["IP"], variables["IP_COUNT"], variables["NETWORK_SUBNET"]) == ("10.2.0.9", "2", "10.2.0.0/24")
+    assert "NETWORK_GATEWAY" not in variables
 
 
 async def test_a_change_tells_what_is_wanted_before_and_old_and_new_after() -> None:
-    made = house("192.0.2.10")
+    lab = house("192.0.2.10")
     op = cast(
         "opcodes.InstanceSetParams",
         opcodes.decode(
@@ -83,12 +83,12 @@ async def test_a_change_tells_what_is_wanted_before_and_old_and_new_after() -> N
             }
         ),
     )
-    plan = await made.plan(op)
+    plan = await lab.plan(op)
     assert plan.hooks
-    before = hook_environment.environment(made.state, plan.hooks, op_code=op.op_id, phase="pre")
-    made.change(plan.changes)
+    before = hook_environment.environment(lab.state, plan.hooks, op_code=op.op_id, phase="pre")
+    lab.change(plan.changes)
     after = hook_environment.environment(
-        made.state, plan.hooks, op_code=op.op_id, phase="post", after=plan.hooks.after(made.state)
+        lab.state, plan.hooks, op_code=op.op_id, phase="post", after=plan.hooks.after(lab.state)
     )
     assert before["GANETI_INSTANCE_NIC0_IP"] == "192.0.2.15"
     assert after["GANETI_INSTANCE_NIC0_IP"] == "192.0.2.10"
@@ -96,12 +96,12 @@ async def test_a_change_tells_what_is_wanted_before_and_old_and_new_after() -> N
 
 
 async def test_scripts_hear_of_the_end_of_what_was_removed() -> None:
-    made = house("192.0.2.10")
-    plan = await made.plan(opcodes.InstanceRemove(instance_name="vm1"))
+    lab = house("192.0.2.10")
+    plan = await lab.plan(opcodes.InstanceRemove(instance_name="vm1"))
     assert plan.hooks
     assert plan.finish
-    made.change([*plan.changes, *plan.finish(made.state)])
-    assert plan.hooks.after(made.state)["INSTANCE_NIC0_IP"] == "192.0.2.10"
+    lab.change([*plan.changes, *plan.finish(lab.state)])
+    assert plan.hooks.after(lab.state)["INSTANCE_NIC0_IP"] == "192.0.2.10"
 
 
 def names(where: object) -> list[str]:
@@ -110,27 +110,27 @@ def names(where: object) -> list[str]:
 
 
 async def test_each_node_is_asked_once() -> None:
-    made = house("192.0.2.10")
-    plan = await made.plan(opcodes.InstanceStartup(instance_name="vm1", force=True))
+    lab = house("192.0.2.10")
+    plan = await lab.plan(opcodes.InstanceStartup(instance_name="vm1", force=True))
     assert plan.hooks
     assert names(plan.hooks.nodes_pre) == names(plan.hooks.nodes_post) == ["node1"]
 
 
 async def test_a_network_is_connected_after_the_nodes_of_the_group_were_asked_and_no_others() -> None:
-    made = house("192.0.2.10")
-    made.put(cluster.NodeGroup(uuid="far", name="far"), structs.replace(build.NODES[2], group="far"))
+    lab = house("192.0.2.10")
+    lab.put(cluster.NodeGroup(uuid="far", name="far"), structs.replace(build.NODES[2], group="far"))
     op = opcodes.NetworkConnect(network_name="wide", group_name="far", network_mode="routed", network_link="7")
-    plan = await made.plan(op)
+    plan = await lab.plan(op)
     assert plan.hooks
     assert names(plan.hooks.nodes_pre) == ["node3"]
 
 
 async def test_a_node_that_is_offline_is_among_those_to_be_asked_as_such() -> None:
-    made = build.House(*(one for one in build.FIRST if one is not build.VM))
-    made.put(structs.replace(build.NODES[1], offline=True))
-    plan = await made.plan(opcodes.NodeRemove(node_name="node3"))
+    lab = build.House(*(node for node in build.FIRST if node is not build.VM))
+    lab.put(structs.replace(build.NODES[1], offline=True))
+    plan = await lab.plan(opcodes.NodeRemove(node_name="node3"))
     assert plan.hooks
-    assert [(one.name, one.offline) for one in plan.hooks.nodes_pre] == [("node1", False), ("node2", True)]
+    assert [(node.name, node.offline) for node in plan.hooks.nodes_pre] == [("node1", False), ("node2", True)]
     assert names(plan.hooks.nodes_leaving) == ["node3"]
 
 
@@ -143,13 +143,13 @@ async def test_a_node_that_is_offline_is_among_those_to_be_asked_as_such() -> No
     ],
 )
 async def test_verify_adds_what_hooks_found(outcome: list[base.HookFailure], verdict: bool, line: str) -> None:
-    made = house("192.0.2.10")
-    made.put(structs.replace(made.state.instances["i1"], admin_state=instance.AdminState.DOWN))
-    made.put(*(structs.replace(node, master_candidate=True) for node in build.NODES))
-    plan = await made.plan(opcodes.ClusterVerify())
+    lab = house("192.0.2.10")
+    lab.put(structs.replace(lab.state.instances["i1"], admin_state=instance.AdminState.DOWN))
+    lab.put(*(structs.replace(node, master_candidate=True) for node in build.NODES))
+    plan = await lab.plan(opcodes.ClusterVerify())
     assert plan.hooks
     assert plan.hooks.report
     plan.hooks.report(outcome)
     assert plan.result() is verdict
-    assert "* Hooks Results" in made.log.lines
-    assert any(line in said for said in made.log.lines)
+    assert "* Hooks Results" in lab.log.lines
+    assert any(line in logged_line for logged_line in lab.log.lines)

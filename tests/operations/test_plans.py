@@ -34,22 +34,22 @@ def _fixed(unit: processor.AnyUnit, inputs: base.Inputs) -> base.Environment:
 
 def plans(op: opcodes.Opcode) -> tuple[base.Plan, base.Plan]:
     """Return two plans that the unit made of one snapshot, the same facts and the same inputs."""
-    made: list[base.Plan] = []
+    both: list[base.Plan] = []
     original = units.REGISTRY[type(op)]
 
     def plan(unit: processor.AnyUnit, snapshot: states.Snapshot, facts: object) -> base.Plan:
         source = unit.environment.inputs
         recorder = base.Recorder(source)
-        made.append(original(unit.op, _fixed(unit, recorder.inputs)).plan(snapshot, facts))
-        made.append(original(unit.op, _fixed(unit, recorder.drawn().replay(source))).plan(snapshot, facts))
-        return made[0]
+        both.append(original(unit.op, _fixed(unit, recorder.inputs)).plan(snapshot, facts))
+        both.append(original(unit.op, _fixed(unit, recorder.drawn().replay(source))).plan(snapshot, facts))
+        return both[0]
 
     trial = Trial(op, _values(op))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(cast("dict[Any, Any]", units.REGISTRY), type(op), type("Twice", (original,), {"plan": plan}))
         done = trial.run(Break(-1, after=False))
     assert done.status is job.Status.SUCCESS, done.ops[0].result
-    first, second = made
+    first, second = both
     return first, second
 
 
@@ -125,7 +125,7 @@ async def test_the_nic_that_the_node_checked_is_the_one_that_is_created() -> Non
             instance_name="new", os_type="plain", disk_template="file", disks=(disk,), nics=(nic, nic)
         )
     )
-    (checked,) = house.nodes.asked(calls.NicValidate)
+    (checked,) = house.nodes.calls_of(calls.NicValidate)
     vm = house.state.instance("new")
     assert [(nic.uuid, nic.mac) for nic in checked.nics] == [(nic.uuid, nic.mac) for nic in vm.nics]
 
@@ -134,7 +134,7 @@ async def test_the_nic_that_the_node_checked_is_the_one_that_is_added() -> None:
     house = build.House()
     change = ["add", {"ip": "pool", "network": "net1"}]
     await house.run(opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": [change]}))
-    (checked,) = house.nodes.asked(calls.NicValidate)
+    (checked,) = house.nodes.calls_of(calls.NicValidate)
     added = house.state.instance("vm1").nics[-1]
     assert [(nic.uuid, nic.mac) for nic in checked.nics] == [(added.uuid, added.mac)]
 
@@ -175,10 +175,10 @@ def test_the_mirrored_disks_that_the_nodes_checked_are_the_ones_that_are_made(op
     trial = Trial(op, _values(op))
     done = trial.run(Break(-1, after=False))
     assert done.status is job.Status.SUCCESS, done.ops[0].result
-    checked = [disk for call in trial.nodes.asked(calls.BlockdevPlace) for disk in call.disks]
-    made = [call.disk for call in trial.nodes.asked(calls.BlockdevCreate)]
+    checked = [disk for call in trial.nodes.calls_of(calls.BlockdevPlace) for disk in call.disks]
+    created_disks = [call.disk for call in trial.nodes.calls_of(calls.BlockdevCreate)]
     assert checked
-    assert all(disk in made for disk in checked)
+    assert all(disk in created_disks for disk in checked)
 
 
 def test_draws_are_repeated_in_order_and_then_new() -> None:

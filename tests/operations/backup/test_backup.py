@@ -39,7 +39,7 @@ async def test_with_snapshots_an_instance_is_down_only_while_they_are_taken(hous
     run_it(house)
     assert await house.run(EXPORT) == [True, [True]]
     assert order(house) == ["InstanceShutdown", "BlockdevSnapshot", "InstanceStart", "StreamSend", "BlockdevRemove"]
-    (sent,) = house.nodes.asked(calls.StreamSend)
+    (sent,) = house.nodes.calls_of(calls.StreamSend)
     assert isinstance(sent, calls.StreamSend)
     assert sent.end.disk
     assert sent.end.disk.logical_id[-1].endswith(".snap")
@@ -75,7 +75,7 @@ async def test_what_was_exported_is_imported_with_all_it_had(house: build.House)
         (nic.mac, nic.ip, nic.network) for nic in before.nics
     ]
     assert [disk.size for disk in after.disks] == [64]
-    opened = house.nodes.asked(calls.StreamOpen, "node3")[0]
+    opened = house.nodes.calls_of(calls.StreamOpen, "node3")[0]
     assert isinstance(opened, calls.StreamOpen)
     assert (opened.end.compress, opened.end.scripted) == ("gzip", False)
 
@@ -90,9 +90,9 @@ async def test_what_the_opcode_says_counts_more_than_the_export(house: build.Hou
     assert vm(house, "vm2").beparams == {"minmem": 64, "maxmem": 64}
     assert vm(house, "vm2").nics[0].mac != vm(house).nics[0].mac
     assert vm(house, "vm2").nics[0].ip == ()
-    (told,) = house.nodes.asked(calls.OsRename)
-    assert isinstance(told, calls.OsRename)
-    assert (told.old, told.instance.name) == ("vm1", "vm2")
+    (rename_call,) = house.nodes.calls_of(calls.OsRename)
+    assert isinstance(rename_call, calls.OsRename)
+    assert (rename_call.old, rename_call.instance.name) == ("vm1", "vm2")
 
 
 async def test_a_dump_with_another_checksum_is_named(house: build.House) -> None:
@@ -102,8 +102,8 @@ async def test_a_dump_with_another_checksum_is_named(house: build.House) -> None
     machine.exports["vm1"] = machine.exports["vm1"].replace("sha256 = d", "sha256 = e")
     with pytest.raises(errors.WrongStateError) as caught:
         await house.run(IMPORT)
-    said = "export vm1 on node node2 is damaged: disk 0 (d1) has the checksum d, but e is recorded"
-    assert said in str(caught.value)
+    message = "export vm1 on node node2 is damaged: disk 0 (d1) has the checksum d, but e is recorded"
+    assert message in str(caught.value)
 
 
 async def test_of_two_exports_with_one_name_the_node_has_to_be_said(house: build.House) -> None:
@@ -128,24 +128,24 @@ async def test_a_reinstallation_with_another_system_forgets_the_parameters_of_th
     assert (vm(house).os, vm(house).osparams) == ("other", {"greeting": "hi"})
     await house.run(msgspec.structs.replace(REINSTALL, os_type="plain"))
     assert (vm(house).os, vm(house).osparams) == ("plain", {})
-    last = house.nodes.asked(calls.OsAdd)[-1]
+    last = house.nodes.calls_of(calls.OsAdd)[-1]
     assert isinstance(last, calls.OsAdd)
     assert (last.reinstall, last.instance.os) == (True, "plain")
 
 
 async def test_a_system_or_parameter_that_is_not_there_is_refused_with_the_nearest_name(house: build.House) -> None:
-    def asked(**given: object) -> opcodes.InstanceReinstall:
-        return msgspec.structs.replace(REINSTALL, **given)
+    def reinstall(**fields: object) -> opcodes.InstanceReinstall:
+        return msgspec.structs.replace(REINSTALL, **fields)
 
-    assert "no OS definition nothing" in str(await house.refused(asked(os_type="nothing")))
-    said = str(await house.refused(asked(os_type="other", osparams={"greetin": "hi"})))
-    assert "unknown parameter of OS other: greetin; did you mean greeting?" in said
+    assert "no OS definition nothing" in str(await house.refused(reinstall(os_type="nothing")))
+    message = str(await house.refused(reinstall(os_type="other", osparams={"greetin": "hi"})))
+    assert "unknown parameter of OS other: greetin; did you mean greeting?" in message
     machine = house.machine("node1")
     large = calls.OsScript(name="plain", path="/os/plain", api_versions=(20,), variants=("large", "small"))
     machine.systems = (large,)
-    said = str(await house.refused(asked(os_type="plain+larg")))
-    assert "OS plain has no variant larg; did you mean large?" in said
-    await house.run(asked(os_type="plain+larg", force_variant=True))
+    message = str(await house.refused(reinstall(os_type="plain+larg")))
+    assert "OS plain has no variant larg; did you mean large?" in message
+    await house.run(reinstall(os_type="plain+larg", force_variant=True))
 
 
 async def test_neither_is_done_to_an_instance_that_runs(house: build.House) -> None:
@@ -158,9 +158,9 @@ async def test_a_renamed_instance_takes_its_files_along(house: build.House) -> N
     assert await house.run(RENAME) == "vm2"
     assert vm(house, "vm2").disks[0].logical_id == ("file", "/file/vm2/d1")
     assert house.machine("node1").places == {"d1": ("file", "/file/vm2/d1")}
-    (told,) = house.nodes.asked(calls.OsRename)
-    assert isinstance(told, calls.OsRename)
-    assert (told.old, told.instance.name) == ("vm1", "vm2")
+    (rename_call,) = house.nodes.calls_of(calls.OsRename)
+    assert isinstance(rename_call, calls.OsRename)
+    assert (rename_call.old, rename_call.instance.name) == ("vm1", "vm2")
     assert house.machine("node1").owners == {"d1": "vm2"}
     assert "instance vm2 exists already" in str(
         await house.refused(opcodes.InstanceRename(instance_name="vm2", new_name="vm2"))

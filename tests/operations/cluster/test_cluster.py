@@ -11,9 +11,9 @@ from gantry.rpc import calls
 
 @pytest.fixture
 def house() -> build.House:
-    made = build.House()
-    made.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
-    return made
+    lab = build.House()
+    lab.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
+    return lab
 
 
 async def test_a_cluster_with_instances_is_not_destroyed(house: build.House) -> None:
@@ -21,12 +21,12 @@ async def test_a_cluster_with_instances_is_not_destroyed(house: build.House) -> 
     assert "cluster lab.example has 1 instances (vm1); remove the instances first" in str(error)
 
 
-async def test_every_node_is_told_of_the_end_the_master_last(house: build.House) -> None:
+async def test_every_node_leaves_and_the_master_is_last(house: build.House) -> None:
     await house.run(opcodes.InstanceRemove(instance_name="vm1"))
     house.machine("node2").down = True
     assert await house.run(opcodes.ClusterDestroy()) == "node1"
-    told = [name for name, call in house.nodes.made if isinstance(call, calls.NodeLeave)]
-    assert told == ["node2", "node3", "node1"]
+    leaving_nodes = [name for name, call in house.nodes.made if isinstance(call, calls.NodeLeave)]
+    assert leaving_nodes == ["node2", "node3", "node1"]
     assert any(line.startswith("WARNING node2 was not notified") for line in house.log.lines)
 
 
@@ -47,9 +47,9 @@ async def test_an_os_is_valid_when_all_nodes_have_it_alike(house: build.House) -
     house.machine("node2").systems = (msgspec.structs.replace(plain, variants=("small",)),)
     assert (await systems(house))["plain"][0] is False
     house.machine("node2").systems = (msgspec.structs.replace(plain, problem="no script create"),)
-    found = await systems(house, "plain")
-    assert set(found) == {"plain"}
-    valid, _, status, *_ = found["plain"]
+    reported_systems = await systems(house, "plain")
+    assert set(reported_systems) == {"plain"}
+    valid, _, status, *_ = reported_systems["plain"]
     assert valid is False
     assert status == {
         "node1": [["/os/plain", True, "", [], [20]]],
@@ -71,13 +71,13 @@ async def test_systems_that_are_hidden_or_blacklisted_are_not_offered(house: bui
         house.machine(node).systems = (variants, build.Machine().systems[1])
     fields = ("name", "hidden", "blacklisted", "offered")
 
-    async def shown() -> object:
+    async def displayed_tags() -> object:
         return await house.run(opcodes.OsDiagnose(output_fields=fields))
 
     await house.run(opcodes.ClusterSetParams(hidden_os=(("add", "other"),), blacklisted_os=(("add", "plain+big"),)))
-    assert await shown() == [["other", True, False, []], ["plain", False, False, ["plain+small"]]]
+    assert await displayed_tags() == [["other", True, False, []], ["plain", False, False, ["plain+small"]]]
     await house.run(opcodes.ClusterSetParams(hidden_os=(("remove", "other"),), blacklisted_os=(("add", "plain"),)))
-    assert await shown() == [["other", False, False, ["other"]], ["plain", False, True, []]]
+    assert await displayed_tags() == [["other", False, False, ["other"]], ["plain", False, True, []]]
     assert "no node has operating system minix" in str(
         await house.refused(opcodes.ClusterSetParams(hidden_os=(("add", "minix"),)))
     )

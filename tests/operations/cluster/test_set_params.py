@@ -32,9 +32,9 @@ SYSTEM = calls.OsScript(name="plain", path="/os/plain", api_versions=(20,), para
 
 @pytest.fixture
 def house() -> build.House:
-    made = build.House()
-    made.machine("node1").systems = (SYSTEM,)
-    return made
+    lab = build.House()
+    lab.machine("node1").systems = (SYSTEM,)
+    return lab
 
 
 def roles(house: build.House) -> str:
@@ -91,27 +91,27 @@ CHANGES: list[tuple[dict[str, object], dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "wanted", "line"), CHANGES)
+@pytest.mark.parametrize(("requested", "expected", "line"), CHANGES)
 async def test_each_setting_changes_and_is_said(
-    house: build.House, asked: dict[str, object], wanted: dict[str, object], line: str
+    house: build.House, requested: dict[str, object], expected: dict[str, object], line: str
 ) -> None:
     before = house.state.the_cluster
-    plan = await house.plan(op(**asked))
+    plan = await house.plan(op(**requested))
     assert line in plan.lines
-    assert await house.run(op(**asked)) is None
+    assert await house.run(op(**requested)) is None
     after = house.state.the_cluster
     assert after.serial_no == before.serial_no + 1
-    assert after == msgspec.structs.replace(before, serial_no=after.serial_no, mtime=1000.0, **wanted)
+    assert after == msgspec.structs.replace(before, serial_no=after.serial_no, mtime=1000.0, **expected)
 
 
-@pytest.mark.parametrize(("asked", "wanted", "line"), CHANGES)
+@pytest.mark.parametrize(("requested", "expected", "line"), CHANGES)
 async def test_default_takes_each_setting_back(
-    house: build.House, asked: dict[str, object], wanted: dict[str, object], line: str
+    house: build.House, requested: dict[str, object], expected: dict[str, object], line: str
 ) -> None:
     house.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=("kvm", "fake")))
     house.change([])
-    await house.run(op(**asked))
-    back = {name: _reset(value) for name, value in asked.items() if name != "default_hypervisor"}
+    await house.run(op(**requested))
+    back = {name: _reset(value) for name, value in requested.items() if name != "default_hypervisor"}
     if not back:
         return
     await house.run(op(**back))
@@ -122,7 +122,7 @@ async def test_default_takes_each_setting_back(
 
 def _reset(value: object) -> object:
     if isinstance(value, dict):
-        return {name: _reset(one) for name, one in value.items()}
+        return {name: _reset(child) for name, child in value.items()}
     return ["default"] if isinstance(value, list) and isinstance(value[0], str) else "default"
 
 
@@ -150,7 +150,7 @@ async def test_parameters_that_are_not_named_stay(house: build.House) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         {"mac_prefix": "aa:00:00"},
         {"candidate_pool_size": 1},
@@ -162,9 +162,11 @@ async def test_parameters_that_are_not_named_stay(house: build.House) -> None:
         {"beparams": {}},
     ],
 )
-async def test_a_change_that_is_none_says_so_and_writes_nothing(house: build.House, asked: dict[str, object]) -> None:
+async def test_a_change_that_is_none_says_so_and_writes_nothing(
+    house: build.House, requested: dict[str, object]
+) -> None:
     house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
-    plan = await house.plan(op(**asked))
+    plan = await house.plan(op(**requested))
     assert list(plan.changes) == []
     assert plan.lines == ["nothing changes: cluster lab.example already has these settings"]
     assert [step.text for step in plan.steps] == plan.lines
@@ -172,7 +174,7 @@ async def test_a_change_that_is_none_says_so_and_writes_nothing(house: build.Hou
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requested", "message"),
     [
         ({}, "no change of the cluster was requested; specify at least one setting"),
         ({"force": True}, "no change of the cluster was requested"),
@@ -210,40 +212,40 @@ async def test_a_change_that_is_none_says_so_and_writes_nothing(house: build.Hou
     ],
 )
 async def test_what_is_not_valid_is_refused_with_a_line_that_helps(
-    house: build.House, asked: dict[str, object], said: str
+    house: build.House, requested: dict[str, object], message: str
 ) -> None:
-    error = await house.refused(op(**asked))
+    error = await house.refused(op(**requested))
     assert isinstance(error, errors.InvalidError)
-    assert said in str(error)
+    assert message in str(error)
     assert not house.nodes.made
 
 
 @pytest.mark.parametrize(
-    ("system", "name", "said"),
+    ("system", "name", "message"),
     [
         ("plain+small", "miror", "unknown parameter of operating system plain+small: miror; did you mean mirror?"),
         ("plan", "mirror", "no node has operating system plan"),
     ],
 )
 async def test_parameters_of_an_operating_system_have_to_be_in_its_list(
-    house: build.House, system: str, name: str, said: str
+    house: build.House, system: str, name: str, message: str
 ) -> None:
-    assert said in str(await house.refused(op(osparams={system: {name: "x"}})))
+    assert message in str(await house.refused(op(osparams={system: {name: "x"}})))
     await house.run(op(osparams={system: {name: "default"}}))
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requested", "message"),
     [
         ({"enabled_hypervisors": ["kvm"]}, "hypervisor fake is in use by instance vm1"),
         ({"enabled_disk_templates": ["diskless"]}, "disk template file is in use by instance vm1"),
     ],
 )
 async def test_what_an_instance_uses_cannot_be_left_out(
-    house: build.House, asked: dict[str, object], said: str
+    house: build.House, requested: dict[str, object], message: str
 ) -> None:
-    assert said in str(await house.refused(op(**asked)))
-    locks = house.unit(op(**asked)).locks(house.state)
+    assert message in str(await house.refused(op(**requested)))
+    locks = house.unit(op(**requested)).locks(house.state)
     assert locks[lock.Level.INSTANCE, lock.ALL_NAMES] is lock.Mode.SHARED
 
 
@@ -254,7 +256,7 @@ async def test_the_users_of_a_hypervisor_are_not_all_listed(house: build.House) 
 
 
 class Doubtful(build.Machine):
-    """A machine that does not take what it is asked to check."""
+    """A machine that does not accept the parameters of a validation."""
 
     def answer(self, call: calls.Call[object]) -> object:
         match call:
@@ -272,11 +274,11 @@ def doubt(house: build.House, name: str) -> None:
 
 async def test_nodes_check_the_values_that_an_instance_would_get(house: build.House) -> None:
     await house.run(op(hvparams={"kvm": {"kernel_path": "/boot/k"}}))
-    asked = [call for _, call in house.nodes.made if isinstance(call, calls.HypervisorValidate)]
+    validate_calls = [call for _, call in house.nodes.made if isinstance(call, calls.HypervisorValidate)]
     assert [name for name, _ in house.nodes.made] == ["node1", "node2", "node3"]
     expected = parameters.fill(parameters.KVM, {"kernel_path": "/boot/k"})
-    assert {call.hypervisor for call in asked} == {"kvm"}
-    assert all(call.hvparams == expected for call in asked)
+    assert {call.hypervisor for call in validate_calls} == {"kvm"}
+    assert all(call.hvparams == expected for call in validate_calls)
 
 
 async def test_a_value_that_a_node_refuses_changes_nothing_not_even_by_force(house: build.House) -> None:
@@ -314,8 +316,8 @@ async def test_with_kvm_come_the_accelerators_of_the_nodes(house: build.House) -
     both: dict[str, object] = {"enabled_hypervisors": ["fake", "kvm"]}
     assert house.unit(op(**both)).locks(house.state)[lock.Level.NODE, lock.ALL_NAMES] is lock.Mode.SHARED
     await house.run(op(**both, candidate_pool_size=1))
-    found = {node.name: node.accelerator for node in house.state.nodes.values()}
-    assert found == {"node1": "tcg", "node2": "kvm", "node3": "tcg", "node4": ""}
+    accelerators = {node.name: node.accelerator for node in house.state.nodes.values()}
+    assert accelerators == {"node1": "tcg", "node2": "kvm", "node3": "tcg", "node4": ""}
     assert house.state.node("node2").accelerator_reason == "it ran"
     assert roles(house) == "MRRO"
 
@@ -327,7 +329,7 @@ async def test_accelerators_are_not_asked_for_when_kvm_was_there_or_goes(
     house.change([states.Delete("instances", build.VM.uuid)])
     await house.run(op(enabled_hypervisors=enabled))
     assert house.state.the_cluster.enabled_hypervisors == tuple(enabled)
-    assert house.nodes.asked(calls.NodeInfo) == []
+    assert house.nodes.calls_of(calls.NodeInfo) == []
 
 
 async def test_a_silent_node_has_no_accelerator_when_kvm_is_forced(house: build.House) -> None:
@@ -410,7 +412,7 @@ async def test_a_node_that_cannot_take_the_papers_is_passed_over(house: build.Ho
 async def test_new_defaults_are_filled_into_what_nodes_are_sent(house: build.House) -> None:
     await house.run(op(hvparams={"fake": {"migration_mode": "non-live"}}, beparams={"memory": 256, "vcpus": 3}))
     await house.run(opcodes.InstanceStartup(instance_name="vm1"))
-    (started,) = house.nodes.asked(calls.InstanceStart)
+    (started,) = house.nodes.calls_of(calls.InstanceStart)
     whole = started.instance
     assert whole.hvparams == {"migration_mode": "non-live"}
     expected: entities.Parameters = {"maxmem": 256, "minmem": 256, "vcpus": 3}
@@ -439,8 +441,8 @@ async def test_hypervisor_parameters_of_an_operating_system_need_one_and_are_che
     tuned = {"os_hvp": {"plain": {"kvm": {"kernel_path": "/boot/k"}}}}
     await house.run(op(**tuned))
     assert house.state.the_cluster.os_hvp == tuned["os_hvp"]
-    asked = [call for _, call in house.nodes.made if isinstance(call, calls.HypervisorValidate)]
-    assert {call.hvparams["kernel_path"] for call in asked} == {"/boot/k"}
+    validate_calls = [call for _, call in house.nodes.made if isinstance(call, calls.HypervisorValidate)]
+    assert {call.hvparams["kernel_path"] for call in validate_calls} == {"/boot/k"}
     missing: dict[str, object] = {"os_hvp": {"plan": {"kvm": {"acpi": False}}}}
     assert "no node has operating system plan" in str(await house.refused(op(**missing)))
     await house.run(op(os_hvp={"plain": {"kvm": {"kernel_path": "default"}}}))
@@ -451,6 +453,6 @@ async def test_hypervisor_parameters_of_an_operating_system_need_one_and_are_che
 
 async def test_defaults_of_memory_have_to_suit_what_instances_set(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.VM, beparams={"minmem": 100}))
-    said = "instance vm1: backend parameter minmem would be 100, which is above maxmem, 64"
-    assert said in str(await house.refused(op(beparams={"memory": 64})))
+    message = "instance vm1: backend parameter minmem would be 100, which is above maxmem, 64"
+    assert message in str(await house.refused(op(beparams={"memory": 64})))
     await house.run(op(beparams={"memory": 256}))

@@ -21,14 +21,14 @@ def house() -> build.House:
 
 def tags(house: build.House, kind: str) -> tuple[str, ...]:
     state = house.state
-    found = {
+    tags_by_object = {
         "cluster": state.the_cluster,
         "nodegroup": state.group("default"),
         "node": state.node("node2"),
         "instance": state.instance("vm1"),
         "network": state.network("net1"),
     }
-    return found[kind].tags
+    return tags_by_object[kind].tags
 
 
 @CASES
@@ -82,15 +82,15 @@ def test_a_tag_is_a_word(tag: str) -> None:
 async def test_tags_of_all_kinds_of_objects_are_found(house: build.House) -> None:
     for kind, name, _, _ in KINDS:
         await house.run(opcodes.TagsSet(kind=kind, name=name, tags=("web:front", "blue")))
-    found = await house.run(opcodes.TagsSearch(pattern="^web"))
-    assert found == [
+    matching_tags = await house.run(opcodes.TagsSearch(pattern="^web"))
+    assert matching_tags == [
         ["/cluster", "web:front"],
         ["/instances/vm1", "web:front"],
         ["/network/net1", "web:front"],
         ["/nodegroup/default", "web:front"],
         ["/nodes/node2", "web:front"],
     ]
-    assert await house.run(opcodes.TagsSearch(pattern="front$|nothing")) == found
+    assert await house.run(opcodes.TagsSearch(pattern="front$|nothing")) == matching_tags
     assert await house.run(opcodes.TagsSearch(pattern="red")) == []
     assert house.unit(opcodes.TagsSearch(pattern="x")).locks(house.state) == {}
 

@@ -17,9 +17,9 @@ VERIFY = opcodes.ClusterVerify()
 
 @pytest.fixture
 def house() -> build.House:
-    made = build.House()
-    made.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
-    return made
+    lab = build.House()
+    lab.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
+    return lab
 
 
 def runs(house: build.House, name: str, node: str) -> None:
@@ -27,8 +27,8 @@ def runs(house: build.House, name: str, node: str) -> None:
     house.machine(node).running[name] = whole
 
 
-async def found(house: build.House, *, codes: bool = False) -> list[str]:
-    """Return the complaints of a verification; its result tells whether there were any."""
+async def complaints(house: build.House, *, codes: bool = False) -> list[str]:
+    """Return the complaints of a verification; its result says whether there were any."""
     house.log.lines.clear()
     result = await house.run(msgspec.structs.replace(VERIFY, error_codes=codes))
     lines = [line.strip() for line in house.log.lines if "ERROR" in line]
@@ -37,25 +37,27 @@ async def found(house: build.House, *, codes: bool = False) -> list[str]:
 
 
 async def test_a_healthy_cluster_has_no_complaints_and_every_section(house: build.House) -> None:
-    assert await found(house) == []
+    assert await complaints(house) == []
     headings = [line for line in house.log.lines if line.startswith("* ")]
     assert headings[:3] == ["* Verifying cluster config", "* Verifying node status", "* Verifying instance status"]
 
 
 async def test_damage_of_the_journal_is_an_error_with_its_place(house: build.House) -> None:
     house.environment.journal = history.Check(1, 1, "damaged: journal/1.log, byte offset 77")
-    assert await found(house, codes=True) == ["ERROR:ECLUSTERJOURNAL:cluster:: damaged: journal/1.log, byte offset 77"]
+    assert await complaints(house, codes=True) == [
+        "ERROR:ECLUSTERJOURNAL:cluster:: damaged: journal/1.log, byte offset 77"
+    ]
 
 
 async def test_each_node_is_asked_for_what_the_cluster_expects_of_it(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.NODES[2], vm_capable=False))
-    await found(house)
-    (call,) = house.nodes.asked(calls.NodeVerify, "node1")
+    await complaints(house)
+    (call,) = house.nodes.calls_of(calls.NodeVerify, "node1")
     assert isinstance(call, calls.NodeVerify)
     assert [(nic.link, nic.vlan) for nic in call.nics] == [("br7", "12")]
     assert call.hypervisors == ("fake", "kvm")
     assert call.ssconf["master_node"] == calls.digest_of("node1\n")
-    (call,) = house.nodes.asked(calls.NodeVerify, "node3")
+    (call,) = house.nodes.calls_of(calls.NodeVerify, "node3")
     assert isinstance(call, calls.NodeVerify)
     assert (call.nics, call.hypervisors) == ((), ())
 
@@ -63,30 +65,30 @@ async def test_each_node_is_asked_for_what_the_cluster_expects_of_it(house: buil
 async def test_complaints_of_nodes_have_the_codes_of_the_contract(house: build.House) -> None:
     house.machine("node2").complaints = {"bridges": ["no bridge br7"], "time": ["600 s off"], "hypervisor": []}
     house.machine("node3").down = True
-    assert await found(house, codes=True) == [
+    assert await complaints(house, codes=True) == [
         "ERROR:ENODENET:node:node2: no bridge br7",
         "ERROR:ENODETIME:node:node2: 600 s off",
         "ERROR:ENODERPC:node:node3: the node does not answer: node node3 cannot be reached",
     ]
-    assert (await found(house))[0] == "ERROR: node node2: no bridge br7"
+    assert (await complaints(house))[0] == "ERROR: node node2: no bridge br7"
 
 
 async def test_instances_in_the_wrong_state_or_place_are_found(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.VM, admin_state=UP))
     house.machine("node1").disks["d1"] = 64
-    assert await found(house) == ["ERROR: instance vm1: it should run on node1, but does not"]
+    assert await complaints(house) == ["ERROR: instance vm1: it should run on node1, but does not"]
     runs(house, "vm1", "node2")
-    assert await found(house) == ["ERROR: instance vm1: it runs on node2, but its primary node is node1"]
+    assert await complaints(house) == ["ERROR: instance vm1: it runs on node2, but its primary node is node1"]
     runs(house, "vm1", "node1")
-    assert await found(house) == ["ERROR: instance vm1: it runs on node2, but its primary node is node1"]
+    assert await complaints(house) == ["ERROR: instance vm1: it runs on node2, but its primary node is node1"]
     house.machine("node2").running.clear()
-    assert await found(house) == []
+    assert await complaints(house) == []
 
 
 async def test_an_instance_that_should_not_exist_is_found_wherever_it_runs(house: build.House) -> None:
     runs(house, "stray", "node2")
     runs(house, "stray", "node3")
-    assert await found(house, codes=True) == [
+    assert await complaints(house, codes=True) == [
         f"ERROR:ENODEORPHANINSTANCE:node:{name}: instance stray should not exist" for name in ("node2", "node3")
     ]
 
@@ -94,7 +96,7 @@ async def test_an_instance_that_should_not_exist_is_found_wherever_it_runs(house
 async def test_a_silent_node_is_not_said_to_have_lost_its_instances(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.VM, admin_state=UP))
     house.machine("node1").down = True
-    assert await found(house) == ["ERROR: node node1: the node does not answer: node node1 cannot be reached"]
+    assert await complaints(house) == ["ERROR: node node1: the node does not answer: node node1 cannot be reached"]
 
 
 @pytest.mark.promise("cluster-91")
@@ -102,7 +104,7 @@ async def test_offline_and_drained_nodes_are_noted_and_not_asked(house: build.Ho
     house.put(msgspec.structs.replace(build.NODES[1], offline=True))
     house.put(msgspec.structs.replace(build.NODES[2], drained=True))
     house.put(msgspec.structs.replace(build.VM, primary_node="n2"))
-    assert await found(house) == ["ERROR: instance vm1: its primary node node2 is offline"]
+    assert await complaints(house) == ["ERROR: instance vm1: its primary node node2 is offline"]
     notes = house.log.lines[house.log.lines.index("* Other Notes") :]
     assert "  - NOTICE: 1 offline node(s) found." in notes
     assert "  - NOTICE: 1 drained node(s) found." in notes
@@ -112,21 +114,23 @@ async def test_offline_and_drained_nodes_are_noted_and_not_asked(house: build.Ho
 @pytest.mark.promise("cluster-85")
 async def test_too_few_candidates_are_found(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=10))
-    assert await found(house, codes=True) == ["ERROR:ECLUSTERCFG:cluster:: 1 master candidates, 3 are required"]
+    assert await complaints(house, codes=True) == ["ERROR:ECLUSTERCFG:cluster:: 1 master candidates, 3 are required"]
 
 
 async def test_ranges_outside_of_their_subnet_are_found(house: build.House) -> None:
     broken = network.Subnet(uuid="s", cidr="10.0.0.0/24", external=("10.0.1.1",))
     house.put(network.Network(uuid="b", name="broken", subnets=(broken,)))
-    assert await found(house) == ["ERROR: network broken: range 10.0.1.1 is outside subnet 10.0.0.0/24"]
+    assert await complaints(house) == ["ERROR: network broken: range 10.0.1.1 is outside subnet 10.0.0.0/24"]
 
 
 async def test_disks_that_are_missing_or_not_whole_are_found(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.VM, admin_state=UP))
     runs(house, "vm1", "node1")
-    assert await found(house, codes=True) == ["ERROR:EINSTANCEMISSINGDISK:instance:vm1: disk 0 on node1 is missing"]
+    assert await complaints(house, codes=True) == [
+        "ERROR:EINSTANCEMISSINGDISK:instance:vm1: disk 0 on node1 is missing"
+    ]
     house.machine("node1").down = True
-    assert await found(house) == ["ERROR: node node1: the node does not answer: node node1 cannot be reached"]
+    assert await complaints(house) == ["ERROR: node node1: the node does not answer: node node1 cannot be reached"]
 
 
 @pytest.fixture
@@ -148,14 +152,16 @@ async def test_a_disk_that_fails_is_an_error_and_one_whose_other_copy_lags_a_war
 
     monkeypatch.setattr(build.Machine, "find", find)
     warning = "  - WARNING: instance new: disk 1 on node2 is not complete on both nodes, "
-    assert await found(mirrored) == []
+    assert await complaints(mirrored) == []
     assert warning + "12 % are synchronized" in mirrored.log.lines
     state = msgspec.structs.replace(state, sync_percent=None, connection="Connecting")
-    assert await found(mirrored) == []
+    assert await complaints(mirrored) == []
     assert warning + "its connection is Connecting" in mirrored.log.lines
     state = msgspec.structs.replace(state, problem="its volume is gone")
     code = "ERROR:EINSTANCEFAULTYDISK:instance:new: disk"
-    assert await found(mirrored, codes=True) == [f"{code} {index} on node2: its volume is gone" for index in (0, 1)]
+    assert await complaints(mirrored, codes=True) == [
+        f"{code} {index} on node2: its volume is gone" for index in (0, 1)
+    ]
 
 
 async def test_a_node_that_cannot_tell_of_disks_says_why(
@@ -165,12 +171,12 @@ async def test_a_node_that_cannot_tell_of_disks_says_why(
         raise errors.EnvironmentFaultError("volume group xenvg is gone")
 
     monkeypatch.setattr(build.Machine, "find", find)
-    assert await found(mirrored, codes=True) == [
+    assert await complaints(mirrored, codes=True) == [
         "ERROR:EINSTANCEFAULTYDISK:instance:new: node node2 cannot report its disks: volume group xenvg is gone"
     ]
 
 
-async def test_volumes_that_were_made_for_nobody_who_is_there_are_found(mirrored: build.House) -> None:
+async def test_volumes_of_instances_that_do_not_exist_are_reported(mirrored: build.House) -> None:
     def volume(name: str, *tags: str) -> calls.Volume:
         return calls.Volume(name=name, size=64, tags=tags)
 
@@ -178,10 +184,10 @@ async def test_volumes_that_were_made_for_nobody_who_is_there_are_found(mirrored
     for node in ("node2", "node3"):
         listed = [volume(name, "originstname+new") for _, name in known]
         mirrored.machine(node).volumes = {known[0][0]: [*listed, volume("root"), volume("other", "backup")]}
-    assert await found(mirrored) == []
+    assert await complaints(mirrored) == []
     mirrored.machine("node1").volumes = {known[0][0]: [volume(known[0][1], "originstname+new")]}
     mirrored.machine("node3").volumes[known[0][0]].append(volume("left.disk0", "originstname+old"))
-    assert await found(mirrored, codes=True) == [
+    assert await complaints(mirrored, codes=True) == [
         f"ERROR:ENODEORPHANLV:node:{node}: volume xenvg/{name} is unknown; it was created for instance {who}"
         for node, name, who in (("node1", known[0][1], "new"), ("node3", "left.disk0", "old"))
     ]
@@ -190,9 +196,9 @@ async def test_volumes_that_were_made_for_nobody_who_is_there_are_found(mirrored
 async def test_memory_that_is_missing_if_another_node_fails_is_found(mirrored: build.House) -> None:
     keeper = mirrored.machine("node3")
     keeper.status = msgspec.structs.replace(keeper.status, memory_free=512)
-    assert await found(mirrored) == []
+    assert await complaints(mirrored) == []
     keeper.status = msgspec.structs.replace(keeper.status, memory_free=511)
-    assert await found(mirrored, codes=True) == [
+    assert await complaints(mirrored, codes=True) == [
         "ERROR:ENODEN1:node:node3: 511 MiB of memory are free, 512 MiB are needed for instances that would come here "
         "if another node failed"
     ]

@@ -35,12 +35,12 @@ def convert(template: str, **fields: object) -> opcodes.InstanceSetParams:
 @pytest.fixture
 def house() -> build.House:
     """An instance on two plain volumes of node 1; the other nodes are empty."""
-    made = build.House()
-    made.put(OWNER, VM)
-    made.machine("node1").disks = {"d1": 64, "d2": 64}
+    lab = build.House()
+    lab.put(OWNER, VM)
+    lab.machine("node1").disks = {"d1": 64, "d2": 64}
     for name in ("node1", "node2", "node3"):
-        made.machine(name).status = ROOMY
-    return made
+        lab.machine(name).status = ROOMY
+    return lab
 
 
 def disks(house: build.House) -> tuple[instance.Disk, ...]:
@@ -67,10 +67,10 @@ async def test_plain_volumes_become_the_data_of_mirrored_disks(house: build.Hous
         assert (meta.logical_id[0], meta.size) == ("fast", 128)
         assert disk.mirror is not None
         assert {*disk.mirror.minors} == {"n1", "n2"}
-    opened = house.nodes.asked(calls.BlockdevOpen, "node1")
+    opened = house.nodes.calls_of(calls.BlockdevOpen, "node1")
     assert [call.force for call in opened] == [True, True]
-    assert not house.nodes.asked(calls.BlockdevOpen, "node2")
-    assert not house.nodes.asked(calls.BlockdevRemove)
+    assert not house.nodes.calls_of(calls.BlockdevOpen, "node2")
+    assert not house.nodes.calls_of(calls.BlockdevRemove)
     assert [house.machine(name).active for name in ("node1", "node2")] == [{}, {}]
 
 
@@ -106,8 +106,8 @@ async def test_mirrored_disks_become_plain_where_the_instance_is(house: build.Ho
     await house.run(convert("plain"))
     assert (disks(house), house.state.instance("vm1").nodes) == (VOLUMES, ("n1",))
     assert house.machine("node2").disks == {}
-    assert [call.disk.uuid for call in house.nodes.asked(calls.BlockdevRemove, "node1")] == metadata
-    assert [call.force for call in house.nodes.asked(calls.BlockdevOpen)] == [False, False]
+    assert [call.disk.uuid for call in house.nodes.calls_of(calls.BlockdevRemove, "node1")] == metadata
+    assert [call.force for call in house.nodes.calls_of(calls.BlockdevOpen)] == [False, False]
     assert [*house.state.instance("vm1").numbers()] == []
 
 
@@ -131,7 +131,7 @@ async def test_a_copy_that_is_not_whole_is_not_left_alone(house: build.House, mo
     ):
         await house.run(convert("plain"))
     assert house.state.instance("vm1").nodes == ("n1", "n2")
-    assert not house.nodes.asked(calls.BlockdevRemove)
+    assert not house.nodes.calls_of(calls.BlockdevRemove)
 
 
 async def test_by_force_the_primary_nodes_copy_is_kept_as_it_is(house: build.House) -> None:
@@ -139,7 +139,7 @@ async def test_by_force_the_primary_nodes_copy_is_kept_as_it_is(house: build.Hou
     house.nodes.made.clear()
     await house.run(convert("plain", force=True))
     assert disks(house) == VOLUMES
-    assert not house.nodes.asked(calls.BlockdevAssemble)
+    assert not house.nodes.calls_of(calls.BlockdevAssemble)
 
 
 async def test_disks_are_plain_again_when_the_second_node_dies(house: build.House) -> None:
@@ -158,7 +158,7 @@ async def test_disks_are_plain_again_when_the_second_node_dies(house: build.Hous
 
 
 @pytest.mark.parametrize(
-    ("template", "fields", "places"),
+    ("template", "fields", "created_at"),
     [
         ("file", {}, [("file", "/file/vm1/u{}"), ("file", "/file/vm1/u{}")]),
         ("sharedfile", {}, [("sharedfile", "/file/vm1/u{}"), ("sharedfile", "/file/vm1/u{}")]),
@@ -166,30 +166,30 @@ async def test_disks_are_plain_again_when_the_second_node_dies(house: build.Hous
     ],
 )
 async def test_other_templates_are_copied_to_on_the_same_node(
-    house: build.House, template: str, fields: dict[str, object], places: Sequence[tuple[str, str]]
+    house: build.House, template: str, fields: dict[str, object], created_at: Sequence[tuple[str, str]]
 ) -> None:
     await house.run(convert(template, **fields))
     new = disks(house)
     assert [disk.dev_type for disk in new] == [template] * 2
-    for disk, old, (first, last) in zip(new, VOLUMES, places, strict=True):
+    for disk, old, (first, last) in zip(new, VOLUMES, created_at, strict=True):
         assert disk.logical_id == (first, last.format(disk.uuid.removeprefix("u")))
         assert disk.uuid != old.uuid
         assert (disk.size, disk.name, disk.mode) == (old.size, old.name, old.mode)
     if template == "ext":
         assert new[0].params == {"provider": "san", "tier": "gold"}
-    sent = house.nodes.asked(calls.StreamSend, "node1")
+    sent = house.nodes.calls_of(calls.StreamSend, "node1")
     assert [call.end.disk and call.end.disk.uuid for call in sent] == ["d1", "d2"]
     assert house.machine("node1").disks == {disk.uuid: 64 for disk in new}
     assert house.machine("node1").active == {}
-    made, gone = ("node1", "BlockdevCreate", template), ("node1", "BlockdevRemove", "plain")
-    assert order(house) == [made, made, gone, gone]
+    creation, removal = ("node1", "BlockdevCreate", template), ("node1", "BlockdevRemove", "plain")
+    assert order(house) == [creation, creation, removal, removal]
 
 
 async def test_a_read_only_disk_is_written_to_while_it_is_filled(house: build.House) -> None:
     await house.run(convert("file"))
     house.nodes.made.clear()
     await house.run(convert("plain"))
-    first = {call.disk.uuid: call.disk.mode for call in reversed(house.nodes.asked(calls.BlockdevAssemble))}
+    first = {call.disk.uuid: call.disk.mode for call in reversed(house.nodes.calls_of(calls.BlockdevAssemble))}
     assert [first[disk.uuid] for disk in disks(house)] == ["rw", "rw"]
     assert [disk.mode for disk in disks(house)] == ["rw", "ro"]
     assert [disk.logical_id[0] for disk in disks(house)] == ["xenvg"] * 2
@@ -212,7 +212,7 @@ async def test_an_instance_without_disks_only_has_another_word(house: build.Hous
     assert {type(call) for _, call in house.nodes.made} == {calls.InstanceInfo}
 
 
-async def test_other_changes_go_with_it_and_hooks_are_told(house: build.House) -> None:
+async def test_other_changes_go_with_a_conversion_and_hooks_run(house: build.House) -> None:
     op = convert("drbd", remote_node="node2", beparams={"vcpus": 2})
     plan = await house.plan(op)
     assert plan.hooks
@@ -224,7 +224,7 @@ async def test_other_changes_go_with_it_and_hooks_are_told(house: build.House) -
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"disk_template": "drdb"}, "unknown disk template drdb; did you mean drbd?"),
         ({"disk_template": "plain"}, "the disks of instance vm1 already have template plain"),
@@ -247,14 +247,14 @@ async def test_other_changes_go_with_it_and_hooks_are_told(house: build.House) -
         ),
     ],
 )
-async def test_what_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+async def test_what_is_refused(house: build.House, fields: dict[str, object], message: str) -> None:
     error = await house.refused(convert("drbd", **({"disk_template": "drbd"} | fields)))
-    assert said in str(error)
+    assert message in str(error)
     assert isinstance(error, errors.PrerequisiteError)
 
 
 @pytest.mark.parametrize(
-    ("node", "said"),
+    ("node", "message"),
     [
         ({"offline": True}, "node node2 cannot take the disks of instance vm1: the node is offline"),
         ({"drained": True}, "node node2 cannot take the disks of instance vm1: the node is drained"),
@@ -263,11 +263,11 @@ async def test_what_is_refused(house: build.House, fields: dict[str, object], sa
     ],
 )
 async def test_a_second_node_that_cannot_have_copies_is_refused(
-    house: build.House, node: dict[str, object], said: str
+    house: build.House, node: dict[str, object], message: str
 ) -> None:
     house.put(cluster.NodeGroup(uuid="g2", name="other", networks=build.GROUP.networks))
     house.put(msgspec.structs.replace(build.NODES[1], **node))
-    assert said in str(await house.refused(convert("drbd", remote_node="node2")))
+    assert message in str(await house.refused(convert("drbd", remote_node="node2")))
 
 
 async def test_templates_that_have_nothing_in_common_need_a_way_between(house: build.House) -> None:

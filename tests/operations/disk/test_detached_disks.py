@@ -20,7 +20,7 @@ def house() -> build.House:
     return build.House(*(test_disks.OWNER if value is build.OWNER else value for value in build.FIRST))
 
 
-async def made(
+async def create_instance(
     house: build.House, name: str, *disks: opcodes.DiskSpec, template: str = "plain", **fields: object
 ) -> instance.Instance:
     await house.run(test_disks.op(template, *disks, instance_name=name, **fields))
@@ -32,8 +32,8 @@ def change(name: str, *changes: list[object], **fields: object) -> opcodes.Opcod
 
 
 async def test_a_disk_without_an_instance_is_attached_to_another_one(house: build.House) -> None:
-    old = await made(house, "old", Disk(size=64), Disk(size=128, name="data"))
-    await made(house, "new", Disk(size=8))
+    old = await create_instance(house, "old", Disk(size=64), Disk(size=128, name="data"))
+    await create_instance(house, "new", Disk(size=8))
     report = await house.run(change("old", ["detach", "data", {}]))
     assert report == [("disk/1", "detach")]
     assert house.state.instance("old").disks == old.disks[:1]
@@ -49,20 +49,20 @@ async def test_a_disk_without_an_instance_is_attached_to_another_one(house: buil
 
 
 async def test_a_running_guest_gives_a_disk_up_and_another_one_gets_it(house: build.House) -> None:
-    old = await made(house, "old", Disk(size=64), Disk(size=128), start=True)
-    await made(house, "new", Disk(size=8), start=True)
+    old = await create_instance(house, "old", Disk(size=64), Disk(size=128), start=True)
+    await create_instance(house, "new", Disk(size=8), start=True)
     uuid = old.disks[1].uuid
     await house.run(change("old", ["detach", {}]))
-    assert [call.disk.uuid for call in house.nodes.asked(calls.DiskUnplug)] == [uuid]
+    assert [call.disk.uuid for call in house.nodes.calls_of(calls.DiskUnplug)] == [uuid]
     assert uuid not in house.machine("node2").active
     await house.run(change("new", ["attach", {"uuid": uuid}]))
-    assert [call.disk.uuid for call in house.nodes.asked(calls.DiskPlug)] == [uuid]
+    assert [call.disk.uuid for call in house.nodes.calls_of(calls.DiskPlug)] == [uuid]
     assert uuid in house.machine("node2").active
 
 
 async def test_a_file_moves_to_the_place_of_its_new_instance(house: build.House) -> None:
-    old = await made(house, "old", Disk(size=64), Disk(size=8), template="file")
-    await made(house, "new", template="diskless")
+    old = await create_instance(house, "old", Disk(size=64), Disk(size=8), template="file")
+    await create_instance(house, "new", template="diskless")
     uuid = old.disks[0].uuid
     await house.run(change("old", ["detach", 0, {}]))
     await house.run(change("new", ["attach", {"uuid": uuid}]))
@@ -87,7 +87,7 @@ async def test_a_mirrored_disk_keeps_its_minors_and_port(house: build.House) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "said"),
+    ("name", "changes", "message"),
     [
         ("old", [["detach", 0, {"mode": "ro"}]], "detach of a disk takes no parameters"),
         ("old", [["detach", 7, {}]], "the instance has no disk 7"),
@@ -106,26 +106,26 @@ async def test_a_mirrored_disk_keeps_its_minors_and_port(house: build.House) -> 
         ("new", [["modify", 0, {"uuid": "other"}]], "uuid of a disk cannot be changed"),
     ],
 )
-async def test_what_is_refused(house: build.House, name: str, changes: list[list[object]], said: str) -> None:
-    await made(house, "old", Disk(size=64), Disk(size=128, name="data"))
-    await made(house, "new", Disk(size=8))
-    await made(house, "files", Disk(size=8), template="file")
-    await made(house, "elsewhere", Disk(size=8), pnode="node3")
+async def test_what_is_refused(house: build.House, name: str, changes: list[list[object]], message: str) -> None:
+    await create_instance(house, "old", Disk(size=64), Disk(size=128, name="data"))
+    await create_instance(house, "new", Disk(size=8))
+    await create_instance(house, "files", Disk(size=8), template="file")
+    await create_instance(house, "elsewhere", Disk(size=8), pnode="node3")
     await house.run(change("old", ["detach", "data", {}]))
     before = house.state
     error = await house.refused(change(name, *changes))
-    assert said in str(error)
+    assert message in str(error)
     assert isinstance(error, errors.PrerequisiteError)
     assert house.state is before
 
 
 async def test_a_running_guest_keeps_its_last_disk(house: build.House) -> None:
-    await made(house, "old", Disk(size=64), start=True)
+    await create_instance(house, "old", Disk(size=64), start=True)
     assert "last disk" in str(await house.refused(change("old", ["detach", {}])))
 
 
 async def test_a_disk_that_is_not_on_its_node_is_not_attached(house: build.House) -> None:
-    old = await made(house, "old", Disk(size=64), Disk(size=128))
+    old = await create_instance(house, "old", Disk(size=64), Disk(size=128))
     await house.run(change("old", ["detach", {}]))
     del house.machine("node2").disks[old.disks[1].uuid]
     error = await house.refused(change("old", ["attach", {"uuid": old.disks[1].uuid}]))
@@ -133,7 +133,7 @@ async def test_a_disk_that_is_not_on_its_node_is_not_attached(house: build.House
 
 
 async def test_a_node_and_a_cluster_with_such_disks_stay(house: build.House) -> None:
-    old = await made(house, "old", Disk(size=64))
+    old = await create_instance(house, "old", Disk(size=64))
     await house.run(change("old", ["detach", {}]))
     for name in ("old", "vm1"):
         await house.run(opcodes.InstanceRemove(instance_name=name))

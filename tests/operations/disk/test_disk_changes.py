@@ -1,4 +1,4 @@
-"""Disks of instances that exist: added, removed, changed, grown, activated, made anew, replaced; storage of nodes."""
+"""Disks of instances that exist: added, removed, changed, grown, activated, recreated, replaced; storage of nodes."""
 
 from typing import cast
 
@@ -38,7 +38,7 @@ async def test_a_disk_is_added_behind_the_last_or_where_it_is_wanted(house: buil
     assert vm.disks[1:3] == old.disks
     assert vm.disks[0].mode == "ro"
     assert house.machine("node2").disks == {disk.uuid: disk.size for disk in vm.disks}
-    assert house.nodes.asked(calls.DiskPlug) == []
+    assert house.nodes.calls_of(calls.DiskPlug) == []
 
 
 async def test_a_running_guest_gets_a_new_disk_and_gives_one_up(house: build.House) -> None:
@@ -49,8 +49,8 @@ async def test_a_running_guest_gets_a_new_disk_and_gives_one_up(house: build.Hou
     machine = house.machine("node2")
     assert machine.disks.keys() == {disk.uuid for disk in vm.disks}
     assert vm.disks[1].uuid in machine.active
-    assert [call.disk.uuid for call in house.nodes.asked(calls.DiskPlug)] == [vm.disks[1].uuid]
-    assert [call.disk.uuid for call in house.nodes.asked(calls.DiskUnplug)] == [old.disks[1].uuid]
+    assert [call.disk.uuid for call in house.nodes.calls_of(calls.DiskPlug)] == [vm.disks[1].uuid]
+    assert [call.disk.uuid for call in house.nodes.calls_of(calls.DiskUnplug)] == [old.disks[1].uuid]
 
 
 async def test_a_mirrored_disk_is_added_on_both_nodes_and_removed_from_both(house: build.House) -> None:
@@ -75,7 +75,7 @@ async def test_mode_and_name_of_a_disk_change_and_change_back(house: build.House
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ([["remove", 7, {}]], "the instance has no disk 7"),
         ([[9, {"mode": "ro"}]], "the instance has no disk 9"),
@@ -87,10 +87,10 @@ async def test_mode_and_name_of_a_disk_change_and_change_back(house: build.House
         ([["remove", {}], ["remove", {}]], "instance new is running, so its last disk cannot be removed"),
     ],
 )
-async def test_changes_that_are_refused(house: build.House, changes: list[list[object]], said: str) -> None:
+async def test_changes_that_are_refused(house: build.House, changes: list[list[object]], message: str) -> None:
     await plain(house, start=True)
     error = await house.refused(change(*changes))
-    assert said in str(error)
+    assert message in str(error)
     assert isinstance(error, errors.PrerequisiteError)
 
 
@@ -106,31 +106,31 @@ async def test_a_disk_grows_on_both_nodes(house: build.House, amount: int | str,
     await house.run(opcodes.InstanceGrowDisk(instance_name="new", disk=0, amount=amount, absolute=absolute))
     grown = house.state.instance("new").disks[0]
     assert (grown.size, grown.children[0].size, grown.children[1].size) == (size, size, 128)
-    made = [(node, call.backing) for node, call in house.nodes.made
+    created_at = [(node, call.backing) for node, call in house.nodes.made
             if isinstance(call, calls.BlockdevGrow) and not call.dry_run]  # fmt: skip
-    assert made == [("node3", True), ("node2", True), ("node2", False)]
+    assert created_at == [("node3", True), ("node2", True), ("node2", False)]
     assert house.machine("node2").disks[vm.disks[0].uuid] == size
     assert house.machine("node2").active == {}
 
 
-async def test_a_running_guest_is_told_of_a_disk_that_grew(house: build.House) -> None:
+async def test_a_running_guest_learns_the_new_size_of_a_disk(house: build.House) -> None:
     await plain(house, start=True)
     await house.run(opcodes.InstanceGrowDisk(instance_name="new", disk=1, amount=64))
-    (told,) = house.nodes.asked(calls.DiskResize)
-    assert told.disk.size == 192
+    (resize_call,) = house.nodes.calls_of(calls.DiskResize)
+    assert resize_call.disk.size == 192
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"disk": 2, "amount": 8}, "instance new has no disk 2"),
         ({"disk": 0, "amount": 8, "absolute": True}, "disk 0 of instance new has 64 MiB, it cannot shrink to 8 MiB"),
     ],
 )
-async def test_growth_that_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+async def test_growth_that_is_refused(house: build.House, fields: dict[str, object], message: str) -> None:
     await plain(house)
     op = opcodes.decode({"OP_ID": "OP_INSTANCE_GROW_DISK", "instance_name": "new", **fields})
-    assert said in str(await house.refused(op))
+    assert message in str(await house.refused(op))
 
 
 async def test_a_disk_does_not_grow_in_a_full_group(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +150,8 @@ async def test_a_disk_does_not_grow_in_a_full_group(house: build.House, monkeypa
 
 async def test_disks_are_activated_and_deactivated_by_themselves(house: build.House) -> None:
     vm = await mirrored(house)
-    found = await house.run(opcodes.InstanceActivateDisks(instance_name="new", wait_for_sync=True))
-    assert found == [("node2", f"disk/{index}", f"/dev/{disk.uuid}") for index, disk in enumerate(vm.disks)]
+    activated_disks = await house.run(opcodes.InstanceActivateDisks(instance_name="new", wait_for_sync=True))
+    assert activated_disks == [("node2", f"disk/{index}", f"/dev/{disk.uuid}") for index, disk in enumerate(vm.disks)]
     assert len(house.machine("node3").active) == 2
     await house.run(opcodes.InstanceDeactivateDisks(instance_name="new"))
     assert house.machine("node2").active == house.machine("node3").active == {}
@@ -159,7 +159,7 @@ async def test_disks_are_activated_and_deactivated_by_themselves(house: build.Ho
     assert "instance new is running" in str(await house.refused(opcodes.InstanceDeactivateDisks(instance_name="new")))
 
 
-async def test_lost_disks_are_made_anew_on_other_nodes(house: build.House) -> None:
+async def test_lost_disks_are_recreated_on_other_nodes(house: build.House) -> None:
     vm = await mirrored(house)
     assert "disk 0 of instance new exists on node node3" in str(
         await house.refused(opcodes.InstanceRecreateDisks(instance_name="new"))
@@ -173,7 +173,7 @@ async def test_lost_disks_are_made_anew_on_other_nodes(house: build.House) -> No
     assert house.machine("node2").disks == {}
 
 
-async def test_one_lost_disk_is_made_anew(house: build.House) -> None:
+async def test_one_lost_disk_is_recreated(house: build.House) -> None:
     vm = await plain(house)
     del house.machine("node2").disks[vm.disks[1].uuid]
     await house.run(opcodes.InstanceRecreateDisks(instance_name="new", disks=(1,)))
@@ -181,7 +181,7 @@ async def test_one_lost_disk_is_made_anew(house: build.House) -> None:
     assert "no disk 5" in str(await house.refused(opcodes.InstanceRecreateDisks(instance_name="new", disks=(5,))))
 
 
-async def test_a_disk_that_is_made_anew_may_get_another_size(house: build.House) -> None:
+async def test_a_recreated_disk_may_get_another_size(house: build.House) -> None:
     vm = await plain(house)
     del house.machine("node2").disks[vm.disks[1].uuid]
     await house.run(again(disks=[[1, {"size": "1g", "access": "r"}]]))
@@ -190,7 +190,7 @@ async def test_a_disk_that_is_made_anew_may_get_another_size(house: build.House)
     assert house.machine("node2").disks == {disk.uuid: disk.size for disk in new.disks}
 
 
-async def test_an_allocator_chooses_where_lost_disks_are_made_anew(house: build.House) -> None:
+async def test_an_allocator_chooses_the_nodes_of_recreated_disks(house: build.House) -> None:
     vm = await mirrored(house)
     house.put(msgspec.structs.replace(house.state.node("node3"), offline=True))
     house.machine("node2").disks.clear()
@@ -209,7 +209,7 @@ async def test_an_allocator_chooses_where_lost_disks_are_made_anew(house: build.
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"disks": [1, [1, {"size": 8}]]}, "disk 1 is listed twice"),
         ({"disks": [[1, {"name": "x"}]]}, "only size and mode"),
@@ -220,12 +220,12 @@ async def test_an_allocator_chooses_where_lost_disks_are_made_anew(house: build.
         ({"nodes": ["node1", "node3"]}, "instance new needs 1 nodes, 2 were specified"),
     ],
 )
-async def test_making_anew_that_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+async def test_recreations_that_are_refused(house: build.House, fields: dict[str, object], message: str) -> None:
     await plain(house)
     house.machine("node2").disks.clear()
     house.put(msgspec.structs.replace(house.state.node("node2"), drained=True))
     before = house.state
-    assert said in str(await house.refused(again(**fields)))
+    assert message in str(await house.refused(again(**fields)))
     assert house.state is before
 
 
@@ -246,7 +246,7 @@ async def test_another_secondary_node_gets_the_disks(house: build.House, start: 
     assert (house.machine("node3").disks, house.machine("node3").active) == ({}, {})
     assert house.machine("node1").disks == {disk.uuid: disk.size for disk in vm.disks}
     assert bool(house.machine("node2").active) is bool(house.machine("node1").active) is start
-    turned = [call for call in house.nodes.asked(calls.BlockdevAssemble, "node2") if call.disk.mirror]
+    turned = [call for call in house.nodes.calls_of(calls.BlockdevAssemble, "node2") if call.disk.mirror]
     assert turned[-1].disk.mirror
     assert turned[-1].disk.mirror.remote == "203.0.113.1"
 
@@ -260,20 +260,20 @@ async def test_a_secondary_node_that_burnt_is_replaced_by_one_that_is_chosen(hou
 
 
 @pytest.mark.parametrize(("mode", "node"), [("replace_on_primary", "node2"), ("replace_on_secondary", "node3")])
-async def test_volumes_of_one_side_are_made_anew(house: build.House, mode: str, node: str) -> None:
+async def test_volumes_of_one_side_are_recreated(house: build.House, mode: str, node: str) -> None:
     vm = await mirrored(house, start=True)
     house.nodes.made.clear()
     await house.run(replace(mode, disks=[1]))
-    made = [(name, type(call).__name__) for name, call in house.nodes.made if "children" in type(call).__name__]
+    child_calls = [(name, type(call).__name__) for name, call in house.nodes.made if "children" in type(call).__name__]
     used = node == "node2"  # under a disk that a guest writes to
-    assert made == ([(node, "BlockdevRemovechildren"), (node, "BlockdevAddchildren")] if used else [])
-    created = [call.disk.uuid for call in house.nodes.asked(calls.BlockdevCreate, node)]
+    assert child_calls == ([(node, "BlockdevRemovechildren"), (node, "BlockdevAddchildren")] if used else [])
+    created = [call.disk.uuid for call in house.nodes.calls_of(calls.BlockdevCreate, node)]
     assert created == ([child.uuid for child in vm.disks[1].children] if used else [vm.disks[1].uuid])
-    assert not house.nodes.asked(calls.BlockdevCreate, "node3" if used else "node2")
+    assert not house.nodes.calls_of(calls.BlockdevCreate, "node3" if used else "node2")
 
 
 @pytest.mark.parametrize(("mode", "node"), [("replace_on_primary", "node2"), ("replace_auto", "node3")])
-async def test_a_side_that_is_lost_is_made_anew_while_nobody_uses_the_disks(
+async def test_a_lost_side_is_recreated_while_the_disks_are_not_in_use(
     house: build.House, mode: str, node: str
 ) -> None:
     vm = await mirrored(house)
@@ -302,7 +302,7 @@ async def test_automatic_replacement_takes_the_broken_side(house: build.House) -
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"mode": "replace_new_secondary", "remote_node": "node3"}, "node node3 already has the disks of instance new"),
         ({"mode": "replace_new_secondary", "disks": [0]}, "a new secondary node gets all disks of instance new"),
@@ -313,9 +313,9 @@ async def test_automatic_replacement_takes_the_broken_side(house: build.House) -
         ({"mode": "replace_on_primary", "disks": [4]}, "instance new has no disk 4"),
     ],
 )
-async def test_replacement_that_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+async def test_replacement_that_is_refused(house: build.House, fields: dict[str, object], message: str) -> None:
     await mirrored(house)
-    assert said in str(await house.refused(replace(str(fields.pop("mode")), **fields)))
+    assert message in str(await house.refused(replace(str(fields.pop("mode")), **fields)))
 
 
 async def test_the_only_good_copy_is_not_given_up(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,7 +330,7 @@ async def test_the_newest_copy_is_not_given_up(house: build.House, monkeypatch: 
     monkeypatch.setattr(build.Machine, "find", lambda *_: alone)
     with pytest.raises(errors.WrongStateError, match="not connected to the primary copy"):
         await house.run(replace("replace_on_primary"))
-    assert not house.nodes.asked(calls.BlockdevRemovechildren)
+    assert not house.nodes.calls_of(calls.BlockdevRemovechildren)
 
 
 async def test_disks_of_one_node_have_no_side_to_replace(house: build.House) -> None:
@@ -338,16 +338,16 @@ async def test_disks_of_one_node_have_no_side_to_replace(house: build.House) -> 
     assert "no mirrored disks" in str(await house.refused(replace("replace_auto")))
 
 
-async def test_running_instances_with_disks_that_are_not_active_are_told_of(house: build.House) -> None:
+async def test_running_instances_with_inactive_disks_are_reported(house: build.House) -> None:
     await plain(house, start=True)
     verify = opcodes.GroupVerifyDisks(group_name="default")
     assert await house.run(verify) == [{}, [], {}]
     house.machine("node2").active.clear()
-    found = cast("list[object]", await house.run(verify))
-    assert "new" in cast("list[str]", found[1])
+    missing_disks = cast("list[object]", await house.run(verify))
+    assert "new" in cast("list[str]", missing_disks[1])
     house.machine("node2").disks.clear()
-    found = cast("list[object]", await house.run(verify))
-    assert cast("dict[str, object]", found[2])["new"] == [("node2", "disk/0"), ("node2", "disk/1")]
+    missing_disks = cast("list[object]", await house.run(verify))
+    assert cast("dict[str, object]", missing_disks[2])["new"] == [("node2", "disk/0"), ("node2", "disk/1")]
     house.machine("node2").down = True
     assert "node2" in cast("dict[str, str]", cast("list[object]", await house.run(verify))[0])
 
@@ -362,17 +362,17 @@ PHYSICAL = calls.PhysicalVolume(name="/dev/sda", size=900, free=500)
 
 @pytest.fixture
 def physical(monkeypatch: pytest.MonkeyPatch) -> list[calls.PhysicalVolume]:
-    found, answer = [PHYSICAL], build.Machine.answer
+    physical_disks, answer = [PHYSICAL], build.Machine.answer
 
     def answered(machine: build.Machine, call: calls.Call[object]) -> object:
         if isinstance(call, calls.VgList):
-            return (calls.VolumeGroup(name="xenvg", size=900, free=500, extent=4.0, physical=(*found,)),)
+            return (calls.VolumeGroup(name="xenvg", size=900, free=500, extent=4.0, physical=(*physical_disks,)),)
         if isinstance(call, calls.PvChange):
-            found[0] = msgspec.structs.replace(PHYSICAL, allocatable=call.allocatable)
+            physical_disks[0] = msgspec.structs.replace(PHYSICAL, allocatable=call.allocatable)
         return answer(machine, call)
 
     monkeypatch.setattr(build.Machine, "answer", answered)
-    return found
+    return physical_disks
 
 
 async def test_a_physical_volume_is_kept_from_new_disks(
@@ -383,6 +383,6 @@ async def test_a_physical_volume_is_kept_from_new_disks(
         await house.run(opcodes.decode({**change, "changes": {"allocatable": word == "yes"}}))
         listed = opcodes.NodeQueryStorage(nodes=("node2",), storage_type="lvm-pv")
         assert await house.run(listed) == [["node2", "lvm-pv", "/dev/sda", 900, 400, 500, word == "yes"]]
-    assert len(house.nodes.asked(calls.PvChange, "node2")) == 2
+    assert len(house.nodes.calls_of(calls.PvChange, "node2")) == 2
     refused = await house.refused(opcodes.decode({**change, "name": "/dev/sdz", "changes": {"allocatable": False}}))
     assert "node node2 has no physical volume /dev/sdz; its physical volumes: /dev/sda" in str(refused)

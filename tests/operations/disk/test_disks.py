@@ -28,8 +28,8 @@ def house() -> build.House:
     return build.House(*(OWNER if value is build.OWNER else value for value in build.FIRST))
 
 
-def names(found: Sequence[tuple[str, calls.Call[object]]]) -> list[tuple[str, str]]:
-    return [(node, type(call).__name__) for node, call in found]
+def names(node_calls: Sequence[tuple[str, calls.Call[object]]]) -> list[tuple[str, str]]:
+    return [(node, type(call).__name__) for node, call in node_calls]
 
 
 async def mirrored(house: build.House, name: str = "new", **fields: object) -> instance.Instance:
@@ -61,9 +61,9 @@ async def test_a_disk_of_each_template_is_made_where_it_belongs(
     await house.run(op(template, spec))
     (disk,) = house.state.instance("new").disks
     assert (disk.dev_type, disk.logical_id, disk.params) == (template, expected, params)
-    (made,) = house.nodes.asked(calls.BlockdevCreate)
-    assert made.disk.logical_id == expected
-    assert made.disk.params.items() >= params.items()
+    (create_call,) = house.nodes.calls_of(calls.BlockdevCreate)
+    assert create_call.disk.logical_id == expected
+    assert create_call.disk.params.items() >= params.items()
 
 
 async def test_a_mirrored_disk_is_made_on_both_nodes_and_opened_on_the_first(house: build.House) -> None:
@@ -80,9 +80,9 @@ async def test_a_mirrored_disk_is_made_on_both_nodes_and_opened_on_the_first(hou
     assert first.mirror.secret != second.mirror.secret
     for name in ("node2", "node3"):
         assert house.machine(name).disks == {first.uuid: 64, second.uuid: 128}
-    (opened, _) = house.nodes.asked(calls.BlockdevOpen, "node2")
+    (opened, _) = house.nodes.calls_of(calls.BlockdevOpen, "node2")
     assert opened.force
-    assert house.nodes.asked(calls.BlockdevOpen, "node3") == []
+    assert house.nodes.calls_of(calls.BlockdevOpen, "node3") == []
     ends = {name: fill.fill(house.state, vm, node=uuid).disks[0].mirror for name, uuid in (("a", "n2"), ("b", "n3"))}
     assert ends["a"]
     assert ends["b"]
@@ -93,24 +93,24 @@ async def test_a_mirrored_disk_is_made_on_both_nodes_and_opened_on_the_first(hou
 
 @pytest.mark.promise("cluster-100")
 async def test_minors_and_ports_are_given_out_once_and_again_when_they_are_free(house: build.House) -> None:
-    one, two = await mirrored(house, "one"), await mirrored(house, "two")
-    assert len({*one.numbers(), *two.numbers()}) == 12
+    first, second = await mirrored(house, "one"), await mirrored(house, "two")
+    assert len({*first.numbers(), *second.numbers()}) == 12
     await house.run(opcodes.InstanceRemove(instance_name="one"))
     three = await mirrored(house, "three")
-    assert [*three.numbers()] == [*one.numbers()]
+    assert [*three.numbers()] == [*first.numbers()]
 
 
 async def test_the_state_refuses_a_minor_and_a_port_twice(house: build.House) -> None:
-    one = await mirrored(house, "one")
+    vm = await mirrored(house, "one")
     minor = instance.Mirror(minors={"n2": 0, "n1": 9}, port=1, secret="")
     port = instance.Mirror(minors={"n2": 8, "n1": 9}, port=11000, secret="")
-    for mirror, said in ((minor, "minor 0 of node node2"), (port, "port 11000")):
-        disk = msgspec.structs.replace(one.disks[0], mirror=mirror)
-        with pytest.raises(errors.NotUniqueError, match=f"{said} is in use by a disk of instance one"):
-            house.put(msgspec.structs.replace(one, uuid="other", name="other", disks=(disk,), nics=()))
+    for mirror, message in ((minor, "minor 0 of node node2"), (port, "port 11000")):
+        disk = msgspec.structs.replace(vm.disks[0], mirror=mirror)
+        with pytest.raises(errors.NotUniqueError, match=f"{message} is in use by a disk of instance one"):
+            house.put(msgspec.structs.replace(vm, uuid="other", name="other", disks=(disk,), nics=()))
 
 
-async def test_it_waits_until_both_sides_are_the_same_unless_told_not_to(house: build.House) -> None:
+async def test_creation_waits_for_synchronization_unless_the_user_declines(house: build.House) -> None:
     house.machine("node2").degraded = 5
     await mirrored(house)
     assert house.machine("node2").degraded == 0
@@ -133,7 +133,7 @@ async def test_a_disk_that_never_synchronises_ends_the_creation(
 async def test_new_disks_are_wiped_part_by_part_when_the_cluster_says_so(house: build.House) -> None:
     house.put(msgspec.structs.replace(OWNER, prealloc_wipe_disks=True))
     await house.run(op("plain", Disk(size=100)))
-    wiped = house.nodes.asked(calls.BlockdevWipe)
+    wiped = house.nodes.calls_of(calls.BlockdevWipe)
     assert [(call.offset, call.size) for call in wiped] == [(offset, 10) for offset in range(0, 100, 10)]
     assert "disk 0 of new: 100 % wiped" in house.log.lines
 
@@ -141,9 +141,9 @@ async def test_new_disks_are_wiped_part_by_part_when_the_cluster_says_so(house: 
 @pytest.mark.promise("cluster-104")
 async def test_volumes_of_an_instance_are_placed_together(house: build.House) -> None:
     await house.run(op("plain", Disk(size=64), Disk(size=64)))
-    (asked,) = house.nodes.asked(calls.BlockdevPlace)
-    assert len(asked.disks) == 2
-    assert {call.on for call in house.nodes.asked(calls.BlockdevCreate)} == {("pv1",)}
+    (place_call,) = house.nodes.calls_of(calls.BlockdevPlace)
+    assert len(place_call.disks) == 2
+    assert {call.on for call in house.nodes.calls_of(calls.BlockdevCreate)} == {("pv1",)}
 
 
 async def test_what_is_there_is_adopted_with_its_size(house: build.House) -> None:
@@ -151,8 +151,8 @@ async def test_what_is_there_is_adopted_with_its_size(house: build.House) -> Non
     await house.run(op("plain", Disk(adopt="old"), Disk(size=64), no_install=True))
     vm = house.state.instance("new")
     assert [disk.size for disk in vm.disks] == [320, 64]
-    assert [call.source for call in house.nodes.asked(calls.BlockdevAdopt)] == ["old"]
-    assert len(house.nodes.asked(calls.BlockdevCreate)) == 1
+    assert [call.source for call in house.nodes.calls_of(calls.BlockdevAdopt)] == ["old"]
+    assert len(house.nodes.calls_of(calls.BlockdevCreate)) == 1
 
 
 async def test_an_instance_starts_with_its_disks_and_stops_without_them(house: build.House) -> None:
@@ -187,7 +187,7 @@ async def test_disks_that_cannot_be_activated_leave_none_active(house: build.Hou
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"disk_template": "plian"}, "unknown disk template plian; did you mean plain?"),
         ({"disks": (Disk(size=64, provider="san"),)}, "disk 0: disks of template plain have no parameter provider"),
@@ -201,13 +201,13 @@ async def test_disks_that_cannot_be_activated_leave_none_active(house: build.Hou
         ({"disk_template": "drbd", "snode": "nobody"}, "no such node: nobody"),
     ],
 )
-async def test_what_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+async def test_what_is_refused(house: build.House, fields: dict[str, object], message: str) -> None:
     error = await house.refused(op("plain", Disk(size=64), no_install=True, **fields))
-    assert said in str(error)
+    assert message in str(error)
     assert isinstance(error, errors.PrerequisiteError)
 
 
-async def test_a_volume_group_that_is_gone_is_told_of(house: build.House) -> None:
+async def test_a_missing_volume_group_is_reported(house: build.House) -> None:
     gone = calls.StorageInfo(kind="plain", path="xenvg", free=0, total=0, problem="there is no volume group xenvg")
     house.machine("node2").status = msgspec.structs.replace(build.STATUS, storage=(gone,))
     error = await house.refused(op("plain", Disk(size=64)))

@@ -31,7 +31,7 @@ def house() -> build.House:
 
 
 def jobs(plan: base.Plan) -> list[list[str]]:
-    return [[one.summary for one in job] for job in plan.jobs or ()]
+    return [[op.summary for op in job] for job in plan.jobs or ()]
 
 
 def stay(plan: base.Plan) -> Mapping[str, str]:
@@ -50,7 +50,7 @@ async def test_each_instance_of_a_group_goes_as_its_disks_can(house: build.House
     ]
     assert stay(plan) == {"vm3": "the instance is marked offline"}
     going = {
-        getattr(one, "target_node", None) or getattr(one, "remote_node", "") for job in plan.jobs or () for one in job
+        getattr(op, "target_node", None) or getattr(op, "remote_node", "") for job in plan.jobs or () for op in job
     }
     assert going == {"node7", "node8"}
 
@@ -81,15 +81,15 @@ async def test_a_program_is_asked_for_all_of_them_at_once(house: build.House) ->
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"target_groups": ["default"]}, "target node group default is already the node group of the evacuated group"),
         ({"target_groups": ["nowhere"]}, "no such node group: nowhere"),
         ({"group_name": "nowhere"}, "no such node group: nowhere"),
     ],
 )
-async def test_what_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
-    assert said in str(await house.refused(op(**fields)))
+async def test_what_is_refused(house: build.House, fields: dict[str, object], message: str) -> None:
+    assert message in str(await house.refused(op(**fields)))
 
 
 async def test_a_group_without_instances_needs_nothing(house: build.House) -> None:

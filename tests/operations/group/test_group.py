@@ -14,26 +14,26 @@ SECOND = cluster.NodeGroup(uuid="h", name="rack2")
 
 @pytest.fixture
 def house() -> build.House:
-    made = build.House()
-    made.put(SECOND)
-    return made
+    lab = build.House()
+    lab.put(SECOND)
+    return lab
 
 
 def op(**fields: object) -> opcodes.GroupSetParams:
-    made = opcodes.decode({"OP_ID": "OP_GROUP_SET_PARAMS", "group_name": "default", **fields})
-    assert isinstance(made, opcodes.GroupSetParams)
-    return made
+    opcode = opcodes.decode({"OP_ID": "OP_GROUP_SET_PARAMS", "group_name": "default", **fields})
+    assert isinstance(opcode, opcodes.GroupSetParams)
+    return opcode
 
 
 def diskless(**fields: object) -> opcodes.InstanceCreate:
     raw = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "new", "disk_template": "diskless", **fields}
-    made = opcodes.decode(raw)
-    assert isinstance(made, opcodes.InstanceCreate)
-    return made
+    opcode = opcodes.decode(raw)
+    assert isinstance(opcode, opcodes.InstanceCreate)
+    return opcode
 
 
 async def test_a_group_is_made_with_only_what_was_set(house: build.House) -> None:
-    made = opcodes.decode(
+    add = opcodes.decode(
         {
             "OP_ID": "OP_GROUP_ADD",
             "group_name": "rack3",
@@ -44,12 +44,12 @@ async def test_a_group_is_made_with_only_what_was_set(house: build.House) -> Non
             "tags": ["b", "a"],
         }
     )
-    await house.run(made)
+    await house.run(add)
     group = house.state.group("rack3")
     assert group.alloc_policy is cluster.AllocPolicy.LAST_RESORT
     assert (group.ndparams, group.diskparams, group.tags) == ({"cpu_speed": 1.5}, {"plain": {"stripes": 2}}, ("a", "b"))
     assert group.ipolicy == cluster.Policy(minmax=(cluster.Bounds(max={"memory-size": 512}),), vcpu_ratio=2.0)
-    assert "exists already" in str(await house.refused(made))
+    assert "exists already" in str(await house.refused(add))
 
 
 async def test_what_is_not_named_stays_and_default_takes_it_back(house: build.House) -> None:
@@ -78,7 +78,7 @@ async def test_a_change_is_reported_and_one_that_is_none_writes_nothing(house: b
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requested", "message"),
     [
         ({}, "no change of node group default was requested; specify at least one setting"),
         ({"ndparams": {"cpu_sped": 1}}, "unknown node parameter cpu_sped; did you mean cpu_speed?"),
@@ -101,11 +101,11 @@ async def test_a_change_is_reported_and_one_that_is_none_writes_nothing(house: b
     ],
 )
 async def test_what_is_not_valid_is_refused_with_a_line_that_helps(
-    house: build.House, asked: dict[str, object], said: str
+    house: build.House, requested: dict[str, object], message: str
 ) -> None:
-    error = await house.refused(op(**asked))
+    error = await house.refused(op(**requested))
     assert isinstance(error, errors.InvalidError)
-    assert said in str(error)
+    assert message in str(error)
 
 
 async def test_a_group_that_has_nodes_or_is_the_last_one_stays(house: build.House) -> None:
@@ -140,11 +140,11 @@ async def test_nodes_come_to_a_group_with_their_instances(house: build.House) ->
 
 async def test_a_node_whose_instance_would_lose_its_network_stays_unless_it_is_forced(house: build.House) -> None:
     move = opcodes.GroupAssignNodes(group_name="rack2", nodes=("node1",))
-    said = "network net1 of instance vm1 on node1 is not connected to node group rack2"
-    assert said in str(await house.refused(move))
+    message = "network net1 of instance vm1 on node1 is not connected to node group rack2"
+    assert message in str(await house.refused(move))
     assert house.state.node("node1").group == "g"
     plan = await house.plan(replace(move, force=True))
-    assert [step.text for step in plan.steps] == [said]
+    assert [step.text for step in plan.steps] == [message]
     await house.run(replace(move, force=True))
     assert house.state.node("node1").group == "h"
 
@@ -158,10 +158,13 @@ async def test_the_nearest_level_of_node_parameters_wins(house: build.House) -> 
         parameters.fill_node(state.the_cluster, state.nodegroups[node.group], node)
         for node in (state.node("node1"), state.node("node2"))
     ]
-    assert [(one["cpu_speed"], one["ssh_port"], one["spindle_count"]) for one in filled] == [(2.0, 24, 1), (2.0, 25, 4)]
+    assert [(values["cpu_speed"], values["ssh_port"], values["spindle_count"]) for values in filled] == [
+        (2.0, 24, 1),
+        (2.0, 25, 4),
+    ]
     assert state.node("node2").ndparams == {"ssh_port": 25, "spindle_count": 4}
-    told = await house.run(opcodes.NodeSetParams(node_name="node2", ndparams={"ssh_port": "default"}))
-    assert told == [("ndparams/ssh_port", "default")]
+    result = await house.run(opcodes.NodeSetParams(node_name="node2", ndparams={"ssh_port": "default"}))
+    assert result == [("ndparams/ssh_port", "default")]
     assert house.state.node("node2").ndparams == {"spindle_count": 4}
 
 
@@ -246,9 +249,9 @@ async def test_nodes_that_keep_one_instances_disks_move_together_unless_it_is_fo
     disk = instance.Disk(uuid="d9", dev_type="drbd", size=64, mirror=mirror)
     house.put(replace(build.VM, primary_node="n2", disk_template="drbd", disks=(disk,), nics=()))
     for node in ("node2", "node3"):
-        one = opcodes.GroupAssignNodes(group_name="rack2", nodes=(node,))
-        said = "instance vm1 would have its disks in node groups default, rack2"
-        assert said in str(await house.refused(one))
+        op = opcodes.GroupAssignNodes(group_name="rack2", nodes=(node,))
+        message = "instance vm1 would have its disks in node groups default, rack2"
+        assert message in str(await house.refused(op))
     await house.run(opcodes.GroupAssignNodes(group_name="rack2", nodes=("node2", "node3")))
     assert {house.state.node(name).group for name in ("node2", "node3")} == {"h"}
     await house.run(opcodes.GroupAssignNodes(group_name="default", nodes=("node3",), force=True))

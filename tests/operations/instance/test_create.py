@@ -1,4 +1,4 @@
-"""The creation of instances: what is asked, refused, planned and done."""
+"""The creation of instances: parameters, refusals, plans and steps."""
 
 from typing import cast
 
@@ -67,7 +67,7 @@ async def test_nodes_get_every_parameter_filled_in_and_the_instance_keeps_what_w
     await house.run(op(beparams={"maxmem": 256}, osparams={"dns": "b"}))
     vm = house.state.instance("new")
     assert (vm.hvparams, vm.beparams, vm.osparams) == ({}, {"maxmem": 256}, {"dns": "b"})
-    (start,) = house.nodes.asked(calls.InstanceStart)
+    (start,) = house.nodes.calls_of(calls.InstanceStart)
     assert isinstance(start, calls.InstanceStart)
     assert start.instance.hvparams == {"migration_mode": "non-live"}
     backend = {name: known.default for name, known in parameters.BACKEND.items()}
@@ -80,10 +80,10 @@ async def test_the_master_checks_names_and_the_node_values_before_anything_is_ma
     assert "unknown fake hypervisor parameter colour" in str(await house.refused(op(hvparams={"colour": "red"})))
     assert house.nodes.made == []
     await house.plan(op(hypervisor="kvm", hvparams={"kernel_path": "/boot/vmlinuz"}))
-    (asked,) = house.nodes.asked(calls.HypervisorValidate)
-    assert isinstance(asked, calls.HypervisorValidate)
-    assert (asked.hypervisor, asked.hvparams["kernel_path"]) == ("kvm", "/boot/vmlinuz")
-    assert set(asked.hvparams) == set(parameters.KVM)
+    (validate_call,) = house.nodes.calls_of(calls.HypervisorValidate)
+    assert isinstance(validate_call, calls.HypervisorValidate)
+    assert (validate_call.hypervisor, validate_call.hvparams["kernel_path"]) == ("kvm", "/boot/vmlinuz")
+    assert set(validate_call.hvparams) == set(parameters.KVM)
 
 
 # The parameters of release 1.2 that belong to one hypervisor, by the names that they have since.
@@ -117,11 +117,11 @@ async def test_every_parameter_of_release_1_2_is_found_in_its_class(house: build
     assert (len(vm.disks), vm.nics) == (1, ())
     assert vm.beparams == {"minmem": 256, "maxmem": 256, "vcpus": 2}
     assert vm.hvparams == own
-    (start,) = house.nodes.asked(calls.InstanceStart)
+    (start,) = house.nodes.calls_of(calls.InstanceStart)
     assert isinstance(start, calls.InstanceStart)
     assert start.instance.hvparams == parameters.fill(parameters.HYPERVISORS[hypervisor], own)
-    for name, others in OF_HYPERVISORS.items():
-        for parameter in set(others) - set(parameters.HYPERVISORS[hypervisor]):
+    for name, other_names in OF_HYPERVISORS.items():
+        for parameter in set(other_names) - set(parameters.HYPERVISORS[hypervisor]):
             refused = await house.refused(op(instance_name="x", hypervisor=hypervisor, hvparams={parameter: "x"}))
             assert f"unknown {hypervisor} hypervisor parameter {parameter}" in str(refused), name
     wrong = await house.refused(op(instance_name="x", hypervisor="xen-hvm", hvparams={"boot_order": "cz"}))
@@ -145,7 +145,7 @@ async def test_without_start_and_installation_the_node_only_makes_disks(house: b
     await house.run(op(start=False, no_install=True, os_type=None, beparams={"memory": 99999}))
     vm = house.state.instance("new")
     assert vm.admin_state is instance.AdminState.DOWN
-    assert not house.nodes.asked(calls.OsAdd) + house.nodes.asked(calls.InstanceStart)
+    assert not house.nodes.calls_of(calls.OsAdd) + house.nodes.calls_of(calls.InstanceStart)
     assert len(house.machine("node2").disks) == 1
 
 
@@ -181,7 +181,7 @@ KVM_ONLY = calls.OsScript(name="kvm-only", path="/os/k", hypervisors=("kvm",))
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"instance_name": "vm1"}, "instance vm1 exists already"),
         ({"pnode": "node9"}, "no such node: node9"),
@@ -232,12 +232,12 @@ KVM_ONLY = calls.OsScript(name="kvm-only", path="/os/k", hypervisors=("kvm",))
         ({"nics": (Nic(ip=("lan",) * 10, network="net1"),)}, "pool lan of network net1 is full"),
     ],
 )
-async def test_what_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+async def test_what_is_refused(house: build.House, fields: dict[str, object], message: str) -> None:
     machine = house.machine("node2")
     machine.systems = (*machine.systems, OLD, VARIED, KVM_ONLY)
     for dry_run in (False, True):
         error = await house.refused(op(**fields, dry_run=dry_run))
-        assert said in str(error)
+        assert message in str(error)
         assert isinstance(error, errors.PrerequisiteError)
 
 
@@ -260,7 +260,7 @@ def marked(number: int, **flags: bool) -> cluster.Node:
 
 
 @pytest.mark.parametrize(
-    ("flags", "kind", "said"),
+    ("flags", "kind", "message"),
     [
         ({"offline": True}, errors.WrongStateError, "node node2 cannot take instance new: the node is offline"),
         ({"drained": True}, errors.WrongStateError, "node node2 cannot take instance new: the node is drained"),
@@ -272,12 +272,12 @@ def marked(number: int, **flags: bool) -> cluster.Node:
     ],
 )
 async def test_a_node_that_is_named_must_take_instances(
-    house: build.House, flags: dict[str, bool], kind: type[errors.GantryError], said: str
+    house: build.House, flags: dict[str, bool], kind: type[errors.GantryError], message: str
 ) -> None:
     house.put(marked(2, **flags))
     error = await house.refused(op())
     assert type(error) is kind
-    assert said in str(error)
+    assert message in str(error)
     assert house.nodes.made == []
 
 
@@ -315,8 +315,10 @@ async def test_a_group_narrows_the_choice(house: build.House) -> None:
 def large(house: build.House, count: int) -> list[cluster.Node]:
     """Make the cluster a large one and return the nodes that are new; they have less memory than those of ``build``."""
     nodes = [
-        msgspec.structs.replace(build.NODES[1], uuid=f"m{one}", name=f"many{one}", primary_ip=f"198.51.{one}.1")
-        for one in range(count)
+        msgspec.structs.replace(
+            build.NODES[1], uuid=f"m{number}", name=f"many{number}", primary_ip=f"198.51.{number}.1"
+        )
+        for number in range(count)
     ]
     house.put(*nodes)
     for node in nodes:
@@ -329,7 +331,7 @@ async def test_one_instance_does_not_make_the_master_ask_all_nodes_of_a_large_cl
     for number in range(10):
         house.nodes.made.clear()
         await house.run(op(pnode=None, instance_name=f"new{number}"))
-        assert len(house.nodes.asked(calls.NodeInfo)) == builtin_allocator.SAMPLE_SIZE
+        assert len(house.nodes.calls_of(calls.NodeInfo)) == builtin_allocator.SAMPLE_SIZE
 
 
 async def test_instances_spread_over_a_large_cluster(house: build.House) -> None:
@@ -339,8 +341,8 @@ async def test_instances_spread_over_a_large_cluster(house: build.House) -> None
         machine = house.machine(name)
         free = machine.status.memory_free - 128
         machine.status = msgspec.structs.replace(machine.status, memory_free=free)
-    held = [len(house.state.on_node.get(node.uuid) or ()) for node in house.state.nodes.values()]
-    assert max(held) <= 20
+    instance_counts = [len(house.state.on_node.get(node.uuid) or ()) for node in house.state.nodes.values()]
+    assert max(instance_counts) <= 20
 
 
 async def test_the_only_node_with_room_is_found_in_a_large_cluster(house: build.House) -> None:

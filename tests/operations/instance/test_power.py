@@ -49,9 +49,9 @@ async def test_what_is_not_to_be_remembered_leaves_the_wish(house: build.House) 
 
 
 async def test_parameters_of_a_start_hold_for_this_start(house: build.House) -> None:
-    given = {"hvparams": {"migration_mode": "non-live"}, "beparams": {"memory": "300"}, "startup_paused": True}
-    await house.run(msgspec.structs.replace(STARTUP, **given))
-    (start,) = house.nodes.asked(calls.InstanceStart)
+    overrides = {"hvparams": {"migration_mode": "non-live"}, "beparams": {"memory": "300"}, "startup_paused": True}
+    await house.run(msgspec.structs.replace(STARTUP, **overrides))
+    (start,) = house.nodes.calls_of(calls.InstanceStart)
     assert isinstance(start, calls.InstanceStart)
     assert start.instance.hvparams["migration_mode"] == "non-live"
     assert (start.instance.beparams["maxmem"], start.instance.beparams["minmem"], start.paused) == (300, 300, True)
@@ -92,13 +92,13 @@ async def test_an_unknown_name_is_refused(house: build.House, op: opcodes.Opcode
 @pytest.mark.parametrize(("force", "timeout"), [(False, 45.0), (True, 0.0)])
 async def test_a_forced_stop_does_not_wait(house: build.House, force: bool, timeout: float) -> None:
     await house.run(msgspec.structs.replace(SHUTDOWN, force=force, timeout=45))
-    (stop,) = house.nodes.asked(calls.InstanceShutdown)
+    (stop,) = house.nodes.calls_of(calls.InstanceShutdown)
     assert isinstance(stop, calls.InstanceShutdown)
     assert stop.timeout == timeout
 
 
 @pytest.mark.parametrize(
-    ("kind", "running", "made"),
+    ("kind", "running", "expected_calls"),
     [
         ("soft", True, ["InstanceInfo", "InstanceReboot"]),
         ("hard", True, ["InstanceInfo", "InstanceReboot"]),
@@ -107,13 +107,13 @@ async def test_a_forced_stop_does_not_wait(house: build.House, force: bool, time
         ("full", False, ["InstanceInfo", "InstanceStart"]),
     ],
 )
-async def test_the_kinds_of_reboot(house: build.House, kind: str, running: bool, made: list[str]) -> None:
+async def test_the_kinds_of_reboot(house: build.House, kind: str, running: bool, expected_calls: list[str]) -> None:
     await house.run(STARTUP)
     if not running:
         house.machine("node1").running.clear()
     house.nodes.made.clear()
     await house.run(msgspec.structs.replace(REBOOT, reboot_type=kind))
-    assert [type(call).__name__ for _, call in house.nodes.made] == made
+    assert [type(call).__name__ for _, call in house.nodes.made] == expected_calls
     assert vm(house).admin_state is UP
 
 
@@ -126,7 +126,7 @@ async def test_a_removed_instance_leaves_nothing(house: build.House) -> None:
     assert not house.state.addresses.get(("net", "192.0.2.10"))
 
 
-async def test_a_removal_that_fails_can_be_repeated_or_told_to_ignore_it(house: build.House) -> None:
+async def test_a_failed_removal_can_be_repeated_or_its_failures_ignored(house: build.House) -> None:
     house.machine("node1").down = True
     with pytest.raises(errors.RemoteError):
         await house.run(REMOVE)
@@ -167,22 +167,22 @@ DISK_KEYS = {
 
 
 async def described(house: build.House, **fields: object) -> dict[str, object]:
-    found = await house.run(msgspec.structs.replace(opcodes.InstanceQueryData(), **fields))
-    assert isinstance(found, dict)
-    one: dict[str, object] = found["vm1"]
-    return one
+    descriptions = await house.run(msgspec.structs.replace(opcodes.InstanceQueryData(), **fields))
+    assert isinstance(descriptions, dict)
+    description: dict[str, object] = descriptions["vm1"]
+    return description
 
 
 async def test_a_description_has_all_that_clients_know(house: build.House) -> None:
-    found = await described(house)
-    assert set(found) >= KEYS
-    disks, nics = found["disks"], found["nics"]
+    description = await described(house)
+    assert set(description) >= KEYS
+    disks, nics = description["disks"], description["nics"]
     assert isinstance(disks, list)
     assert isinstance(nics, list)
     assert set(disks[0]) == DISK_KEYS
     assert nics[0][:8] == [None, "x1", ["192.0.2.10"], "aa:00:00:00:00:01", "bridged", "br0", "", "net"]
-    assert (found["config_state"], found["run_state"], found["pnode"]) == ("down", "down", "node1")
-    assert msgspec.json.encode(found)
+    assert (description["config_state"], description["run_state"], description["pnode"]) == ("down", "down", "node1")
+    assert msgspec.json.encode(description)
 
 
 async def test_a_description_says_up_only_of_what_runs_at_home_and_nothing_of_what_is_not_known(

@@ -33,16 +33,16 @@ VM = msgspec.structs.replace(build.VM, nics=(FIRST, SECOND))
 
 
 def op(*nics: list[object], **fields: object) -> opcodes.InstanceSetParams:
-    made = opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": list(nics), **fields})
-    assert isinstance(made, opcodes.InstanceSetParams)
-    return made
+    opcode = opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": list(nics), **fields})
+    assert isinstance(opcode, opcodes.InstanceSetParams)
+    return opcode
 
 
 @pytest.fixture
 def house() -> build.House:
-    made = build.House()
-    made.put(OTHER, GROUP, VM)
-    return made
+    lab = build.House()
+    lab.put(OTHER, GROUP, VM)
+    return lab
 
 
 def start(house: build.House, vm: instance.Instance = VM) -> build.Machine:
@@ -62,7 +62,7 @@ async def changed(house: build.House, *nics: list[object], **fields: object) -> 
 
 
 @pytest.mark.parametrize(
-    "change, wanted",
+    "change, expected",
     [
         ("192.0.2.15", ("192.0.2.15", "2001:db8::10")),
         ({"1": "192.0.2.15"}, ("192.0.2.10", "192.0.2.15")),
@@ -80,14 +80,14 @@ async def changed(house: build.House, *nics: list[object], **fields: object) -> 
     ],
 )
 async def test_addresses_are_changed_by_place_or_all_at_once(
-    house: build.House, change: object, wanted: tuple[str, ...]
+    house: build.House, change: object, expected: tuple[str, ...]
 ) -> None:
-    assert await changed(house, ["modify", 0, {"ip": change}]) == {"nic.ip/0": list(wanted)}
-    assert ips(house) == [wanted, SECOND.ip]
+    assert await changed(house, ["modify", 0, {"ip": change}]) == {"nic.ip/0": list(expected)}
+    assert ips(house) == [expected, SECOND.ip]
 
 
 @pytest.mark.parametrize(
-    "change, said",
+    "change, message",
     [
         ({"3": "pool"}, "NIC 0 has 2 addresses, there is no ip3; addresses are numbered from 0"),
         ({"2": "none"}, "NIC 0 has 2 addresses, there is no ip2"),
@@ -101,12 +101,12 @@ async def test_addresses_are_changed_by_place_or_all_at_once(
         ("nopool", "network net1 has no pool nopool"),
     ],
 )
-async def test_addresses_that_cannot_be_given_change_nothing(house: build.House, change: object, said: str) -> None:
-    assert said in str(await house.refused(op(["modify", 0, {"ip": change}])))
+async def test_addresses_that_cannot_be_given_change_nothing(house: build.House, change: object, message: str) -> None:
+    assert message in str(await house.refused(op(["modify", 0, {"ip": change}])))
 
 
 async def test_a_nic_does_not_grow_beyond_what_one_request_may_ask_for(house: build.House) -> None:
-    many = {str(place): "pool6" for place in range(2, 65)}
+    many = {str(index): "pool6" for index in range(2, 65)}
     assert "NIC 0 would have 65 addresses, the maximum is 64" in str(
         await house.refused(op(["modify", 0, {"ip": many}]))
     )
@@ -169,7 +169,7 @@ async def test_the_same_network_keeps_addresses_and_plug(house: build.House) -> 
 
 
 @pytest.mark.parametrize(
-    "change, said",
+    "change, message",
     [
         (["modify", 0, {"network": "net2", "ip": "192.0.2.10"}], "outside every subnet of network net2"),
         (["modify", 0, {"network": "spare"}], "network spare is not connected to node group default"),
@@ -189,11 +189,11 @@ async def test_the_same_network_keeps_addresses_and_plug(house: build.House) -> 
         (["attach", 0, {}], "'attach' is not a NIC action"),
     ],
 )
-async def test_changes_of_nics_that_are_refused(house: build.House, change: list[object], said: str) -> None:
-    assert said in str(await house.refused(op(change)))
+async def test_changes_of_nics_that_are_refused(house: build.House, change: list[object], message: str) -> None:
+    assert message in str(await house.refused(op(change)))
 
 
-async def test_two_nics_of_one_name_are_told_apart_by_number(house: build.House) -> None:
+async def test_two_nics_of_one_name_are_distinguished_by_number(house: build.House) -> None:
     await changed(house, ["modify", 1, {"name": "front"}])
     assert "the instance has 2 NICs named front" in str(await house.refused(op(["remove", "front", {}])))
 
@@ -217,7 +217,7 @@ async def test_parameters_are_set_and_default_takes_them_back(house: build.House
     )
     vm = house.state.instance("vm1")
     assert (vm.beparams, vm.hvparams, vm.osparams) == ({"minmem": 256, "maxmem": 256}, {}, {})
-    assert len(house.nodes.asked(calls.HypervisorValidate)) == 2
+    assert len(house.nodes.calls_of(calls.HypervisorValidate)) == 2
 
 
 async def test_nothing_to_change_is_refused_and_no_difference_is_no_change(house: build.House) -> None:
@@ -227,7 +227,7 @@ async def test_nothing_to_change_is_refused_and_no_difference_is_no_change(house
     assert house.state.instance("vm1") is before
 
 
-async def test_a_running_instance_is_changed_out_anew_and_in(house: build.House) -> None:
+async def test_a_running_instance_unplugs_updates_and_plugs_nics(house: build.House) -> None:
     machine = start(house)
     await changed(
         house,
@@ -235,8 +235,8 @@ async def test_a_running_instance_is_changed_out_anew_and_in(house: build.House)
         ["remove", 1, {}],
         ["add", {"ip": "pool", "network": "net2"}],
     )
-    made = [type(call).__name__ for _, call in house.nodes.made if type(call).__name__.startswith("Nic")]
-    assert made == ["NicValidate", "NicUnplug", "NicUpdate", "NicPlug"]
+    nic_calls = [type(call).__name__ for _, call in house.nodes.made if type(call).__name__.startswith("Nic")]
+    assert nic_calls == ["NicValidate", "NicUnplug", "NicUpdate", "NicPlug"]
     whole = fill.fill(house.state, house.state.instance("vm1"))
     assert list(machine.plugged.values()) == list(whole.nics)
 
@@ -246,7 +246,7 @@ async def test_addresses_that_go_stay_reserved_until_the_guest_has_let_go_of_the
     change = op(["modify", 0, {"ip": {"1": "192.0.2.15"}}], ["remove", 1, {}])
     plan = await house.plan(change)
     between = house.state.apply(plan.changes, serial=99).instance("vm1")
-    assert [one.ip for one in between.lingering] == ["2001:db8::10"]
+    assert [address.ip for address in between.lingering] == ["2001:db8::10"]
     await house.run(change)
     assert not house.state.instance("vm1").lingering
 
@@ -254,7 +254,7 @@ async def test_addresses_that_go_stay_reserved_until_the_guest_has_let_go_of_the
 async def test_an_address_that_the_guest_still_uses_goes_back_to_its_nic_and_to_no_other(house: build.House) -> None:
     start(house)
     await changed(house, ["modify", 0, {"ip": {"0": "192.0.2.15"}}], hotplug=False)
-    assert [one.ip for one in house.state.instance("vm1").lingering] == ["192.0.2.10"]
+    assert [address.ip for address in house.state.instance("vm1").lingering] == ["192.0.2.10"]
     taking = op(["modify", 1, {"ip": "192.0.2.10", "network": "net1"}])
     assert "whose guest still uses it" in str(await house.refused(taking))
     await changed(house, ["modify", 0, {"ip": {"0": "192.0.2.10"}}])
@@ -306,8 +306,8 @@ async def test_an_instance_on_a_node_that_is_offline_is_changed_all_the_same(hou
 
 async def test_a_bridge_that_is_missing_is_found_before_anything_changes(house: build.House) -> None:
     await changed(house, ["add", {"network": "net2"}], ["modify", 0, {"ip": "pool"}])
-    (asked,) = house.nodes.asked(calls.NicValidate)
-    assert [(nic.index, nic.mode, nic.link) for nic in asked.nics] == [(2, "routed", "main")]
+    (validate_call,) = house.nodes.calls_of(calls.NicValidate)
+    assert [(nic.index, nic.mode, nic.link) for nic in validate_call.nics] == [(2, "routed", "main")]
 
 
 def test_networks_old_and_new_are_locked_against_change(house: build.House) -> None:
@@ -322,7 +322,7 @@ def test_networks_old_and_new_are_locked_against_change(house: build.House) -> N
 
 
 @pytest.mark.parametrize(
-    "form, wanted",
+    "form, expected",
     [
         (["add", {}], ("add", "")),
         (["add", -1, {}], ("add", "")),
@@ -334,10 +334,10 @@ def test_networks_old_and_new_are_locked_against_change(house: build.House) -> N
         (["remove", "eth0", {}], ("remove", "eth0")),
     ],
 )
-def test_every_form_of_the_contract_is_understood(form: list[object], wanted: tuple[str, str]) -> None:
+def test_every_form_of_the_contract_is_understood(form: list[object], expected: tuple[str, str]) -> None:
     (change,) = op(form).nics
-    found = nics.edit(change)
-    assert (found.action, found.ident) == wanted
+    edits = nics.edit(change)
+    assert (edits.action, edits.ident) == expected
 
 
 async def test_a_running_guest_gets_other_memory_between_its_bounds(house: build.House) -> None:

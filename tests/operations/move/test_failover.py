@@ -55,10 +55,10 @@ class Mirrors(build.FakeNodes):
         super().__init__()
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
-        found = await super().call(target, call)
-        return cast("Result", self._disks(target.address, call, found))
+        answer = await super().call(target, call)
+        return cast("Result", self._disks(target.address, call, answer))
 
-    def _disks(self, where: str, call: calls.Call[object], found: object) -> object:
+    def _disks(self, where: str, call: calls.Call[object], answer: object) -> object:
         match call:
             case calls.BlockdevCreate():
                 self.copies.setdefault(where, Copy("Inconsistent"))
@@ -86,9 +86,9 @@ class Mirrors(build.FakeNodes):
                 assert self.copies[where].primary, "started on a disk that cannot be written to"
                 self.started.append(where)
             case calls.InstanceShutdown():
-                self.started = [one for one in self.started if one != where]
+                self.started = [node for node in self.started if node != where]
         assert len(set(self.started)) < 2, "it runs twice"
-        return found
+        return answer
 
     def _peer(self, where: str) -> Copy | None:
         """Return the copy that one is connected to.
@@ -96,7 +96,7 @@ class Mirrors(build.FakeNodes):
         A node takes in whoever calls at its port, also one that it does not call itself; such a one is first here.
         """
         hears = () if self.cut or self.late else self.copies.keys() - self.parted
-        ends = {node: one.mirror for node, one in self.copies.items() if one.mirror and node in hears}
+        ends = {node: disk.mirror for node, disk in self.copies.items() if disk.mirror and node in hears}
         called = {node: end.remote for node, end in ends.items() if end.remote in ends}
         met: dict[str, str] = {}
         for node, other in sorted(called.items(), key=lambda pair: called.get(pair[1]) == pair[0]):
@@ -161,7 +161,7 @@ class House(build.House):
         node = self.state.node(name)
         self.put(structs.replace(node, offline=True))
         self.mirrors.copies[node.primary_ip].mirror = None
-        self.mirrors.started = [one for one in self.mirrors.started if one != node.primary_ip]
+        self.mirrors.started = [address for address in self.mirrors.started if address != node.primary_ip]
 
     @property
     def vm(self) -> instance.Instance:
@@ -181,7 +181,7 @@ async def test_without_a_target_it_goes_to_its_secondary_node_and_nothing_is_cop
     house = House()
     await house.run(failover())
     assert (house.vm.primary_node, house.minors, house.mirrors.started) == ("n2", {"n1", "n2"}, [A2])
-    assert not house.nodes.asked(calls.BlockdevCreate)
+    assert not house.nodes.calls_of(calls.BlockdevCreate)
 
 
 @pytest.mark.promise("cluster-107")
@@ -227,7 +227,7 @@ async def test_it_starts_as_soon_as_the_new_copy_receives_or_when_it_is_complete
     assert house.mirrors.started == [A3]
 
 
-async def test_a_node_that_is_left_and_cannot_be_told_is_not_taken_for_the_new_one() -> None:
+async def test_an_unreachable_former_primary_does_not_become_the_new_secondary() -> None:
     house = House()
     house.machine("node2").down = True
     await house.run(failover(target_node="node3", keep="primary"))
@@ -257,8 +257,8 @@ async def test_whatever_breaks_before_the_new_pair_is_recorded_it_runs_again_whe
 async def test_a_copy_that_is_not_complete_is_not_built_on(local: str) -> None:
     house = House()
     house.mirrors.copies[A2].local = local
-    said = await house.refused(failover(target_node="node3"))
-    assert "is not a usable copy" in said.message
+    error = await house.refused(failover(target_node="node3"))
+    assert "is not a usable copy" in error.message
     assert house.mirrors.started == [A1]
 
 
@@ -266,8 +266,8 @@ async def test_a_copy_that_is_not_complete_is_not_built_on(local: str) -> None:
 async def test_a_copy_that_may_have_missed_writes_is_not_failed_over_to(target: str | None) -> None:
     house = House()
     house.mirrors.cut = True
-    said = await house.refused(failover(target_node=target))
-    assert "not connected to the primary copy" in said.message
+    error = await house.refused(failover(target_node=target))
+    assert "not connected to the primary copy" in error.message
     assert house.mirrors.started == [A1]
     house.mirrors.cut, house.mirrors.late = False, 3
     await house.run(failover(target_node=target))
@@ -314,7 +314,7 @@ async def test_a_migration_does_not_open_a_copy_that_may_have_missed_writes() ->
         match="disk 0 of instance vm1 is degraded and does not synchronize: connection WFConnection, peer DUnknown",
     ):
         await house.run(opcodes.InstanceMigrate(instance_name="vm1"))
-    assert not house.nodes.asked(calls.BlockdevOpen)
+    assert not house.nodes.calls_of(calls.BlockdevOpen)
     assert house.vm.primary_node == "n1"
 
 

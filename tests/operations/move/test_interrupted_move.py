@@ -18,33 +18,33 @@ def judge(**seen: str) -> interrupted_move.Finding | errors.GantryError:
 @pytest.mark.parametrize(("source", "target"), [*itertools.product(STATES, STATES)])
 def test_nothing_is_left_waiting_beside_what_goes_on(source: str, target: str) -> None:
     seen = {"a": source, "b": target}
-    found = judge(**seen)
+    verdict = judge(**seen)
     runs = [node for node, state in seen.items() if state in interrupted_move.RUNS]
     if len(runs) == 2:
-        assert isinstance(found, errors.WrongStateError)
+        assert isinstance(verdict, errors.WrongStateError)
     elif "silent" in seen.values() and not runs:
-        assert isinstance(found, errors.EnvironmentFaultError)
+        assert isinstance(verdict, errors.EnvironmentFaultError)
     else:
-        assert isinstance(found, interrupted_move.Finding)
-        assert not runs or found.node == runs[0]
-        others = {node for node, state in seen.items() if state in ("incoming", "arrived", "migrated")}
-        assert others - {found.node} == set(found.clear) - {found.node}
+        assert isinstance(verdict, interrupted_move.Finding)
+        assert not runs or verdict.node == runs[0]
+        target_nodes = {node for node, state in seen.items() if state in ("incoming", "arrived", "migrated")}
+        assert target_nodes - {verdict.node} == set(verdict.clear) - {verdict.node}
 
 
 def test_what_has_arrived_goes_on_there_rather_than_where_it_left() -> None:
-    found = judge(a="migrated", b="arrived")
-    assert isinstance(found, interrupted_move.Finding)
-    assert (found.node, found.clear) == ("b", {"a": "migrated"})
+    verdict = judge(a="migrated", b="arrived")
+    assert isinstance(verdict, interrupted_move.Finding)
+    assert (verdict.node, verdict.clear) == ("b", {"a": "migrated"})
 
 
 def test_what_has_left_goes_on_where_it_was_when_the_target_is_offline() -> None:
-    found = judge(a="migrated", b="offline")
-    assert isinstance(found, interrupted_move.Finding)
-    assert (found.node, found.state) == ("a", "migrated")
+    verdict = judge(a="migrated", b="offline")
+    assert isinstance(verdict, interrupted_move.Finding)
+    assert (verdict.node, verdict.state) == ("a", "migrated")
 
 
 def test_what_was_never_completed_is_cleared_and_it_says_that_nothing_runs() -> None:
-    found = judge(a="", b="incoming")
-    assert isinstance(found, interrupted_move.Finding)
-    assert found.clear == {"b": "incoming"}
-    assert "instance vm1 does not run anywhere" in found.lines[-1]
+    verdict = judge(a="", b="incoming")
+    assert isinstance(verdict, interrupted_move.Finding)
+    assert verdict.clear == {"b": "incoming"}
+    assert "instance vm1 does not run anywhere" in verdict.lines[-1]

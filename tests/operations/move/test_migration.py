@@ -15,136 +15,140 @@ TO_3 = opcodes.InstanceMigrate(instance_name="vm1", target_node="node3")
 
 
 def house(vm: instance.Instance = VM) -> build.House:
-    made = build.House(*(vm if value is build.VM else value for value in build.FIRST))
-    made.machine("node1").running["vm1"] = fill.fill(made.state, vm)
-    return made
+    lab = build.House(*(vm if value is build.VM else value for value in build.FIRST))
+    lab.machine("node1").running["vm1"] = fill.fill(lab.state, vm)
+    return lab
 
 
-def runs(made: build.House) -> list[str]:
+def runs(lab: build.House) -> list[str]:
     """Return where the guest's processors may run."""
-    machines = [(node.name, made.machine(node.name)) for node in build.NODES]
-    return [name for name, one in machines if "vm1" in one.running and one.state.get("vm1", "running") == "running"]
+    machines = [(node.name, lab.machine(node.name)) for node in build.NODES]
+    return [
+        name
+        for name, machine in machines
+        if "vm1" in machine.running and machine.state.get("vm1", "running") == "running"
+    ]
 
 
-async def fails(made: build.House, op: opcodes.Opcode) -> errors.GantryError:
+async def fails(lab: build.House, op: opcodes.Opcode) -> errors.GantryError:
     """Do what the processor does when a step fails."""
-    plan, done = await made.plan(op), []
+    plan, done = await lab.plan(op), []
     try:
         for step in plan.steps:
             done.append(step)
-            await made.do(step)
+            await lab.do(step)
     except errors.GantryError as error:
         for step in reversed(done):
-            await made.undo(step)
+            await lab.undo(step)
         return error
     raise AssertionError("it did not fail")
 
 
 async def test_the_other_node_is_recorded_before_anything_runs_there() -> None:
-    made = house()
-    plan = await made.plan(TO_3)
+    lab = house()
+    plan = await lab.plan(TO_3)
     for step in plan.steps:
-        await made.do(step)
-    assert runs(made) == []
+        await lab.do(step)
+    assert runs(lab) == []
     assert plan.finish
-    made.change(plan.finish(made.state))
-    assert made.state.instance("vm1").primary_node == "n3"
+    lab.change(plan.finish(lab.state))
+    assert lab.state.instance("vm1").primary_node == "n3"
     for step in plan.after:
-        await made.do(step)
-    assert runs(made) == ["node3"]
+        await lab.do(step)
+    assert runs(lab) == ["node3"]
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
 async def test_a_migration_that_fails_lets_it_go_on_where_it_was(status: str) -> None:
-    made = house()
-    made.machine("node1").progress = calls.MigrationStatus(status=status, reason="the target died")
-    error = await fails(made, TO_3)
+    lab = house()
+    lab.machine("node1").progress = calls.MigrationStatus(status=status, reason="the target died")
+    error = await fails(lab, TO_3)
     assert "the target died" in error.message
-    assert runs(made) == ["node1"]
-    assert "vm1" not in made.machine("node3").running
+    assert runs(lab) == ["node1"]
+    assert "vm1" not in lab.machine("node3").running
 
 
 async def test_a_target_that_dies_half_way_is_no_obstacle_to_going_on() -> None:
-    made = house()
-    plan = await made.plan(TO_3)
+    lab = house()
+    plan = await lab.plan(TO_3)
     for step in plan.steps:
-        await made.do(step)
-    made.machine("node3").down = True
+        await lab.do(step)
+    lab.machine("node3").down = True
     for step in reversed(plan.steps):
-        await made.undo(step)
-    assert runs(made) == ["node1"]
+        await lab.undo(step)
+    assert runs(lab) == ["node1"]
 
 
 async def test_a_migration_to_a_node_that_falls_silent_is_given_up() -> None:
-    made = house()
-    made.machine("node1").progress = calls.MigrationStatus(status="active", transferred=1 << 20, total=1 << 30)
+    lab = house()
+    lab.machine("node1").progress = calls.MigrationStatus(status="active", transferred=1 << 20, total=1 << 30)
     async with asyncio.timeout(30):
-        ending = asyncio.ensure_future(fails(made, TO_3))
+        ending = asyncio.ensure_future(fails(lab, TO_3))
         for _ in range(20 * migration.STALLED_POLLS):
             await asyncio.sleep(0)
-        assert len(made.nodes.asked(calls.InstanceMigrationStatus)) > 2 * migration.STALLED_POLLS
-        assert not ending.done()  # a target that answers is waited for
-        made.machine("node3").down = True
+        assert len(lab.nodes.calls_of(calls.InstanceMigrationStatus)) > 2 * migration.STALLED_POLLS
+        assert not ending.done()  # the job waits for a target that answers
+        lab.machine("node3").down = True
         error = await ending
     assert "failed: node node3" in error.message
     assert "the instance continues on node1" in error.hint
-    assert runs(made) == ["node1"]
+    assert runs(lab) == ["node1"]
 
 
 async def test_a_target_that_is_silent_at_the_end_is_for_a_cleanup() -> None:
-    made = house()
-    plan = await made.plan(TO_3)
+    lab = house()
+    plan = await lab.plan(TO_3)
     for step in plan.steps:
-        await made.do(step)
+        await lab.do(step)
     assert plan.finish
-    made.change(plan.finish(made.state))
-    made.machine("node3").down = True
+    lab.change(plan.finish(lab.state))
+    lab.machine("node3").down = True
     with pytest.raises(errors.RemoteError, match="instance vm1 was sent from node1") as caught:
-        await made.do(plan.after[0])
+        await lab.do(plan.after[0])
     assert "--cleanup vm1" in caught.value.hint
-    assert runs(made) == []
+    assert runs(lab) == []
     cleanup = opcodes.InstanceMigrate(instance_name="vm1", cleanup=True)
-    assert "mark it offline" in (await made.refused(cleanup)).hint
-    made.put(structs.replace(made.state.node("node3"), offline=True))
-    await made.run(cleanup)
-    assert runs(made) == ["node1"]
-    assert made.state.instance("vm1").primary_node == "n1"
+    assert "mark it offline" in (await lab.refused(cleanup)).hint
+    lab.put(structs.replace(lab.state.node("node3"), offline=True))
+    await lab.run(cleanup)
+    assert runs(lab) == ["node1"]
+    assert lab.state.instance("vm1").primary_node == "n1"
 
 
 async def test_a_canceled_job_stops_the_migration() -> None:
-    made = house()
-    made.machine("node1").progress = calls.MigrationStatus(status="active", total=1 << 30)
-    made.canceled = True
-    made.machine("node1").state["vm1"] = "running"
-    error = await fails(made, TO_3)
+    lab = house()
+    lab.machine("node1").progress = calls.MigrationStatus(status="active", total=1 << 30)
+    lab.canceled = True
+    lab.machine("node1").state["vm1"] = "running"
+    error = await fails(lab, TO_3)
     assert isinstance(error, errors.JobCanceledError)
-    assert made.nodes.asked(calls.InstanceMigrateCancel)
-    assert runs(made) == ["node1"]
+    assert lab.nodes.calls_of(calls.InstanceMigrateCancel)
+    assert runs(lab) == ["node1"]
 
 
 async def test_one_that_is_down_is_not_migrated_unless_it_may_fail_over() -> None:
-    made = house()
-    made.machine("node1").running.clear()
-    assert "instance vm1 cannot be migrated: it is not running" in (await made.refused(TO_3)).message
-    await made.run(structs.replace(TO_3, allow_failover=True))
-    assert made.state.instance("vm1").primary_node == "n3"
+    lab = house()
+    lab.machine("node1").running.clear()
+    assert "instance vm1 cannot be migrated: it is not running" in (await lab.refused(TO_3)).message
+    await lab.run(structs.replace(TO_3, allow_failover=True))
+    assert lab.state.instance("vm1").primary_node == "n3"
 
 
 async def test_the_parameter_always_failover_is_obeyed() -> None:
-    made = house(structs.replace(VM, beparams={"always_failover": True}))
-    assert "always_failover" in (await made.refused(TO_3)).message
+    lab = house(structs.replace(VM, beparams={"always_failover": True}))
+    assert "always_failover" in (await lab.refused(TO_3)).message
 
 
 async def test_both_nodes_write_to_mirrored_disks_only_while_it_moves() -> None:
     mirror = instance.Mirror(minors={"n1": 0, "n2": 0}, port=11000, secret="s")
     disk = instance.Disk(uuid="d1", dev_type="drbd", size=64, mirror=mirror)
-    made = house(structs.replace(VM, disk_template="drbd", disks=(disk,)))
+    lab = house(structs.replace(VM, disk_template="drbd", disks=(disk,)))
     for name in ("node1", "node2"):
-        made.machine(name).disks["d1"] = 64
-        made.machine(name).active["d1"] = "primary" if name == "node1" else "secondary"
-    await made.run(opcodes.InstanceMigrate(instance_name="vm1"))
-    modes = [call.multimaster for call in made.nodes.asked(calls.DrbdAttachNet)]
+        lab.machine(name).disks["d1"] = 64
+        lab.machine(name).active["d1"] = "primary" if name == "node1" else "secondary"
+    await lab.run(opcodes.InstanceMigrate(instance_name="vm1"))
+    modes = [call.multimaster for call in lab.nodes.calls_of(calls.DrbdAttachNet)]
     assert modes == [True, True, False, False]
-    assert made.machine("node2").active["d1"] == "primary"
-    assert made.machine("node1").active["d1"] == "secondary"
-    assert runs(made) == ["node2"]
+    assert lab.machine("node2").active["d1"] == "primary"
+    assert lab.machine("node1").active["d1"] == "secondary"
+    assert runs(lab) == ["node2"]

@@ -1,4 +1,4 @@
-"""Connections of networks with a segment: what they need and are refused, what nodes are told."""
+"""Connections of networks with a segment: requirements, refusals, and the calls to nodes."""
 
 import msgspec
 import pytest
@@ -21,9 +21,9 @@ TUNNEL = net("tunnel", "vxlan", 70_000)
 
 @pytest.fixture
 def house() -> build.House:
-    made = build.House()
-    made.put(RED, BLUE, TUNNEL, net("far", "geneve", 9), net("old", "gre", 9))
-    return made
+    lab = build.House()
+    lab.put(RED, BLUE, TUNNEL, net("far", "geneve", 9), net("old", "gre", 9))
+    return lab
 
 
 def connect(name: str, *, link: str = "br5", mode: str = "bridged", vlan: str = "") -> opcodes.NetworkConnect:
@@ -35,7 +35,7 @@ def connect(name: str, *, link: str = "br5", mode: str = "bridged", vlan: str = 
 
 
 @pytest.mark.parametrize(
-    ("op", "said"),
+    ("op", "message"),
     [
         (connect("red", mode="routed"), "network red has vlan segment 101, .*as link a VLAN-aware bridge"),
         (connect("red", vlan="101"), "so its NICs must be bridged, without another VLAN"),
@@ -45,19 +45,19 @@ def connect(name: str, *, link: str = "br5", mode: str = "bridged", vlan: str = 
     ],
 )
 async def test_connections_that_do_not_lead_to_the_segment_are_refused(
-    house: build.House, op: opcodes.NetworkConnect, said: str
+    house: build.House, op: opcodes.NetworkConnect, message: str
 ) -> None:
     error = await house.refused(op)
     assert isinstance(error, errors.InvalidError)
-    with pytest.raises(errors.InvalidError, match=said):
+    with pytest.raises(errors.InvalidError, match=message):
         raise error
 
 
 async def test_one_vlan_of_a_link_is_one_network_if_a_segment_is_to_keep_them_apart(house: build.House) -> None:
     await house.run(connect("red"))
-    said = await house.refused(connect("blue"))
-    assert isinstance(said, errors.ExistsError)
-    assert "VLAN 101 of br5 is already network red in node group default; use another link" in str(said)
+    error = await house.refused(connect("blue"))
+    assert isinstance(error, errors.ExistsError)
+    assert "VLAN 101 of br5 is already network red in node group default; use another link" in str(error)
     assert "VLAN 101 of br5 is already network red in node group default" in str(
         await house.refused(connect("spare", vlan=":7:101"))
     )
@@ -73,16 +73,18 @@ async def test_a_nic_gets_its_vlan_from_the_segment_alone(house: build.House) ->
     await house.run(connect("red"))
     assert house.state.group("default").networks["red"] == cluster.Connection(mode="bridged", link="br5")
     vm = instance.Nic(uuid="x", mac="m", network="red", nicparams={"mode": "bridged", "link": "br5"})
-    told = fill.fill_nic(house.state.the_cluster, 0, vm, net=RED)
-    assert (told.mode, told.link, told.vlan, told.mtu) == ("bridged", "br5", "101", 0)
-    assert told.network is not None
-    assert told.network.segment == calls.Segment(network_type="vlan", segmentation_id=101, physical_network="physnet1")
+    filled_nic = fill.fill_nic(house.state.the_cluster, 0, vm, net=RED)
+    assert (filled_nic.mode, filled_nic.link, filled_nic.vlan, filled_nic.mtu) == ("bridged", "br5", "101", 0)
+    assert filled_nic.network is not None
+    assert filled_nic.network.segment == calls.Segment(
+        network_type="vlan", segmentation_id=101, physical_network="physnet1"
+    )
 
 
 async def test_a_nic_in_a_tunnel_has_no_vlan_and_a_shorter_packet(house: build.House) -> None:
     vm = instance.Nic(uuid="x", mac="m", network="tunnel", nicparams={"mode": "bridged", "link": "eth1"})
-    told = fill.fill_nic(house.state.the_cluster, 0, vm, net=TUNNEL)
-    assert (told.vlan, told.mtu) == ("", 1450)
+    filled_nic = fill.fill_nic(house.state.the_cluster, 0, vm, net=TUNNEL)
+    assert (filled_nic.vlan, filled_nic.mtu) == ("", 1450)
 
 
 @pytest.mark.parametrize("vlan", ["abc", "0", "5:", "4095"])
@@ -102,7 +104,7 @@ async def test_verify_asks_each_node_for_one_nic_of_each_kind_of_segment_on_a_li
     for op in (connect("red"), connect("third"), connect("tunnel", link="eth1"), connect("spare", link="br9")):
         await house.run(op)
     await house.run(opcodes.ClusterVerify())
-    (call,) = house.nodes.asked(calls.NodeVerify, "node1")
+    (call,) = house.nodes.calls_of(calls.NodeVerify, "node1")
     assert isinstance(call, calls.NodeVerify)
     assert call.bridges == ("br9",)
     assert sorted((nic.link, nic.vlan, nic.mtu) for nic in call.nics) == [

@@ -37,17 +37,22 @@ def adding(spec: opcodes.SubnetSpec) -> opcodes.SubnetMod:
 
 
 async def test_a_subnet_keeps_what_it_tells(house: build.House) -> None:
-    (made,) = await changed(house, adding(FULL))
-    assert (made.description, made.tags, made.host_routes) == ("for guests", ("a=b",), (ROUTE,))
-    assert made.dns_nameservers == ("10.0.0.2", "2001:db8::53")
-    assert [pool.range for pool in made.pools] == ["10.0.0.10-10.0.0.19", "10.0.0.40-10.0.0.49"]
-    assert (made.ctime, made.mtime, made.serial_no) == (1000.0, 1000.0, 1)
+    (subnet,) = await changed(house, adding(FULL))
+    assert (subnet.description, subnet.tags, subnet.host_routes) == ("for guests", ("a=b",), (ROUTE,))
+    assert subnet.dns_nameservers == ("10.0.0.2", "2001:db8::53")
+    assert [pool.range for pool in subnet.pools] == ["10.0.0.10-10.0.0.19", "10.0.0.40-10.0.0.49"]
+    assert (subnet.ctime, subnet.mtime, subnet.serial_no) == (1000.0, 1000.0, 1)
 
 
 async def test_what_is_not_named_stays_and_a_change_counts(house: build.House) -> None:
     await changed(house, adding(FULL))
-    (made,) = await changed(house, Mod(action="modify", ident="10.0.0.0/24", dns_nameservers=(), host_routes=()))
-    assert (made.description, made.dns_nameservers, made.host_routes, made.serial_no) == ("for guests", (), (), 2)
+    (subnet,) = await changed(house, Mod(action="modify", ident="10.0.0.0/24", dns_nameservers=(), host_routes=()))
+    assert (subnet.description, subnet.dns_nameservers, subnet.host_routes, subnet.serial_no) == (
+        "for guests",
+        (),
+        (),
+        2,
+    )
 
 
 async def test_other_pools_take_the_place_of_all_and_one_that_stays_keeps_its_name(house: build.House) -> None:
@@ -55,15 +60,15 @@ async def test_other_pools_take_the_place_of_all_and_one_that_stays_keeps_its_na
     named = opcodes.PoolMod(action="modify", ident="10.0.0.10-10.0.0.19", name="web")
     await house.run(opcodes.NetworkSetParams(network_name="spare", pools=(named,)))
     mod = Mod(action="modify", ident="10.0.0.0/24", pools=("10.0.0.20-10.0.0.29", "10.0.0.10-10.0.0.19"))
-    (made,) = await changed(house, mod)
-    assert [(pool.range, pool.name) for pool in made.pools] == [
+    (subnet,) = await changed(house, mod)
+    assert [(pool.range, pool.name) for pool in subnet.pools] == [
         ("10.0.0.20-10.0.0.29", ""),
         ("10.0.0.10-10.0.0.19", "web"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"dns_nameservers": ("x",)}, "'x' is not an IP address"),
         ({"host_routes": (network.HostRoute(destination="x", nexthop="10.0.0.1"),)}, "'x' is not a valid destination"),
@@ -73,25 +78,27 @@ async def test_other_pools_take_the_place_of_all_and_one_that_stays_keeps_its_na
         ({"pools": ("10.0.0.1-10.0.0.9", "10.0.0.9-10.0.0.12")}, "overlaps pool"),
     ],
 )
-async def test_what_a_subnet_cannot_tell_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+async def test_options_that_a_subnet_cannot_announce_are_refused(
+    house: build.House, fields: dict[str, object], message: str
+) -> None:
     error = await refused(house, Mod(action="add", cidr="10.0.0.0/24", **fields))  # type: ignore[arg-type]
     assert isinstance(error, errors.InvalidError)
-    assert said in str(error)
+    assert message in str(error)
 
 
 @pytest.mark.parametrize(
-    ("cidr", "address_mode", "ra_mode", "said"),
+    ("cidr", "address_mode", "ra_mode", "message"),
     [
         ("2001:db8::/64", "slaac", "dhcpv6-stateful", "conflict; specify one of them"),
         ("2001:db8::/60", "slaac", "slaac", "slaac requires a /64"),
     ],
 )
 async def test_ipv6_modes_that_do_not_fit_are_refused(
-    house: build.House, cidr: str, address_mode: str, ra_mode: str, said: str
+    house: build.House, cidr: str, address_mode: str, ra_mode: str, message: str
 ) -> None:
     raw = {"action": "add", "cidr": cidr, "ipv6_address_mode": address_mode, "ipv6_ra_mode": ra_mode}
     op = opcodes.decode({"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": "spare", "subnets": [raw]})
-    assert said in str(await house.refused(op))
+    assert message in str(await house.refused(op))
 
 
 async def test_ipv6_modes_are_for_ever(house: build.House) -> None:

@@ -16,19 +16,19 @@ def house() -> build.House:
     return build.House()
 
 
-async def made(house: build.House, op: Add) -> network.Network:
+async def create(house: build.House, op: Add) -> network.Network:
     await house.run(op)
     return house.state.network(op.network_name)
 
 
 async def test_a_network_without_subnets_is_a_cable(house: build.House) -> None:
-    assert await made(house, Add(network_name="l2")) == network.Network(
+    assert await create(house, Add(network_name="l2")) == network.Network(
         uuid=house.state.network("l2").uuid, name="l2", ctime=1000.0, mtime=1000.0
     )
 
 
 async def test_pools_and_reservations_go_to_the_subnet_that_contains_them(house: build.House) -> None:
-    net = await made(
+    net = await create(
         house,
         Add(
             network_name="two",
@@ -66,7 +66,7 @@ async def test_the_older_form_makes_a_subnet_with_a_pool_over_all_of_it(house: b
     older = {"network": "10.0.0.0/24", "gateway": "10.0.0.1", "network6": "2001:db8:9::/64"}
     op = opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": "old", **older, "add_reserved_ips": ["10.0.0.2"]})
     assert isinstance(op, Add)
-    net = await made(house, op)
+    net = await create(house, op)
     assert [(s.cidr, s.gateway, len(s.pools)) for s in net.subnets] == [
         ("10.0.0.0/24", "10.0.0.1", 1),
         ("2001:db8:9::/64", "", 1),
@@ -89,10 +89,10 @@ async def test_the_nodes_own_addresses_are_reserved_each_once(house: build.House
     )
     house.put(twin)
     subnets = (S(cidr="203.0.113.0/24"), S(cidr="10.1.0.0/16"))
-    net = await made(house, Add(network_name="near", subnets=subnets, add_reserved_ips=("203.0.113.2-203.0.113.9",)))
+    net = await create(house, Add(network_name="near", subnets=subnets, add_reserved_ips=("203.0.113.2-203.0.113.9",)))
     reserved = [sorted(subnet.external) for subnet in net.subnets]
     assert reserved == [["203.0.113.1", "203.0.113.2-203.0.113.9"], ["10.1.0.9"]]
-    net = await made(house, Add(network_name="far", subnets=subnets, conflicts_check=False))
+    net = await create(house, Add(network_name="far", subnets=subnets, conflicts_check=False))
     assert [subnet.external for subnet in net.subnets] == [(), ()]
 
 
@@ -100,7 +100,7 @@ FOUR = S(cidr="10.0.0.0/24")
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"subnets": (S(cidr="10.0.0.1/24"),)}, "its network is '10.0.0.0/24'"),
         ({"subnets": (S(cidr="10.0.0.0"),)}, "is not a CIDR"),
@@ -143,11 +143,11 @@ FOUR = S(cidr="10.0.0.0/24")
         ({"mac_prefix": "01:00:00"}, "multicast"),
     ],
 )
-async def test_networks_that_are_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+async def test_networks_that_are_refused(house: build.House, fields: dict[str, object], message: str) -> None:
     op = msgspec.structs.replace(Add(network_name="bad"), **fields)
     error = await house.refused(op)
     assert isinstance(error, errors.InvalidError)
-    assert said.lower() in str(error).lower()
+    assert message.lower() in str(error).lower()
 
 
 async def test_a_name_is_given_once_and_a_dry_run_knows_it(house: build.House) -> None:
@@ -173,8 +173,8 @@ async def test_connecting_gives_the_group_the_cable_and_disconnecting_takes_it(h
 
 @pytest.mark.parametrize("vlan", ["0", "4095", "x", "5:", "-1", "5:5000", ".", "\u00b2"])
 async def test_a_vlan_that_is_none_is_refused(house: build.House, vlan: str) -> None:
-    said = str(await house.refused(connect(network_vlan=vlan)))
-    assert f"VLAN {vlan} is not valid; write a number from 1 to 4094" in said
+    message = str(await house.refused(connect(network_vlan=vlan)))
+    assert f"VLAN {vlan} is not valid; write a number from 1 to 4094" in message
 
 
 @pytest.mark.parametrize("op", [connect("nowhere"), connect(group_name="nobody")])

@@ -82,7 +82,7 @@ async def test_the_older_form_means_the_first_subnet_of_its_family(
     house: build.House, fields: dict[str, str], subnets: list[tuple[str, str, int]]
 ) -> None:
     await house.run(msgspec.structs.replace(Change(network_name="net1"), **fields))
-    assert [(one.cidr, one.gateway, len(one.pools)) for one in net(house).subnets] == subnets
+    assert [(subnet.cidr, subnet.gateway, len(subnet.pools)) for subnet in net(house).subnets] == subnets
 
 
 async def test_the_older_form_adds_an_ipv6_subnet_where_there_is_none(house: build.House) -> None:
@@ -92,7 +92,7 @@ async def test_the_older_form_adds_an_ipv6_subnet_where_there_is_none(house: bui
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"gateway": "10.0.0.1"}, "network spare has no IPv4 subnet"),
         ({"network6": "none"}, "network spare has no IPv6 subnet"),
@@ -102,8 +102,8 @@ async def test_the_older_form_adds_an_ipv6_subnet_where_there_is_none(house: bui
         ({"network_name": "nowhere", "gateway": "10.0.0.1"}, "no such network: nowhere"),
     ],
 )
-async def test_changes_that_are_refused(house: build.House, fields: dict[str, object], said: str) -> None:
-    assert said in str(await house.refused(msgspec.structs.replace(Change(network_name="spare"), **fields)))
+async def test_changes_that_are_refused(house: build.House, fields: dict[str, object], message: str) -> None:
+    assert message in str(await house.refused(msgspec.structs.replace(Change(network_name="spare"), **fields)))
 
 
 async def test_what_subnets_gain_is_kept_from_the_nodes_that_sit_there(house: build.House) -> None:

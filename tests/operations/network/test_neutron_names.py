@@ -24,8 +24,8 @@ async def add(house: build.House, label: str, uuid: str = UUID) -> network.Netwo
 
 
 async def test_a_label_that_can_be_the_name_is_the_name(house: build.House) -> None:
-    made = await add(house, "blue")
-    assert (made.name, made.label) == ("blue", None)
+    created = await add(house, "blue")
+    assert (created.name, created.label) == ("blue", None)
 
 
 @pytest.mark.parametrize("label", ["", "none", "net1", "two words", "schön", "spare"])
@@ -45,10 +45,15 @@ async def test_the_uuid_of_a_network_is_no_name_for_another(house: build.House) 
 
 async def test_another_label_renames_where_it_can(house: build.House) -> None:
     await add(house, "blue")
-    for label, name, left in (("green", "green", None), ("net1", "green", "net1"), ("", "green", ""), ("x", "x", None)):
+    for label, name, recorded_label in (
+        ("green", "green", None),
+        ("net1", "green", "net1"),
+        ("", "green", ""),
+        ("x", "x", None),
+    ):
         await house.run(opcodes.NetworkSetParams(network_name=UUID, label=label))
-        found = house.state.networks[UUID]
-        assert (found.name, found.label, neutron_names.display_name(found)) == (name, left, label)
+        renamed = house.state.networks[UUID]
+        assert (renamed.name, renamed.label, neutron_names.display_name(renamed)) == (name, recorded_label, label)
 
 
 async def test_a_new_name_is_the_label_too(house: build.House) -> None:
@@ -72,8 +77,12 @@ async def test_subnets_have_labels_that_others_have_too(house: build.House) -> N
         opcodes.SubnetSpec(cidr=f"10.0.{part}.0/24", label=label) for part, label in enumerate(["a", "a", "-"])
     )
     await house.run(opcodes.NetworkAdd(label="", uuid=UUID, subnets=specs))
-    found = house.state.networks[UUID].subnets
-    assert [(one.name, neutron_names.display_name(one)) for one in found] == [("a", "a"), ("", "a"), ("", "-")]
-    mod = opcodes.SubnetMod(action="modify", ident=found[1].uuid, label="b")
+    named_subnets = house.state.networks[UUID].subnets
+    assert [(subnet.name, neutron_names.display_name(subnet)) for subnet in named_subnets] == [
+        ("a", "a"),
+        ("", "a"),
+        ("", "-"),
+    ]
+    mod = opcodes.SubnetMod(action="modify", ident=named_subnets[1].uuid, label="b")
     await house.run(opcodes.NetworkSetParams(network_name=UUID, subnets=(mod,)))
     assert house.state.networks[UUID].subnets[1].name == "b"

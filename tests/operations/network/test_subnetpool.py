@@ -22,7 +22,7 @@ async def pool(house: build.House, *prefixes: str, **fields: object) -> network.
     return house.state.subnetpools[row["uuid"]]
 
 
-def asked(pool: network.SubnetPool, length: int | None = None, *, cidr: str | None = None) -> opcodes.SubnetMod:
+def request(pool: network.SubnetPool, length: int | None = None, *, cidr: str | None = None) -> opcodes.SubnetMod:
     return Mod(action="add", subnetpool=pool.uuid, prefixlen=length, cidr=cidr)
 
 
@@ -55,17 +55,17 @@ async def test_a_subnet_comes_from_the_default_pool_of_its_ip_version(house: bui
 
 async def test_a_default_pool_that_does_not_exist_is_named_by_its_ip_version(house: build.House) -> None:
     await pool(house, "10.0.0.0/16")
-    said = await refused(house, Mod(action="add", default_subnetpool=4, prefixlen=24))
-    assert (said.code, said.message) == ("unknown_entity", "IPv4 has no default subnet pool")
+    message = await refused(house, Mod(action="add", default_subnetpool=4, prefixlen=24))
+    assert (message.code, message.message) == ("unknown_entity", "IPv4 has no default subnet pool")
 
 
 async def test_prefixes_that_touch_become_one(house: build.House) -> None:
-    found = await pool(house, "10.0.1.0/24", "10.0.0.0/24", "10.9.0.0/24")
-    assert found.prefixes == ("10.0.0.0/23", "10.9.0.0/24")
+    created = await pool(house, "10.0.1.0/24", "10.0.0.0/24", "10.9.0.0/24")
+    assert created.prefixes == ("10.0.0.0/23", "10.9.0.0/24")
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"prefixes": ("10.0.0.0/8", "2001:db8::/32")}, "the prefixes of a subnet pool must be of one IP version"),
         ({"prefixes": ("10.0.0.1/8",)}, "is an address inside a network"),
@@ -74,10 +74,12 @@ async def test_prefixes_that_touch_become_one(house: build.House) -> None:
         ({"prefixes": ("10.0.0.0/8",), "max_prefixlen": 33}, "(maximum) are not in order"),
     ],
 )
-async def test_a_pool_that_makes_no_sense_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+async def test_a_pool_that_makes_no_sense_is_refused(
+    house: build.House, fields: dict[str, object], message: str
+) -> None:
     error = await house.refused(opcodes.SubnetPoolAdd(**fields))  # type: ignore[arg-type]
     assert isinstance(error, errors.InvalidError)
-    assert said in str(error)
+    assert message in str(error)
 
 
 async def test_one_pool_of_each_ip_version_is_the_default_one(house: build.House) -> None:
@@ -88,27 +90,27 @@ async def test_one_pool_of_each_ip_version_is_the_default_one(house: build.House
 
 
 async def test_subnets_are_cut_side_by_side_in_all_networks(house: build.House) -> None:
-    one = await pool(house, default_prefixlen=24)
-    assert await cut(house, asked(one), asked(one, 25)) == ["10.0.0.0/24", "10.0.1.0/25"]
-    assert await cut(house, asked(one), cable="net1") == ["10.0.2.0/24"]
+    created = await pool(house, default_prefixlen=24)
+    assert await cut(house, request(created), request(created, 25)) == ["10.0.0.0/24", "10.0.1.0/25"]
+    assert await cut(house, request(created), cable="net1") == ["10.0.2.0/24"]
 
 
 async def test_the_smallest_block_that_fits_is_cut(house: build.House) -> None:
-    one = await pool(house, default_prefixlen=24)
-    await cut(house, asked(one, cidr="10.0.0.0/26"))
-    assert await cut(house, asked(one, 26)) == ["10.0.0.64/26"]
-    assert await cut(house, asked(one, 24)) == ["10.0.1.0/24"]
+    created = await pool(house, default_prefixlen=24)
+    await cut(house, request(created, cidr="10.0.0.0/26"))
+    assert await cut(house, request(created, 26)) == ["10.0.0.64/26"]
+    assert await cut(house, request(created, 24)) == ["10.0.1.0/24"]
 
 
 async def test_what_a_removed_subnet_had_is_cut_again(house: build.House) -> None:
-    one = await pool(house, default_prefixlen=24)
-    (cidr,) = await cut(house, asked(one))
+    created = await pool(house, default_prefixlen=24)
+    (cidr,) = await cut(house, request(created))
     await house.run(opcodes.NetworkSetParams(network_name="spare", subnets=(Mod(action="remove", ident=cidr),)))
-    assert await cut(house, asked(one)) == [cidr]
+    assert await cut(house, request(created)) == [cidr]
 
 
 @pytest.mark.parametrize(
-    ("length", "cidr", "kind", "said"),
+    ("length", "cidr", "kind", "message"),
     [
         (7, None, errors.InvalidError, "subnet pool cut allows subnets from /8 to /32, not a /7"),
         (15, None, errors.NoRoomError, "has no /15 left"),
@@ -117,46 +119,46 @@ async def test_what_a_removed_subnet_had_is_cut_again(house: build.House) -> Non
     ],
 )
 async def test_what_a_pool_cannot_give_is_refused(
-    house: build.House, length: int | None, cidr: str | None, kind: type[errors.GantryError], said: str
+    house: build.House, length: int | None, cidr: str | None, kind: type[errors.GantryError], message: str
 ) -> None:
-    one = await pool(house, name="cut", default_prefixlen=24)
-    await cut(house, asked(one))
-    error = await refused(house, asked(one, length, cidr=cidr))
+    created = await pool(house, name="cut", default_prefixlen=24)
+    await cut(house, request(created))
+    error = await refused(house, request(created, length, cidr=cidr))
     assert isinstance(error, kind)
-    assert said in error.message
+    assert message in error.message
 
 
 async def test_a_project_gets_no_more_than_its_quota(house: build.House) -> None:
-    one = await pool(house, default_quota=256)
-    await cut(house, asked(one, 25))
-    error = await refused(house, asked(one, 24))
+    created = await pool(house, default_quota=256)
+    await cut(house, request(created, 25))
+    error = await refused(house, request(created, 24))
     assert isinstance(error, errors.NoRoomError)
     assert "has used up its quota of subnet pool u1, 256" in error.message
-    await cut(house, asked(one, 25))
+    await cut(house, request(created, 25))
     await house.run(
-        opcodes.NetworkAdd(network_name="n", project="p", subnets=(Spec(subnetpool=one.uuid, prefixlen=24),))
+        opcodes.NetworkAdd(network_name="n", project="p", subnets=(Spec(subnetpool=created.uuid, prefixlen=24),))
     )
 
 
 async def test_a_network_may_begin_with_a_subnet_of_a_pool(house: build.House) -> None:
-    one = await pool(house, "2001:db8::/48")
-    spec = Spec(subnetpool=one.uuid, pool=True, uuid=UUID)
+    created = await pool(house, "2001:db8::/48")
+    spec = Spec(subnetpool=created.uuid, pool=True, uuid=UUID)
     row = await house.run(opcodes.NetworkAdd(network_name="n", subnets=(spec,)))
     assert isinstance(row, dict)
     (subnet,) = row["subnet_rows"]
-    assert (subnet["uuid"], subnet["cidr"], subnet["subnetpool"]) == (UUID, "2001:db8::/64", one.uuid)
+    assert (subnet["uuid"], subnet["cidr"], subnet["subnetpool"]) == (UUID, "2001:db8::/64", created.uuid)
 
 
 async def test_pools_of_a_request_are_taken_so_that_none_is_cut_twice(house: build.House) -> None:
-    one = await pool(house)
-    ops = opcodes.NetworkAdd(network_name="n", subnets=(Spec(subnetpool=one.uuid),)), asked(one)
+    created = await pool(house)
+    ops = opcodes.NetworkAdd(network_name="n", subnets=(Spec(subnetpool=created.uuid),)), request(created)
     for op in (ops[0], opcodes.NetworkSetParams(network_name="spare", subnets=(ops[1],))):
-        assert house.unit(op).locks(house.state)[lock.Level.NETWORK, one.uuid] is lock.Mode.EXCLUSIVE
+        assert house.unit(op).locks(house.state)[lock.Level.NETWORK, created.uuid] is lock.Mode.EXCLUSIVE
 
 
 async def test_a_pool_grows_and_does_not_shrink(house: build.House) -> None:
-    one = await pool(house)
-    grown = opcodes.SubnetPoolSetParams(subnet_pool=one.uuid, prefixes=("10.0.0.0/15",), name="wide")
+    created = await pool(house)
+    grown = opcodes.SubnetPoolSetParams(subnet_pool=created.uuid, prefixes=("10.0.0.0/15",), name="wide")
     await house.run(grown)
     assert (house.state.subnet_pool("wide").prefixes, house.state.subnet_pool("wide").serial_no) == (
         ("10.0.0.0/15",),
@@ -168,10 +170,10 @@ async def test_a_pool_grows_and_does_not_shrink(house: build.House) -> None:
 
 
 async def test_a_pool_with_subnets_stays(house: build.House) -> None:
-    one = await pool(house, default_prefixlen=24)
-    (cidr,) = await cut(house, asked(one))
-    error = await house.refused(opcodes.SubnetPoolRemove(subnet_pool=one.uuid))
+    created = await pool(house, default_prefixlen=24)
+    (cidr,) = await cut(house, request(created))
+    error = await house.refused(opcodes.SubnetPoolRemove(subnet_pool=created.uuid))
     assert isinstance(error, errors.WrongStateError)
     await house.run(opcodes.NetworkSetParams(network_name="spare", subnets=(Mod(action="remove", ident=cidr),)))
-    await house.run(opcodes.SubnetPoolRemove(subnet_pool=one.uuid))
+    await house.run(opcodes.SubnetPoolRemove(subnet_pool=created.uuid))
     assert not house.state.subnetpools

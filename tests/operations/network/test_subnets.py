@@ -33,18 +33,20 @@ NET = network.Network(
         network.Subnet(uuid="22222222-bbbb", cidr="2001:db8::/64", gateway="2001:db8::1"),
     ),
 )
-HELD = [
+OWNERS = [
     subnets.Owner(ranges.parse_address("192.0.2.33"), "instance vm1"),
     subnets.Owner(ranges.parse_address("2001:db8::33"), "instance vm2"),
 ]
 
 
-def changed(mod: opcodes.SubnetMod, net: network.Network = NET, held: list[subnets.Owner] = HELD) -> network.Network:
+def changed(
+    mod: opcodes.SubnetMod, net: network.Network = NET, known_owners: list[subnets.Owner] = OWNERS
+) -> network.Network:
     numbers = itertools.count()
 
-    def owners(places: Iterable[subnets.AddressRange]) -> Iterator[subnets.Owner]:
-        asked = list(places)
-        return (one for one in held if subnets.covers(asked, one.address))
+    def owners(address_ranges: Iterable[subnets.AddressRange]) -> Iterator[subnets.Owner]:
+        searched = list(address_ranges)
+        return (owner for owner in known_owners if subnets.covers(searched, owner.address))
 
     return subnets.change(net, mod, uuid=lambda: f"u{next(numbers)}", owners=owners)
 
@@ -57,9 +59,9 @@ modify = partial(Mod, action="modify")
 
 
 def refused(
-    said: str, kind: type[errors.PrerequisiteError] = errors.PrerequisiteError
+    message: str, kind: type[errors.PrerequisiteError] = errors.PrerequisiteError
 ) -> pytest.RaisesExc[BaseException]:
-    return pytest.RaisesExc(kind, check=lambda error: said in str(error))
+    return pytest.RaisesExc(kind, check=lambda error: message in str(error))
 
 
 @pytest.mark.parametrize("ident", ["192.0.2.0/24", "lan", "11111111-aaaa"])
@@ -73,7 +75,7 @@ def test_a_cidr_may_be_spelled_in_any_way(ident: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ident", "said"),
+    ("ident", "message"),
     [
         ("wan", "network net1 has no subnet wan; its subnets: 192.0.2.0/24 (lan), 2001:db8::/64"),
         ("", "no name given"),
@@ -81,8 +83,8 @@ def test_a_cidr_may_be_spelled_in_any_way(ident: str) -> None:
         ("192.0.2.7/24", "its network is '192.0.2.0/24'"),
     ],
 )
-def test_an_identifier_that_leads_nowhere_is_refused(ident: str, said: str) -> None:
-    with refused(said):
+def test_an_identifier_that_leads_nowhere_is_refused(ident: str, message: str) -> None:
+    with refused(message):
         subnets.find(NET, ident)
 
 
@@ -106,7 +108,7 @@ def test_growing_over_another_subnet_is_refused() -> None:
         changed(modify(ident="lan", cidr="192.0.2.0/23"), net)
 
 
-def test_shrinking_trims_pools_that_nobody_holds() -> None:
+def test_shrinking_trims_pools_without_owners() -> None:
     net = pools.release(NET, ["192.0.2.200-192.0.2.210"])
     subnet = changed(modify(ident="lan", cidr="192.0.2.0/26"), net).subnets[0]
     assert [(pool.range, pool.name) for pool in subnet.pools] == [("192.0.2.10-192.0.2.63", "web")]
@@ -114,7 +116,7 @@ def test_shrinking_trims_pools_that_nobody_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mod", "said"),
+    ("mod", "message"),
     [
         (modify(ident="lan", cidr="192.0.2.0/25"), "192.0.2.200-192.0.2.210 is reserved externally; remove it first"),
         (modify(ident="lan", cidr="192.0.2.0/27"), "cannot become 192.0.2.0/27: in use by instance vm1 (192.0.2.33)"),
@@ -139,8 +141,8 @@ def test_shrinking_trims_pools_that_nobody_holds() -> None:
         (Mod(action="add"), "needs its cidr"),
     ],
 )  # fmt: skip
-def test_changes_of_subnets_that_are_refused(mod: opcodes.SubnetMod, said: str) -> None:
-    with refused(said):
+def test_changes_of_subnets_that_are_refused(mod: opcodes.SubnetMod, message: str) -> None:
+    with refused(message):
         changed(mod)
 
 
@@ -152,9 +154,13 @@ def test_a_shrunk_subnet_needs_a_gateway_inside() -> None:
 
 
 def test_an_address_in_use_may_not_become_the_first_of_its_subnet() -> None:
-    held = [subnets.Owner(ranges.parse_address("192.0.2.32"), "instance vm1")]
+    known_owners = [subnets.Owner(ranges.parse_address("192.0.2.32"), "instance vm1")]
     with refused("192.0.2.32 is the first address of the subnet 192.0.2.32/27", errors.WrongStateError):
-        changed(modify(ident="lan", cidr="192.0.2.32/27", gateway="none"), pools.release(NET, ["192.0.2.0/24"]), held)
+        changed(
+            modify(ident="lan", cidr="192.0.2.32/27", gateway="none"),
+            pools.release(NET, ["192.0.2.0/24"]),
+            known_owners,
+        )
 
 
 def test_name_gateway_and_dhcp_are_changed_and_taken_away() -> None:
@@ -176,12 +182,12 @@ def test_dhcp_is_one_of_each_family() -> None:
     assert changed(modify(ident="2001:db8::/64", dhcp=True)).subnets[1].dhcp
 
 
-def test_a_subnet_that_nobody_uses_goes_with_its_ranges() -> None:
-    assert changed(Mod(action="remove", ident="lan"), held=[]).subnets == NET.subnets[1:]
+def test_an_unused_subnet_is_removed_with_its_ranges() -> None:
+    assert changed(Mod(action="remove", ident="lan"), known_owners=[]).subnets == NET.subnets[1:]
 
 
 @pytest.mark.parametrize(
-    ("given", "stored"),
+    ("requested", "stored"),
     [
         ("192.0.2.150-192.0.2.160", "192.0.2.150-192.0.2.160"),
         ("192.0.2.150", "192.0.2.150"),
@@ -193,12 +199,12 @@ def test_a_subnet_that_nobody_uses_goes_with_its_ranges() -> None:
         ("2001:DB8:0::10-2001:db8::1f", "2001:db8::10-2001:db8::1f"),
     ],
 )
-def test_a_pool_goes_to_the_subnet_that_contains_it(given: str | opcodes.RangeSpec, stored: str) -> None:
-    net = pooled(PoolMod(action="add", range=given, name="new"))
-    (found,) = pools.find(net, "new")
-    assert found.range == stored
+def test_a_pool_goes_to_the_subnet_that_contains_it(requested: str | opcodes.RangeSpec, stored: str) -> None:
+    net = pooled(PoolMod(action="add", range=requested, name="new"))
+    (pool,) = pools.find(net, "new")
+    assert pool.range == stored
     home = net.subnets[1 if ":" in stored else 0]
-    assert found in home.pools
+    assert pool in home.pools
 
 
 def test_all_of_a_subnet_becomes_a_pool() -> None:
@@ -207,7 +213,7 @@ def test_all_of_a_subnet_becomes_a_pool() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mod", "said"),
+    ("mod", "message"),
     [
         (PoolMod(action="add", range="10.0.0.1-10.0.0.9"), "pool 10.0.0.1-10.0.0.9 is outside every subnet"),
         (PoolMod(action="add", range="192.0.2.250-192.0.3.5"), "beyond 192.0.2.0/24; the range must lie in one"),
@@ -237,8 +243,8 @@ def test_all_of_a_subnet_becomes_a_pool() -> None:
         (PoolMod(action="modify", ident="", name="x"), "is not an address range"),
     ],
 )  # fmt: skip
-def test_changes_of_pools_that_are_refused(mod: opcodes.PoolMod, said: str) -> None:
-    with refused(said):
+def test_changes_of_pools_that_are_refused(mod: opcodes.PoolMod, message: str) -> None:
+    with refused(message):
         pooled(mod)
 
 
@@ -316,10 +322,10 @@ def test_a_large_range_is_taken_only_when_it_is_meant() -> None:
     assert pools.reserve(net, ["10.0.0.0-10.0.255.255"], force=False).subnets[0].external
 
 
-def test_what_becomes_different_is_told() -> None:
+def test_differences_are_reported() -> None:
     after = pools.release(pooled(PoolMod(action="remove", range="192.0.2.20-192.0.2.100")), ["192.0.2.50"])
     after = changed(modify(ident="lan", dhcp=False, gateway="none", name="x"), after)
-    after = changed(Mod(action="remove", ident="2001:db8::/64"), after, held=[])
+    after = changed(Mod(action="remove", ident="2001:db8::/64"), after, known_owners=[])
     after = changed(Mod(action="add", cidr="10.0.0.0/24", gateway="10.0.0.1", pool=True), after)
     assert subnets.describe(NET, after) == [
         "remove subnet 2001:db8::/64",
@@ -338,7 +344,7 @@ def test_what_becomes_different_is_told() -> None:
 def test_what_a_network_gains_is_what_its_subnets_did_not_have() -> None:
     grown = changed(modify(ident="lan", cidr="192.0.2.0/23"))
     added = changed(Mod(action="add", cidr="2001:db8:1::/127"), grown)
-    assert [ranges.format_range(*place) for place in subnets.gained(NET, added)] == [
+    assert [ranges.format_range(*gained) for gained in subnets.gained(NET, added)] == [
         "192.0.3.0-192.0.3.255",
         "2001:db8:1::-2001:db8:1::1",
     ]
@@ -373,7 +379,7 @@ EDITS = st.lists(
 def edited(net: network.Network, edit: tuple[str, ranges.Range | str, str]) -> network.Network:
     match edit:
         case ("resize", str() as cidr, _):
-            return changed(modify(ident="s", cidr=cidr), net, held=[])
+            return changed(modify(ident="s", cidr=cidr), net, known_owners=[])
         case ("add", ranges.Range() as run, name):
             return pools.add(net, PoolSpec(range=text(run), name=name), force=False)
         case ("remove", ranges.Range() as run, _):
@@ -386,7 +392,7 @@ def edited(net: network.Network, edit: tuple[str, ranges.Range | str, str]) -> n
 
 
 def numbers(texts: Iterator[str]) -> list[int]:
-    return [number for one in texts for number in range_of(ranges.parse_range(one)[1])]
+    return [number for text in texts for number in range_of(ranges.parse_range(text)[1])]
 
 
 def range_of(run: ranges.Range) -> range:
@@ -424,6 +430,6 @@ def test_whatever_is_edited_no_address_is_lost_or_doubled(edits: list[tuple[str,
                     external -= run
         subnet = net.subnets[0]
         assert set(range_of(subnets.address_range(subnet)[1])) == inside
-        found = [(number, pool.name) for pool in subnet.pools for number in numbers(iter([pool.range]))]
-        assert sorted(found) == sorted(pooled_under.items())
+        numbered = [(number, pool.name) for pool in subnet.pools for number in numbers(iter([pool.range]))]
+        assert sorted(numbered) == sorted(pooled_under.items())
         assert sorted(numbers(iter(subnet.external))) == sorted(external)

@@ -13,9 +13,9 @@ ADD = opcodes.NodeAdd(node_name="node4", primary_ip="203.0.113.4", join_token=bu
 
 @pytest.fixture
 def house() -> build.House:
-    made = build.House()
-    made.nodes.machines["203.0.113.4"] = build.Machine(joined=False)
-    return made
+    lab = build.House()
+    lab.nodes.machines["203.0.113.4"] = build.Machine(joined=False)
+    return lab
 
 
 async def test_a_node_joins_and_becomes_a_candidate_with_the_authoritys_papers(house: build.House) -> None:
@@ -41,7 +41,7 @@ async def test_a_node_joins_and_becomes_a_candidate_with_the_authoritys_papers(h
 async def test_a_cluster_without_kvm_does_not_ask_a_node_for_its_accelerator(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=("fake",)))
     await house.run(ADD)
-    assert [call.probe for call in house.nodes.asked(calls.NodeInfo)] == [False]
+    assert [call.probe for call in house.nodes.calls_of(calls.NodeInfo)] == [False]
     node = house.state.node("node4")
     assert (node.accelerator, node.accelerator_reason) == ("", "")
 
@@ -66,7 +66,7 @@ async def test_a_node_can_go_to_a_group(house: build.House) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"node_name": "node1"}, "node node1 is already part of the cluster"),
         ({"join_token": ""}, "node node4 needs a join token"),
@@ -76,8 +76,8 @@ async def test_a_node_can_go_to_a_group(house: build.House) -> None:
         ({"group": "nobody"}, "no such node group: nobody"),
     ],
 )
-async def test_nodes_that_are_refused(house: build.House, fields: dict[str, object], said: str) -> None:
-    assert said in str(await house.refused(msgspec.structs.replace(ADD, **fields)))
+async def test_nodes_that_are_refused(house: build.House, fields: dict[str, object], message: str) -> None:
+    assert message in str(await house.refused(msgspec.structs.replace(ADD, **fields)))
 
 
 async def test_a_token_that_is_none_is_refused_before_anything_travels(house: build.House) -> None:
@@ -96,7 +96,7 @@ async def test_a_node_without_instances_leaves(house: build.House) -> None:
     assert house.nodes.machines["203.0.113.2"].joined is False
 
 
-async def test_a_node_that_cannot_be_told_is_removed_all_the_same(house: build.House) -> None:
+async def test_an_unreachable_node_is_removed_all_the_same(house: build.House) -> None:
     house.machine("node2").down = True
     await house.run(opcodes.NodeRemove(node_name="node2"))
     assert ("nodes", "node2") not in house.state.names
@@ -104,13 +104,13 @@ async def test_a_node_that_cannot_be_told_is_removed_all_the_same(house: build.H
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("node1", "node node1 is the master"),
         ("node2", "node node2 is the primary node of instance vm2"),
         ("node9", "no such node: node9"),
     ],
 )
-async def test_nodes_that_are_needed_stay(house: build.House, name: str, said: str) -> None:
+async def test_nodes_that_are_needed_stay(house: build.House, name: str, message: str) -> None:
     house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", primary_node="n2", nics=()))
-    assert said in str(await house.refused(opcodes.NodeRemove(node_name=name)))
+    assert message in str(await house.refused(opcodes.NodeRemove(node_name=name)))

@@ -27,8 +27,10 @@ class Silent(build.FakeNodes):
         return await super().call(target, call)
 
 
-@pytest.mark.parametrize(("answers", "said"), [(True, "node node4 cannot be reached"), (False, "node4 did not listen")])
-def test_patience_with_a_node_that_joined_has_an_end(answers: bool, said: str) -> None:
+@pytest.mark.parametrize(
+    ("answers", "message"), [(True, "node node4 cannot be reached"), (False, "node4 did not listen")]
+)
+def test_waiting_for_a_joined_node_times_out(answers: bool, message: str) -> None:
     with simulated.World(seed=1) as world:
 
         async def work() -> None:
@@ -41,6 +43,6 @@ def test_patience_with_a_node_that_joined_has_an_end(answers: bool, said: str) -
                 sleep=world.clock.sleep,
             )
 
-        with pytest.raises(errors.RemoteError, match=said):
+        with pytest.raises(errors.RemoteError, match=message):
             world.run(work())
         assert enroll.JOIN_TIMEOUT_SECONDS <= world.clock.monotonic() < 2 * enroll.JOIN_TIMEOUT_SECONDS

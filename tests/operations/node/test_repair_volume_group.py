@@ -52,13 +52,13 @@ async def test_what_was_broken_before_or_in_several_places_is_left_alone(house: 
     assert await house.run(look(whole_before=False)) is False
     house.machine("node3").files["broken"] = "yes"
     assert await house.run(look(whole_before=True)) is False
-    assert house.nodes.asked(calls.VgReduce) == []
+    assert house.nodes.calls_of(calls.VgReduce) == []
 
 
-async def test_a_cluster_without_volume_groups_asks_nobody(house: build.House) -> None:
+async def test_a_cluster_without_volume_groups_calls_no_node(house: build.House) -> None:
     house.put(build.OWNER)
     assert await house.run(look(whole_before=True)) is True
-    assert house.nodes.asked(calls.VgList) == []
+    assert house.nodes.calls_of(calls.VgList) == []
 
 
 async def test_a_repair_by_hand_does_not_give_up_the_only_copy_of_a_disk(house: build.House) -> None:

@@ -19,11 +19,11 @@ def modify(name: str, **fields: object) -> opcodes.NodeSetParams:
 @pytest.fixture
 def house() -> build.House:
     """Node 1 is the master, 2 a candidate, 3 a regular node; the pool takes two."""
-    made = build.House()
-    made.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=2))
-    made.put(msgspec.structs.replace(build.NODES[1], master_candidate=True))
-    made.machine("node2").files = dict.fromkeys(PAPERS, "")
-    return made
+    lab = build.House()
+    lab.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=2))
+    lab.put(msgspec.structs.replace(build.NODES[1], master_candidate=True))
+    lab.machine("node2").files = dict.fromkeys(PAPERS, "")
+    return lab
 
 
 def roles(house: build.House) -> str:
@@ -33,7 +33,7 @@ def roles(house: build.House) -> str:
 
 @pytest.mark.promise("cluster-83")
 @pytest.mark.parametrize(
-    ("flags", "wanted"),
+    ("flags", "expected"),
     [
         ({"offline": True}, "MOC"),
         ({"drained": True}, "MDC"),
@@ -42,10 +42,10 @@ def roles(house: build.House) -> str:
     ],
 )
 async def test_another_node_takes_the_place_of_a_candidate(
-    house: build.House, flags: dict[str, bool], wanted: str
+    house: build.House, flags: dict[str, bool], expected: str
 ) -> None:
     await house.run(modify("node2", **flags))
-    assert roles(house) == wanted
+    assert roles(house) == expected
     assert set(house.machine("node3").files) >= PAPERS
     assert not PAPERS & set(house.machine("node2").files)
 
@@ -65,15 +65,15 @@ async def test_a_node_that_does_not_answer_is_passed_over(house: build.House) ->
     assert any("node3 cannot become a master candidate" in line for line in house.log.lines)
 
 
-async def test_a_candidate_whom_nobody_can_replace_stays_unless_it_is_forced(house: build.House) -> None:
+async def test_the_last_possible_candidate_stays_unless_demoted_by_force(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.NODES[2], drained=True))
-    said = str(await house.refused(modify("node2", master_candidate=False)))
-    assert "the pool of master candidates would be too small without node node2" in said
+    message = str(await house.refused(modify("node2", master_candidate=False)))
+    assert "the pool of master candidates would be too small without node node2" in message
     await house.run(modify("node2", master_candidate=False, force=True))
     assert roles(house) == "MRD"
 
 
-async def test_a_broken_candidate_goes_though_nobody_can_replace_it(house: build.House) -> None:
+async def test_a_broken_candidate_is_demoted_without_a_replacement(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.NODES[2], drained=True))
     house.machine("node2").down = True
     await house.run(modify("node2", offline=True))
@@ -85,14 +85,14 @@ async def test_a_broken_candidate_goes_though_nobody_can_replace_it(house: build
 async def test_at_most_one_flag_holds_whatever_is_set_after_whatever(house: build.House) -> None:
     letters = {"master_candidate": "C", "drained": "D", "offline": "O"}
     for first, second in itertools.permutations(letters, 2):
-        made = build.House()
-        await made.run(modify("node3", **{first: True}))
+        lab = build.House()
+        await lab.run(modify("node3", **{first: True}))
         op = {second: True} | ({first: False} if second == "master_candidate" else {})
-        await made.run(modify("node3", **op))
-        node = made.state.node("node3")
-        assert node.role(made.state.the_cluster).value == letters[second]
+        await lab.run(modify("node3", **op))
+        node = lab.state.node("node3")
+        assert node.role(lab.state.the_cluster).value == letters[second]
         assert [getattr(node, name) for name in letters].count(True) == 1
-        together = str(await made.refused(modify("node3", **{first: True, second: True})))
+        together = str(await lab.refused(modify("node3", **{first: True, second: True})))
         assert "exclude each other" in together
 
 
@@ -100,16 +100,16 @@ async def test_at_most_one_flag_holds_whatever_is_set_after_whatever(house: buil
 @pytest.mark.parametrize("flag", ["offline", "drained", "master_candidate"])
 @pytest.mark.parametrize("value", [True, False])
 async def test_the_master_has_no_flags(house: build.House, flag: str, value: bool) -> None:
-    said = str(await house.refused(modify("node1", **{flag: value})))
-    assert "node node1 is the master, so it cannot have another role" in said
+    message = str(await house.refused(modify("node1", **{flag: value})))
+    assert "node node1 is the master, so it cannot have another role" in message
 
 
 @pytest.mark.promise("cluster-87", "cluster-88")
 async def test_a_node_with_primary_instances_cannot_be_offline_or_lose_them(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", primary_node="n2", nics=()))
     for flags in ({"offline": True}, {"vm_capable": False}, {"vm_capable": False, "force": True}):
-        said = str(await house.refused(modify("node2", **flags)))
-        assert "it is the primary node of instance vm2" in said
+        message = str(await house.refused(modify("node2", **flags)))
+        assert "it is the primary node of instance vm2" in message
     assert "node node2 answers" in str(await house.refused(modify("node2", offline=True, force=True)))
     await house.run(modify("node2", drained=True))
     assert roles(house) == "MDC"
@@ -142,11 +142,11 @@ async def test_a_dead_node_becomes_no_candidate(house: build.House) -> None:
     assert "node node3 cannot be reached" in str(await house.refused(modify("node3", master_candidate=True)))
 
 
-@pytest.mark.parametrize("held", ["offline", "drained"])
-async def test_a_node_that_is_out_becomes_no_candidate_by_the_way(house: build.House, held: str) -> None:
-    house.put(msgspec.structs.replace(build.NODES[2], **{held: True}))
-    assert f"node node3 is {held}" in str(await house.refused(modify("node3", master_candidate=True)))
-    await house.run(modify("node3", **{held: False, "master_candidate": True}))
+@pytest.mark.parametrize("flag", ["offline", "drained"])
+async def test_a_node_that_is_out_becomes_no_candidate_by_the_way(house: build.House, flag: str) -> None:
+    house.put(msgspec.structs.replace(build.NODES[2], **{flag: True}))
+    assert f"node node3 is {flag}" in str(await house.refused(modify("node3", master_candidate=True)))
+    await house.run(modify("node3", **{flag: False, "master_candidate": True}))
     assert roles(house) == "MCC"
 
 

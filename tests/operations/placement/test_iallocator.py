@@ -18,29 +18,29 @@ def house() -> build.House:
     return build.House(*(MANY if value is build.VM else value for value in build.FIRST))
 
 
-def document(asked: iallocator.Json) -> bytes:
+def document(request: iallocator.Json) -> bytes:
     state = house().state
-    return iallocator.document(state, dict.fromkeys(state.nodes, build.STATUS), asked)
+    return iallocator.document(state, dict.fromkeys(state.nodes, build.STATUS), request)
 
 
 def test_a_request_has_what_existing_programs_read() -> None:
-    found = json.loads(document(iallocator.relocate(MANY, leaves=["node1"])))
-    assert set(found) == {
+    parsed = json.loads(document(iallocator.relocate(MANY, leaves=["node1"])))
+    assert set(parsed) == {
         "version", "cluster_name", "cluster_tags", "enabled_hypervisors", "ipolicy", "nodegroups", "nodes",
         "instances", "request",
     }  # fmt: skip
-    assert found["request"]["relocate_from"] == ["node1"]
-    assert found["nodes"]["node1"]["free_memory"] == 2048
-    assert found["instances"]["vm1"]["nodes"] == ["node1"]
-    assert found["instances"]["vm1"]["nics"][0]["ip"] == "192.0.2.10"
+    assert parsed["request"]["relocate_from"] == ["node1"]
+    assert parsed["nodes"]["node1"]["free_memory"] == 2048
+    assert parsed["instances"]["vm1"]["nodes"] == ["node1"]
+    assert parsed["instances"]["vm1"]["nics"][0]["ip"] == "192.0.2.10"
 
 
-def test_a_node_that_does_not_answer_is_told_of_as_offline() -> None:
+def test_a_node_that_does_not_answer_is_reported_as_offline() -> None:
     state = house().state
-    found = json.loads(iallocator.document(state, {"n1": build.STATUS}, {}))
-    assert not found["nodes"]["node1"]["offline"]
-    assert found["nodes"]["node2"]["offline"]
-    assert "free_memory" not in found["nodes"]["node2"]
+    parsed = json.loads(iallocator.document(state, {"n1": build.STATUS}, {}))
+    assert not parsed["nodes"]["node1"]["offline"]
+    assert parsed["nodes"]["node2"]["offline"]
+    assert "free_memory" not in parsed["nodes"]["node2"]
 
 
 @pytest.mark.skipif(not HAIL.exists(), reason="hail (Debian package ganeti-htools) is not installed")
@@ -51,14 +51,14 @@ def test_hail_understands_what_is_asked(kind: str, tmp_path: Path) -> None:
     drbd = structs.replace(
         new, disk_template="drbd", disks=(instance.Disk(uuid="d", dev_type="drbd", size=1024),), name="two"
     )
-    asked = {
+    request = {
         "allocate": iallocator.allocate(state, new),
         "two": iallocator.allocate(state, drbd, mirrored=True),
         "many": iallocator.allocate_many(state, [new, structs.replace(new, name="other")]),
         "evacuate": iallocator.evacuate(["vm1"], mode="primary-only"),
     }[kind]
     file = tmp_path / "request.json"
-    file.write_bytes(document(asked))
+    file.write_bytes(document(request))
     raw = subprocess.run([HAIL, file], capture_output=True, check=False, timeout=60).stdout
     if kind == "evacuate":
         moves = iallocator.moves(raw, program="hail")
@@ -67,8 +67,8 @@ def test_hail_understands_what_is_asked(kind: str, tmp_path: Path) -> None:
         assert json.loads(raw)["success"]
     else:
         count = 2 if kind == "two" else 1
-        found, _ = iallocator.nodes(raw, state, program="hail", count=count)
-        assert len(found) == count
+        node_names, _ = iallocator.nodes(raw, state, program="hail", count=count)
+        assert len(node_names) == count
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ def test_moves_that_are_none_are_refused(result: object) -> None:
 
 
 async def test_a_program_is_asked_with_its_options_and_its_word_counts() -> None:
-    made = house()
-    made.put(structs.replace(made.state.the_cluster, default_iallocator="p", default_iallocator_params={"mode": "x"}))
-    made.allocators["p"] = b'{"success": true, "info": "why", "result": ["node2"]}'
+    lab = house()
+    lab.put(structs.replace(lab.state.the_cluster, default_iallocator="p", default_iallocator_params={"mode": "x"}))
+    lab.allocators["p"] = b'{"success": true, "info": "why", "result": ["node2"]}'
     create = opcodes.InstanceCreate(instance_name="new", disk_template="diskless")
-    plan = await made.plan(create)
+    plan = await lab.plan(create)
     assert "allocator p chose node2: why" in plan.lines
-    ((name, request, arguments),) = made.requests
+    ((name, request, arguments),) = lab.requests
     assert (name, arguments) == ("p", ["--mode=x"])
     assert json.loads(request)["request"]["type"] == "allocate"
-    plan = await made.plan(structs.replace(create, iallocator="gantry"))
+    plan = await lab.plan(structs.replace(create, iallocator="gantry"))
     assert any(line.startswith("the allocator chose node") for line in plan.lines)
-    both = await made.refused(structs.replace(create, pnode="node1", iallocator="p"))
+    both = await lab.refused(structs.replace(create, pnode="node1", iallocator="p"))
     assert "exclude each other" in both.message

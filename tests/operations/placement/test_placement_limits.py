@@ -51,14 +51,14 @@ def test_memory_is_kept_for_the_worst_failure_of_one_other_node() -> None:
 
 
 def test_the_choice_is_explained_with_those_that_came_close_and_those_passed_over() -> None:
-    made = house()
-    made.put(structs.replace(build.NODES[2], drained=True))
+    lab = house()
+    lab.put(structs.replace(build.NODES[2], drained=True))
     free = {"n1": 1000, "n2": 2000, "n3": 4000}
     statuses = {uuid: structs.replace(build.STATUS, memory_free=value) for uuid, value in free.items()}
     need = builtin_allocator.Need(128, 0, ())
-    chosen = builtin_allocator.choose(made.state, statuses, need)
+    chosen = builtin_allocator.choose(lab.state, statuses, need)
     assert chosen.name == "node2"
-    lines = builtin_allocator.explain(made.state, statuses, need, chosen=chosen)
+    lines = builtin_allocator.explain(lab.state, statuses, need, chosen=chosen)
     assert lines == [
         "the allocator chose node2 with 2000 MiB of memory free, of 3 nodes that were asked",
         "less memory: node1, 1000 MiB free",

@@ -22,7 +22,7 @@ LARGE = network.Network(
     ),
 )
 MAC = "fa:16:3e:33:44:55"
-MADE = "2001:db8:1:0:f816:3eff:fe33:4455"
+EUI64 = "2001:db8:1:0:f816:3eff:fe33:4455"
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ def house() -> build.House:
     return house
 
 
-async def made(house: build.House, *specs: opcodes.PortSpec) -> list[network.Port]:
+async def create(house: build.House, *specs: opcodes.PortSpec) -> list[network.Port]:
     rows = await house.run(opcodes.PortAdd(ports=specs))
     assert isinstance(rows, list)
     return [house.state.ports[row["uuid"]] for row in rows]
 
 
 async def addresses(house: build.House, *fixed: opcodes.FixedSpec, owner: str = "") -> tuple[str, ...]:
-    (port,) = await made(house, Spec(network="big", fixed=fixed, mac=MAC, device_owner=owner))
+    (port,) = await create(house, Spec(network="big", fixed=fixed, mac=MAC, device_owner=owner))
     return port.ip
 
 
@@ -53,7 +53,7 @@ def taken(house: build.House, ip: str, *, cable: str = "net") -> states.AddressO
 
 
 async def test_a_port_that_asks_for_nothing_gets_an_address_of_each_ip_version(house: build.House) -> None:
-    (port,) = await made(house, Spec(network="net1"))
+    (port,) = await create(house, Spec(network="net1"))
     assert port.ip == ("192.0.2.11", "2001:db8::10")
     assert taken(house, "192.0.2.11") == states.AddressOwner(port=port.uuid)
     assert house.state.macs[port.mac] == port.uuid
@@ -65,21 +65,21 @@ async def test_a_port_without_addresses_asks_for_an_empty_list(house: build.Hous
 
 
 async def test_a_second_subnet_is_used_when_the_first_is_full(house: build.House) -> None:
-    found = [port.ip[0] for port in await made(house, *(Spec(network="big") for _ in range(3)))]
-    assert found == ["10.0.0.2", "10.0.0.3", "10.0.1.2"]
+    addresses = [port.ip[0] for port in await create(house, *(Spec(network="big") for _ in range(3)))]
+    assert addresses == ["10.0.0.2", "10.0.0.3", "10.0.1.2"]
 
 
 async def test_an_address_of_a_slaac_subnet_follows_from_the_mac(house: build.House) -> None:
-    (port,) = await made(house, Spec(network="big", mac=MAC))
-    assert port.ip == ("10.0.0.2", MADE)
+    (port,) = await create(house, Spec(network="big", mac=MAC))
+    assert port.ip == ("10.0.0.2", EUI64)
 
 
 async def test_a_slaac_subnet_joins_whatever_else_is_asked_for(house: build.House) -> None:
-    assert await addresses(house, Fixed(subnet="two"), Fixed(subnet="auto")) == ("10.0.1.2", MADE)
+    assert await addresses(house, Fixed(subnet="two"), Fixed(subnet="auto")) == ("10.0.1.2", EUI64)
 
 
 @pytest.mark.parametrize(
-    ("fixed", "found"),
+    ("fixed", "expected"),
     [
         (Fixed(subnet="two"), "10.0.1.2"),
         (Fixed(ip="10.0.1.99"), "10.0.1.99"),
@@ -89,8 +89,8 @@ async def test_a_slaac_subnet_joins_whatever_else_is_asked_for(house: build.Hous
     ],
     ids=["any of a subnet", "an address", "both", "outside the pool", "the gateway"],
 )
-async def test_what_is_asked_for_is_given(house: build.House, fixed: opcodes.FixedSpec, found: str) -> None:
-    assert (await addresses(house, fixed))[0] == found
+async def test_what_is_asked_for_is_given(house: build.House, fixed: opcodes.FixedSpec, expected: str) -> None:
+    assert (await addresses(house, fixed))[0] == expected
 
 
 async def test_a_named_address_is_not_picked_for_another_wish_of_the_same_port(house: build.House) -> None:
@@ -103,7 +103,7 @@ async def test_a_router_makes_no_address_itself_and_may_name_one(house: build.Ho
 
 
 @pytest.mark.parametrize(
-    ("fixed", "kind", "said"),
+    ("fixed", "kind", "message"),
     [
         (Fixed(ip="192.0.2.10"), errors.NotUniqueError, "address 192.0.2.10 in network net1 is in use by instance vm1"),
         (Fixed(ip="192.0.2.0"), errors.InvalidError, "is the first address of the subnet"),
@@ -121,11 +121,11 @@ async def test_a_router_makes_no_address_itself_and_may_name_one(house: build.Ho
     ],
 )
 async def test_an_address_that_cannot_be_given_is_refused(
-    house: build.House, fixed: opcodes.FixedSpec, kind: type[errors.GantryError], said: str
+    house: build.House, fixed: opcodes.FixedSpec, kind: type[errors.GantryError], message: str
 ) -> None:
     error = await house.refused(opcodes.PortAdd(ports=(Spec(network="net1", fixed=(fixed,)),)))
     assert isinstance(error, kind)
-    assert said in error.message
+    assert message in error.message
 
 
 async def test_an_address_cannot_be_named_where_guests_make_it(house: build.House) -> None:
@@ -146,17 +146,17 @@ async def test_of_many_ports_all_are_made_or_none(house: build.House) -> None:
     specs = (Spec(network="net1", mac=MAC), Spec(network="net1", mac=MAC))
     error = await house.refused(opcodes.PortAdd(ports=specs))
     assert f"MAC address {MAC} is in use by port" in error.message
-    assert len(await made(house, *(Spec(network="net1") for _ in range(9)))) == 9
+    assert len(await create(house, *(Spec(network="net1") for _ in range(9)))) == 9
 
 
 async def test_the_same_uuid_is_refused_the_second_time(house: build.House) -> None:
-    await made(house, Spec(network="net1", uuid=UUID))
+    await create(house, Spec(network="net1", uuid=UUID))
     again = opcodes.PortAdd(ports=(Spec(network="net1", uuid=UUID),))
     assert isinstance(await house.refused(again), errors.ExistsError)
 
 
 async def test_an_instance_cannot_take_what_a_port_has(house: build.House) -> None:
-    (port,) = await made(house, Spec(network="net1", name="lb"))
+    (port,) = await create(house, Spec(network="net1", name="lb"))
     nic = {"network": "net1", "ip": port.ip[0]}
     op = opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": [["add", nic]]})
     error = await house.refused(op)
@@ -164,7 +164,7 @@ async def test_an_instance_cannot_take_what_a_port_has(house: build.House) -> No
 
 
 async def test_a_network_with_ports_stays_and_so_does_a_subnet_in_use(house: build.House) -> None:
-    (port,) = await made(house, Spec(network="big", fixed=(Fixed(subnet="two"),)))
+    (port,) = await create(house, Spec(network="big", fixed=(Fixed(subnet="two"),)))
     error = await house.refused(opcodes.NetworkRemove(network_name="big"))
     assert error.message == f"network big is in use by port {port.uuid}"
     mods = tuple(opcodes.SubnetMod(action="remove", ident=ident) for ident in ("one", "two"))
@@ -174,7 +174,7 @@ async def test_a_network_with_ports_stays_and_so_does_a_subnet_in_use(house: bui
 
 
 async def test_a_gateway_that_a_port_has_stays_the_gateway(house: build.House) -> None:
-    await made(house, Spec(network="big", fixed=(Fixed(ip="10.0.1.1"),)))
+    await create(house, Spec(network="big", fixed=(Fixed(ip="10.0.1.1"),)))
     mod = opcodes.SubnetMod(action="modify", ident="two", description="routed")
     await house.run(opcodes.NetworkSetParams(network_name="big", subnets=(mod,)))
     again = opcodes.SubnetMod(action="modify", ident="two", gateway="10.0.1.254")
@@ -185,36 +185,36 @@ async def test_a_gateway_that_a_port_has_stays_the_gateway(house: build.House) -
 
 
 async def test_a_change_keeps_the_addresses_that_are_asked_for_again(house: build.House) -> None:
-    (port,) = await made(house, Spec(network="big", mac=MAC, fixed=(Fixed(subnet="one"), Fixed(ip="10.0.1.7"))))
+    (port,) = await create(house, Spec(network="big", mac=MAC, fixed=(Fixed(subnet="one"), Fixed(ip="10.0.1.7"))))
     kept = await changed(house, port, fixed=(Fixed(ip="10.0.1.7"), Fixed(subnet="one")))
-    assert kept.ip == ("10.0.1.7", "10.0.0.2", MADE)
+    assert kept.ip == ("10.0.1.7", "10.0.0.2", EUI64)
     fewer = await changed(house, port, fixed=(Fixed(subnet="two"),))
-    assert fewer.ip == ("10.0.1.7", MADE)
+    assert fewer.ip == ("10.0.1.7", EUI64)
     assert taken(house, "10.0.0.2", cable="big") is None
     assert (await changed(house, port, fixed=())).ip == ()
 
 
 async def test_another_mac_makes_another_address(house: build.House) -> None:
-    (port,) = await made(house, Spec(network="big", mac=MAC))
+    (port,) = await create(house, Spec(network="big", mac=MAC))
     new = await changed(house, port, mac="fa:16:3e:00:00:01")
     assert new.ip == ("10.0.0.2", "2001:db8:1:0:f816:3eff:fe00:1")
-    assert taken(house, MADE, cable="big") is None
+    assert taken(house, EUI64, cable="big") is None
     assert MAC not in house.state.macs
 
 
 async def test_a_change_of_words_touches_no_address_and_counts(house: build.House) -> None:
-    (port,) = await made(house, Spec(network="net1"))
+    (port,) = await create(house, Spec(network="net1"))
     new = await changed(house, port, name="vip", description="shared", admin_state_up=False, tags=("a=b",))
     assert (new.name, new.ip, new.tags, new.serial_no) == ("vip", port.ip, ("a=b",), 2)
     assert await changed(house, new, name="vip") is new
 
 
 async def test_a_removed_port_gives_back_what_it_had(house: build.House) -> None:
-    (port,) = await made(house, Spec(network="net1"))
+    (port,) = await create(house, Spec(network="net1"))
     await house.run(opcodes.PortRemove(port=port.uuid))
     assert not house.state.ports
     assert not house.state.ports_in
-    (again,) = await made(house, Spec(network="net1", mac=port.mac))
+    (again,) = await create(house, Spec(network="net1", mac=port.mac))
     assert again.ip == port.ip
 
 
@@ -233,12 +233,12 @@ async def test_ports_of_a_network_are_made_side_by_side(house: build.House) -> N
 async def test_what_a_running_job_gives_a_port_is_held_from_others(house: build.House) -> None:
     plan = await house.plan(opcodes.PortAdd(ports=(Spec(network="net1"),)))
     house.ledger.hold(7, house.state, changes=plan.changes)
-    (port,) = await made(house, Spec(network="net1"))
+    (port,) = await create(house, Spec(network="net1"))
     assert port.ip == ("192.0.2.12", "2001:db8::11")
     wish = Spec(network="net1", fixed=(Fixed(ip="192.0.2.11"),))
     assert isinstance(await house.refused(opcodes.PortAdd(ports=(wish,))), errors.BusyError)
     house.ledger.release(7)
-    await made(house, wish)
+    await create(house, wish)
 
 
 async def test_the_answer_has_the_subnet_of_each_address(house: build.House) -> None:

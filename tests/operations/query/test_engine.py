@@ -1,4 +1,4 @@
-"""Queries over one snapshot: fields, order, names, and what is asked of nodes."""
+"""Queries over one snapshot: fields, order, names, and the calls to nodes."""
 
 import msgspec
 import pytest
@@ -15,7 +15,7 @@ NORMAL, UNKNOWN, NO_DATA, UNAVAILABLE, OFFLINE = (int(status) for status in fiel
 UP, DOWN, MARKED = instance.AdminState.UP, instance.AdminState.DOWN, instance.AdminState.OFFLINE
 
 
-class Asked:
+class Queries:
     """A house with what queries look at."""
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ class Asked:
 
 
 @pytest.fixture
-def asked() -> Asked:
-    return Asked()
+def queries() -> Queries:
+    return Queries()
 
 
-def others() -> list[network.SegmentRange | network.Port | network.SubnetPool]:
+def other_objects() -> list[network.SegmentRange | network.Port | network.SubnetPool]:
     """Return one each of what a house has none of."""
     return [
         network.SegmentRange(uuid="r1", name="", network_type="vxlan", minimum=1, maximum=9),
@@ -68,66 +68,66 @@ def named(number: int, name: str) -> instance.Instance:
     return msgspec.structs.replace(build.VM, uuid=f"i{number}", name=name, nics=())
 
 
-async def test_names_are_in_natural_order_always_the_same(asked: Asked) -> None:
-    wanted = ["a", "node1", "node01", "node2", "node10", "node10a", "vm1", "z2.x10"]
-    wanted[1:3] = sorted(wanted[1:3])
-    asked.house.put(*(named(index + 5, name) for index, name in enumerate(reversed(wanted)) if name != "vm1"))
-    assert await asked.values("instance", "name") == wanted
+async def test_names_are_in_natural_order_always_the_same(queries: Queries) -> None:
+    expected = ["a", "node1", "node01", "node2", "node10", "node10a", "vm1", "z2.x10"]
+    expected[1:3] = sorted(expected[1:3])
+    queries.house.put(*(named(index + 5, name) for index, name in enumerate(reversed(expected)) if name != "vm1"))
+    assert await queries.values("instance", "name") == expected
 
 
-async def test_names_that_are_asked_for_keep_their_order_and_must_exist(asked: Asked) -> None:
+async def test_names_that_are_asked_for_keep_their_order_and_must_exist(queries: Queries) -> None:
     choice = ["|", ["=", "name", "node3"], ["=", "name", "node1"], ["=", "name", "n2"]]
-    assert await asked.values("node", "name", filter_=choice) == ["node3", "node1", "node2"]
+    assert await queries.values("node", "name", filter_=choice) == ["node3", "node1", "node2"]
     with pytest.raises(errors.NotFoundError, match="no such node: node9"):
-        await asked.values("node", "name", filter_=["|", ["=", "name", "node1"], ["=", "name", "node9"]])
+        await queries.values("node", "name", filter_=["|", ["=", "name", "node1"], ["=", "name", "node9"]])
 
 
-async def test_an_unknown_field_is_answered_as_such(asked: Asked) -> None:
-    result = await engine.query(asked.source, "node", ["name", "colour"], filter_=["=", "name", "node1"])
+async def test_an_unknown_field_is_answered_as_such(queries: Queries) -> None:
+    result = await engine.query(queries.source, "node", ["name", "colour"], filter_=["=", "name", "node1"])
     assert [(field.name, field.kind) for field in result.fields] == [("name", "text"), ("colour", "unknown")]
     assert result.rows == [[(NORMAL, "node1"), (UNKNOWN, None)]]
 
 
-async def test_what_cannot_be_asked_is_refused(asked: Asked) -> None:
+async def test_what_cannot_be_asked_is_refused(queries: Queries) -> None:
     with pytest.raises(errors.InvalidError, match="no such resource to query: weather; resources: export, group"):
-        await asked.rows("weather", "name")
+        await queries.rows("weather", "name")
     with pytest.raises(errors.InvalidError, match="filter uses unknown fields of node: colour"):
-        await asked.rows("node", "name", filter_=["?", "colour"])
+        await queries.rows("node", "name", filter_=["?", "colour"])
     with pytest.raises(errors.FilterError):
-        await asked.rows("node", "name", filter_=["%"])
+        await queries.rows("node", "name", filter_=["%"])
     with pytest.raises(errors.InvalidError, match="unknown output fields of node: colour"):
-        await engine.table(asked.source, "node", [], ["name", "colour"])
+        await engine.table(queries.source, "node", [], ["name", "colour"])
 
 
-async def test_nodes_are_asked_only_when_a_field_needs_them(asked: Asked) -> None:
+async def test_nodes_are_asked_only_when_a_field_needs_them(queries: Queries) -> None:
     every = [name for name, field in fields.REGISTRY["instance"].items() if not field.live]
-    await asked.rows("instance", *every)
-    await asked.rows("node", *[name for name, field in fields.REGISTRY["node"].items() if not field.live])
-    assert asked.house.nodes.made == []
-    await asked.rows("node", "name", filter_=[">", "mfree", 5])
-    assert [name for name, _ in asked.house.nodes.made] == ["node1", "node2", "node3"]
-    asked.house.nodes.made.clear()
-    await asked.rows("node", "mfree", filter_=["=", "name", "node2"])
-    assert [name for name, _ in asked.house.nodes.made] == ["node2"]
-    asked.house.nodes.made.clear()
-    await asked.rows("instance", "status")
-    assert [type(call) for _, call in asked.house.nodes.made] == [calls.InstanceList]
+    await queries.rows("instance", *every)
+    await queries.rows("node", *[name for name, field in fields.REGISTRY["node"].items() if not field.live])
+    assert queries.house.nodes.made == []
+    await queries.rows("node", "name", filter_=[">", "mfree", 5])
+    assert [name for name, _ in queries.house.nodes.made] == ["node1", "node2", "node3"]
+    queries.house.nodes.made.clear()
+    await queries.rows("node", "mfree", filter_=["=", "name", "node2"])
+    assert [name for name, _ in queries.house.nodes.made] == ["node2"]
+    queries.house.nodes.made.clear()
+    await queries.rows("instance", "status")
+    assert [type(call) for _, call in queries.house.nodes.made] == [calls.InstanceList]
 
 
-async def test_live_data_of_nodes_that_do_not_give_any(asked: Asked) -> None:
-    asked.house.put(msgspec.structs.replace(build.NODES[1], offline=True))
-    asked.house.put(msgspec.structs.replace(build.NODES[2], vm_capable=False))
-    asked.house.machine("node1").down = True
-    assert await asked.rows("node", "name", "mfree", "dfree") == [
+async def test_live_data_of_nodes_that_do_not_give_any(queries: Queries) -> None:
+    queries.house.put(msgspec.structs.replace(build.NODES[1], offline=True))
+    queries.house.put(msgspec.structs.replace(build.NODES[2], vm_capable=False))
+    queries.house.machine("node1").down = True
+    assert await queries.rows("node", "name", "mfree", "dfree") == [
         [(NORMAL, "node1"), (NO_DATA, None), (NO_DATA, None)],
         [(NORMAL, "node2"), (OFFLINE, None), (OFFLINE, None)],
         [(NORMAL, "node3"), (UNAVAILABLE, None), (UNAVAILABLE, None)],
     ]
-    assert await asked.values("node", "name", filter_=[">", "mfree", 10**9]) == ["node1", "node2", "node3"]
+    assert await queries.values("node", "name", filter_=[">", "mfree", 10**9]) == ["node1", "node2", "node3"]
 
 
-async def test_live_data_of_nodes(asked: Asked) -> None:
-    (row,) = await asked.rows("node", "mfree", "mtotal", "dfree", "ctotal", "bootid", filter_=["=", "name", "node1"])
+async def test_live_data_of_nodes(queries: Queries) -> None:
+    (row,) = await queries.rows("node", "mfree", "mtotal", "dfree", "ctotal", "bootid", filter_=["=", "name", "node1"])
     assert [value for _, value in row] == [2048, 4096, 5000, 4, "b"]
 
 
@@ -145,57 +145,57 @@ async def test_live_data_of_nodes(asked: Asked) -> None:
     ],
 )
 async def test_the_status_of_an_instance(
-    asked: Asked, where: str, node: str, wish: instance.AdminState, expected: dict[instance.AdminState, str]
+    queries: Queries, where: str, node: str, wish: instance.AdminState, expected: dict[instance.AdminState, str]
 ) -> None:
-    house = asked.house
+    house = queries.house
     house.put(
         msgspec.structs.replace(build.VM, admin_state=wish), msgspec.structs.replace(named(2, "x"), primary_node="n2")
     )
     if where in ("home", "both"):
-        asked.runs("node1")
+        queries.runs("node1")
     if where in ("elsewhere", "both"):
-        asked.runs("node2")
+        queries.runs("node2")
     house.machine("node1").down = node == "silent"
     if node == "offline":
         house.put(msgspec.structs.replace(build.OWNER, master_node="n2"))
         house.put(msgspec.structs.replace(build.NODES[0], offline=True))
-    assert await asked.cell("instance", "vm1", "status") == (NORMAL, expected[wish])
+    assert await queries.cell("instance", "vm1", "status") == (NORMAL, expected[wish])
 
 
 @pytest.mark.parametrize(("node", "status"), [("up", UNAVAILABLE), ("silent", NO_DATA), ("offline", OFFLINE)])
-async def test_what_runs_is_not_known_of_nodes_that_do_not_say(asked: Asked, node: str, status: int) -> None:
-    asked.house.machine("node1").down = node == "silent"
+async def test_what_runs_is_not_known_of_nodes_that_do_not_say(queries: Queries, node: str, status: int) -> None:
+    queries.house.machine("node1").down = node == "silent"
     if node == "offline":
-        asked.house.put(msgspec.structs.replace(build.OWNER, master_node="n2"))
-        asked.house.put(msgspec.structs.replace(build.NODES[0], offline=True))
-    assert (await asked.cell("instance", "vm1", "oper_ram"))[0] == status
-    assert (await asked.cell("instance", "vm1", "oper_vcpus"))[0] == status
+        queries.house.put(msgspec.structs.replace(build.OWNER, master_node="n2"))
+        queries.house.put(msgspec.structs.replace(build.NODES[0], offline=True))
+    assert (await queries.cell("instance", "vm1", "oper_ram"))[0] == status
+    assert (await queries.cell("instance", "vm1", "oper_vcpus"))[0] == status
     running = (NORMAL, False) if node == "up" else (status, None)
-    assert await asked.cell("instance", "vm1", "oper_state") == running
+    assert await queries.cell("instance", "vm1", "oper_state") == running
 
 
-async def test_what_an_instance_has_now(asked: Asked) -> None:
-    asked.runs("node1")
-    (row,) = await asked.rows("instance", "oper_state", "oper_ram", "oper_vcpus", filter_=["=", "name", "vm1"])
+async def test_what_an_instance_has_now(queries: Queries) -> None:
+    queries.runs("node1")
+    (row,) = await queries.rows("instance", "oper_state", "oper_ram", "oper_vcpus", filter_=["=", "name", "vm1"])
     assert [value for _, value in row] == [True, 128, 1]
 
 
-async def test_a_running_instance_tells_its_console_and_only_when_that_is_asked_for(asked: Asked) -> None:
-    assert await asked.cell("instance", "vm1", "console") == (UNAVAILABLE, None)
-    asked.runs("node1")
-    await asked.cell("instance", "vm1", "status")
-    assert asked.house.nodes.asked(calls.InstanceConsole) == []
-    status, found = await asked.cell("instance", "vm1", "console")
+async def test_a_running_instance_tells_its_console_and_only_when_that_is_asked_for(queries: Queries) -> None:
+    assert await queries.cell("instance", "vm1", "console") == (UNAVAILABLE, None)
+    queries.runs("node1")
+    await queries.cell("instance", "vm1", "status")
+    assert queries.house.nodes.calls_of(calls.InstanceConsole) == []
+    status, console = await queries.cell("instance", "vm1", "console")
     assert status == NORMAL
-    assert msgspec.convert(found, calls.Console).instance == "vm1"
-    asked.house.machine("node1").down = True
-    assert await asked.cell("instance", "vm1", "console") == (NO_DATA, None)
+    assert msgspec.convert(console, calls.Console).instance == "vm1"
+    queries.house.machine("node1").down = True
+    assert await queries.cell("instance", "vm1", "console") == (NO_DATA, None)
 
 
 @pytest.mark.promise("cluster-78")
-async def test_parameters_one_by_one_and_as_a_whole_in_the_seeds_spelling(asked: Asked) -> None:
+async def test_parameters_one_by_one_and_as_a_whole_in_the_seeds_spelling(queries: Queries) -> None:
     owner = msgspec.structs.replace(build.OWNER, beparams={"default": {"vcpus": 3}}, osparams={"plain": {"a": "b"}})
-    asked.house.put(owner)
+    queries.house.put(owner)
     names = (
         "hvparam/migration_mode",
         "beparam/vcpus",
@@ -205,7 +205,7 @@ async def test_parameters_one_by_one_and_as_a_whole_in_the_seeds_spelling(asked:
         "custom_beparams",
         "hv/acpi",
     )
-    result = await engine.query(asked.source, "instance", names, filter_=["=", "beparam/vcpus", 3])
+    result = await engine.query(queries.source, "instance", names, filter_=["=", "beparam/vcpus", 3])
     assert [field.name for field in result.fields] == list(names)
     ((mode, vcpus, hv, be, os, custom, acpi),) = result.rows
     assert (mode, vcpus, custom, os) == ((NORMAL, "live"), (NORMAL, 3), (NORMAL, {}), (NORMAL, {"a": "b"}))
@@ -215,7 +215,7 @@ async def test_parameters_one_by_one_and_as_a_whole_in_the_seeds_spelling(asked:
     assert acpi[0] == UNAVAILABLE
 
 
-async def test_devices_by_number_and_as_lists(asked: Asked) -> None:
+async def test_devices_by_number_and_as_lists(queries: Queries) -> None:
     names = (
         "nic.ips",
         "nic.ip/0",
@@ -226,7 +226,7 @@ async def test_devices_by_number_and_as_lists(asked: Asked) -> None:
         "disk.size/1",
         "ip",
     )
-    (row,) = await asked.rows("instance", *names)
+    (row,) = await queries.rows("instance", *names)
     assert row == [
         (NORMAL, [["192.0.2.10"]]),
         (NORMAL, ["192.0.2.10"]),
@@ -239,21 +239,21 @@ async def test_devices_by_number_and_as_lists(asked: Asked) -> None:
     ]
 
 
-async def test_every_field_of_every_resource_is_json(asked: Asked) -> None:
-    asked.jobs[1] = state_build.ended(state_build.queued(1))
+async def test_every_field_of_every_resource_is_json(queries: Queries) -> None:
+    queries.jobs[1] = state_build.ended(state_build.queued(1))
     waits = [("job/2", [("job/1", "exclusive")])]
-    asked.locks.append(("instance/i1", "exclusive", ["job/1"], [("shared", ["job/2"])], waits))
-    asked.runs("node1")
-    asked.house.machine("node1").exports["vm1"] = ""
-    asked.house.put(*others())
+    queries.locks.append(("instance/i1", "exclusive", ["job/1"], [("shared", ["job/2"])], waits))
+    queries.runs("node1")
+    queries.house.machine("node1").exports["vm1"] = ""
+    queries.house.put(*other_objects())
     for what in engine.GETTERS:
-        result = await engine.query(asked.source, what, list(fields.REGISTRY[what]))
+        result = await engine.query(queries.source, what, list(fields.REGISTRY[what]))
         assert result.rows, what
         assert msgspec.json.decode(msgspec.json.encode(result.rows)), what
 
 
 @pytest.mark.promise("networks-59", "networks-60", "networks-80", "networks-81")
-async def test_a_network_shows_its_subnets_and_what_the_older_fields_mean(asked: Asked) -> None:
+async def test_a_network_shows_its_subnets_and_what_the_older_fields_mean(queries: Queries) -> None:
     first = network.Subnet(
         uuid="a",
         cidr="10.0.0.0/29",
@@ -265,7 +265,7 @@ async def test_a_network_shows_its_subnets_and_what_the_older_fields_mean(asked:
     second = network.Subnet(uuid="b", cidr="10.1.0.0/24", pools=(network.Pool(range="10.1.0.2", name="one"),))
     third = network.Subnet(uuid="c", cidr="2001:db8:5::/64", gateway="2001:db8:5::1", external=("2001:db8:5::7",))
     nic = instance.Nic(uuid="x9", mac="aa:00:00:00:00:99", ip=("10.0.0.3",), network="many")
-    asked.house.put(
+    queries.house.put(
         network.Network(uuid="many", name="many", subnets=(first, second, third)),
         msgspec.structs.replace(named(9, "vm9"), nics=(nic,)),
     )
@@ -280,64 +280,72 @@ async def test_a_network_shows_its_subnets_and_what_the_older_fields_mean(asked:
         "inst_list",
         "subnets",
     )
-    (row,) = await asked.rows("network", *names, filter_=["=", "name", "many"])
+    (row,) = await queries.rows("network", *names, filter_=["=", "name", "many"])
     *older, subnets = [value for _, value in row]
     assert older == ["10.0.0.0/29", "10.0.0.1", "2001:db8:5::/64", "2001:db8:5::1", ".X.", 3, 1, ["vm9"]]
     assert isinstance(subnets, list)
-    shown = subnets[0]
-    assert (shown["cidr"], shown["gateway"], shown["dhcp"], shown["name"]) == ("10.0.0.0/29", "10.0.0.1", True, "lan")
-    (pool,) = shown["pools"]
+    subnet = subnets[0]
+    assert (subnet["cidr"], subnet["gateway"], subnet["dhcp"], subnet["name"]) == (
+        "10.0.0.0/29",
+        "10.0.0.1",
+        True,
+        "lan",
+    )
+    (pool,) = subnet["pools"]
     assert (pool["start"], pool["end"], pool["map"]) == ("10.0.0.2", "10.0.0.4", ".X.")
     assert subnets[1]["pools"][0]["name"] == "one"
-    assert await asked.cell("network", "many", "external_reservations") == (NORMAL, "2001:db8:5::7")
+    assert await queries.cell("network", "many", "external_reservations") == (NORMAL, "2001:db8:5::7")
 
 
-async def test_a_cable_has_none_of_it(asked: Asked) -> None:
+async def test_a_cable_has_none_of_it(queries: Queries) -> None:
     for name in ("network", "gateway", "network6", "gateway6", "map", "mac_prefix", "external_reservations"):
-        assert await asked.cell("network", "spare", name) == (UNAVAILABLE, None)
-    assert await asked.cell("network", "net1", "group_list") == (NORMAL, [["default", "bridged", "br7", "12"]])
+        assert await queries.cell("network", "spare", name) == (UNAVAILABLE, None)
+    assert await queries.cell("network", "net1", "group_list") == (NORMAL, [["default", "bridged", "br7", "12"]])
 
 
 @pytest.mark.promise("cluster-97")
-async def test_the_status_of_nodes_and_their_flags(asked: Asked) -> None:
+async def test_the_status_of_nodes_and_their_flags(queries: Queries) -> None:
     flags = {"n2": {"offline": True}, "n3": {"drained": True}}
     for node in build.NODES[1:]:
-        asked.house.put(msgspec.structs.replace(node, **flags[node.uuid]))
+        queries.house.put(msgspec.structs.replace(node, **flags[node.uuid]))
     both = cluster.Node(uuid="n4", name="node4", primary_ip="203.0.113.4", group="g", master_candidate=True)
-    asked.house.put(both, msgspec.structs.replace(both, uuid="n5", name="node5", master_candidate=False))
-    assert await asked.values("node", "role") == ["M", "O", "D", "C", "R"]
-    assert await asked.values("node", "offline") == [False, True, False, False, False]
-    assert await asked.values("node", "drained") == [False, False, True, False, False]
-    assert await asked.values("node", "master_candidate") == [True, False, False, True, False]
+    queries.house.put(both, msgspec.structs.replace(both, uuid="n5", name="node5", master_candidate=False))
+    assert await queries.values("node", "role") == ["M", "O", "D", "C", "R"]
+    assert await queries.values("node", "offline") == [False, True, False, False, False]
+    assert await queries.values("node", "drained") == [False, False, True, False, False]
+    assert await queries.values("node", "master_candidate") == [True, False, False, True, False]
 
 
-async def test_jobs_are_listed_by_number_and_archived_ones_on_request(asked: Asked) -> None:
-    asked.jobs = {number: state_build.queued(number) for number in (10, 9)}
-    asked.archive |= {number: state_build.ended(state_build.queued(number)) for number in (4, 3)}
-    asked.house.state = asked.house.state.apply(state_build.put(*asked.jobs.values()), serial=99)
-    assert await asked.values("job", "id") == [9, 10]
-    assert await asked.rows("job", "id", "archived") == [
+async def test_jobs_are_listed_by_number_and_archived_ones_on_request(queries: Queries) -> None:
+    queries.jobs = {number: state_build.queued(number) for number in (10, 9)}
+    queries.archive |= {number: state_build.ended(state_build.queued(number)) for number in (4, 3)}
+    queries.house.state = queries.house.state.apply(state_build.put(*queries.jobs.values()), serial=99)
+    assert await queries.values("job", "id") == [9, 10]
+    assert await queries.rows("job", "id", "archived") == [
         [(NORMAL, 3), (NORMAL, True)],
         [(NORMAL, 4), (NORMAL, True)],
         [(NORMAL, 9), (NORMAL, False)],
         [(NORMAL, 10), (NORMAL, False)],
     ]
-    assert await asked.values("job", "id", filter_=["?", "archived"]) == [3, 4]
-    assert await asked.values("job", "status", filter_=["|", ["=", "id", 9], ["=", "id", "3"]]) == ["queued", "success"]
+    assert await queries.values("job", "id", filter_=["?", "archived"]) == [3, 4]
+    assert await queries.values("job", "status", filter_=["|", ["=", "id", 9], ["=", "id", "3"]]) == [
+        "queued",
+        "success",
+    ]
     for number in (7, "7", "seven", -1, True):
         with pytest.raises(errors.NotFoundError, match="no such job"):
-            await asked.rows("job", "id", filter_=["=", "id", number])
+            await queries.rows("job", "id", filter_=["=", "id", number])
 
 
-async def test_locks_are_filtered_by_name_as_by_anything(asked: Asked) -> None:
-    asked.locks = [("node/b", None, None, [], []), ("node/a", "shared", ["job/1"], [], [])]
-    assert await asked.values("lock", "name") == ["node/a", "node/b"]
-    assert await asked.values("lock", "name", filter_=["=", "name", "node/b"]) == ["node/b"]
-    assert await asked.values("lock", "name", filter_=["=", "name", "node/c"]) == []
+async def test_locks_are_filtered_by_name_as_by_anything(queries: Queries) -> None:
+    queries.locks = [("node/b", None, None, [], []), ("node/a", "shared", ["job/1"], [], [])]
+    assert await queries.values("lock", "name") == ["node/a", "node/b"]
+    assert await queries.values("lock", "name", filter_=["=", "name", "node/b"]) == ["node/b"]
+    assert await queries.values("lock", "name", filter_=["=", "name", "node/c"]) == []
 
 
-async def test_the_older_form_has_plain_values(asked: Asked) -> None:
-    rows = await engine.table(asked.source, "instance", ["vm1"], ["name", "nic.mac/1", "nic.count"])
+async def test_the_older_form_has_plain_values(queries: Queries) -> None:
+    rows = await engine.table(queries.source, "instance", ["vm1"], ["name", "nic.mac/1", "nic.count"])
     assert rows == [["vm1", None, 1]]
 
 

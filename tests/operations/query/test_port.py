@@ -2,7 +2,7 @@
 
 import pytest
 from tests.operations import build
-from tests.operations.query.test_engine import Asked
+from tests.operations.query.test_engine import Queries
 
 from gantry import errors
 from gantry.model import network
@@ -24,28 +24,28 @@ CUT = network.Network(
 
 
 @pytest.fixture
-def asked() -> Asked:
-    asked = Asked()
-    asked.house.put(PORT, TWIN, *POOLS, CUT)
-    return asked
+def queries() -> Queries:
+    queries = Queries()
+    queries.house.put(PORT, TWIN, *POOLS, CUT)
+    return queries
 
 
-async def test_a_port_shows_its_addresses_with_their_subnets(asked: Asked) -> None:
+async def test_a_port_shows_its_addresses_with_their_subnets(queries: Queries) -> None:
     fields = ("network", "network_uuid", "ip", "fixed", "device_id", "instance", "project")
-    (row,) = await asked.rows("port", *fields, filter_=["=", "uuid", "p1"])
+    (row,) = await queries.rows("port", *fields, filter_=["=", "uuid", "p1"])
     fixed = [{"subnet": "s4", "ip": "192.0.2.55"}, {"subnet": "s6", "ip": "2001:db8::55"}]
     assert [value for _, value in row] == ["net1", "net", list(PORT.ip), fixed, "d1", None, ""]
 
 
-async def test_a_nic_in_a_network_is_a_port_of_its_instance(asked: Asked) -> None:
+async def test_a_nic_in_a_network_is_a_port_of_its_instance(queries: Queries) -> None:
     fields = ("device_owner", "device_id", "instance", "mac", "ip")
-    (row,) = await asked.rows("port", *fields, filter_=["=", "uuid", "x1"])
+    (row,) = await queries.rows("port", *fields, filter_=["=", "uuid", "x1"])
     nic = build.VM.nics[0]
     assert [value for _, value in row] == ["compute:gantry", "i1", "vm1", nic.mac, list(nic.ip)]
 
 
 @pytest.mark.parametrize(
-    ("what", "filter_", "found"),
+    ("what", "filter_", "expected"),
     [
         ("port", None, ["p1", "p2", "x1"]),
         ("port", ["=", "uuid", "p1"], ["p1"]),
@@ -73,39 +73,41 @@ async def test_a_nic_in_a_network_is_a_port_of_its_instance(asked: Asked) -> Non
     ],
 )  # fmt: skip
 async def test_a_filter_lets_the_same_pass_by_an_index_or_without(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, what: str, filter_: object, found: list[str]
+    queries: Queries, monkeypatch: pytest.MonkeyPatch, what: str, filter_: object, expected: list[str]
 ) -> None:
-    assert sorted(map(str, await asked.values(what, "uuid", filter_=filter_))) == sorted(found)
+    assert sorted(map(str, await queries.values(what, "uuid", filter_=filter_))) == sorted(expected)
     if filter_ is not None:
         monkeypatch.setattr(lookup, "narrowed", lambda *_: None)
         by_hand = ["&", filter_, ["!", ["=", "uuid", ""]]]
         if not (isinstance(filter_, list) and filter_[1] == "name" and what == "subnetpool"):
-            assert sorted(map(str, await asked.values(what, "uuid", filter_=by_hand))) == sorted(found)
+            assert sorted(map(str, await queries.values(what, "uuid", filter_=by_hand))) == sorted(expected)
 
 
 @pytest.mark.parametrize(
     ("what", "uuid"), [("port", "p1"), ("port", "x1"), ("subnet", "s4"), ("subnetpool", "sp1"), ("network", "net")]
 )
 async def test_a_question_for_one_walks_no_collection(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, what: str, uuid: str
+    queries: Queries, monkeypatch: pytest.MonkeyPatch, what: str, uuid: str
 ) -> None:
     for name in ("every_port", "every_subnet"):
         monkeypatch.setattr(lookup, name, lambda _: pytest.fail("a collection was walked"))
     monkeypatch.setattr("gantry.operations.query.engine._nice_name", lambda _: pytest.fail("a collection was sorted"))
     for filter_ in (["=", "uuid", uuid], ["|", ["=", "uuid", uuid]], ["&", ["=", "uuid", uuid], ["=", "uuid", uuid]]):
-        assert await asked.values(what, "uuid", filter_=filter_) == [uuid]
+        assert await queries.values(what, "uuid", filter_=filter_) == [uuid]
 
 
-async def test_a_subnet_pool_that_is_not_there_is_said_to_be_missing(asked: Asked) -> None:
+async def test_a_subnet_pool_that_is_not_there_is_said_to_be_missing(queries: Queries) -> None:
     with pytest.raises(errors.NotFoundError, match="no such subnet pool: other"):
-        await asked.values("subnetpool", "uuid", filter_=["=", "name", "other"])
+        await queries.values("subnetpool", "uuid", filter_=["=", "name", "other"])
 
 
-async def test_a_network_shows_its_ports_and_what_clients_call_it(asked: Asked) -> None:
-    (row,) = await asked.rows("network", "port_list", "port_cnt", "label", "subnet_list", filter_=["=", "name", "net1"])
+async def test_a_network_shows_its_ports_and_what_clients_call_it(queries: Queries) -> None:
+    (row,) = await queries.rows(
+        "network", "port_list", "port_cnt", "label", "subnet_list", filter_=["=", "name", "net1"]
+    )
     assert [value for _, value in row] == [[["p1", "vip", "", list(PORT.ip)]], 1, "net1", ["s4", "s6"]]
 
 
-async def test_a_subnet_tells_how_much_of_its_pools_is_free(asked: Asked) -> None:
-    (row,) = await asked.rows("subnet", "free_count", "reserved_count", filter_=["=", "uuid", "s4"])
+async def test_a_subnet_tells_how_much_of_its_pools_is_free(queries: Queries) -> None:
+    (row,) = await queries.rows("subnet", "free_count", "reserved_count", filter_=["=", "uuid", "s4"])
     assert [value for _, value in row] == [9, 1]

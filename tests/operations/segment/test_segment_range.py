@@ -16,18 +16,18 @@ Spec = opcodes.SegmentRangeSpec
 
 @pytest.fixture
 def house() -> build.House:
-    found = build.House()
-    found.put(structs.replace(build.OWNER, segment_ranges=True))
-    return found
+    lab = build.House()
+    lab.put(structs.replace(build.OWNER, segment_ranges=True))
+    return lab
 
 
 MINE = "07ac1127-ee96-47d4-8ce2-626867104a13"
 
 
-async def made(house: build.House, *specs: Spec) -> list[network.SegmentRange]:
+async def create(house: build.House, *specs: Spec) -> list[network.SegmentRange]:
     result = await house.run(Add(ranges=specs))
     assert isinstance(result, list)
-    return [house.state.segmentranges[one["uuid"]] for one in result]
+    return [house.state.segmentranges[entry["uuid"]] for entry in result]
 
 
 def vlan(minimum: int, maximum: int, *, project: str = "", name: str = "", physical: str = "physnet1") -> Spec:
@@ -47,7 +47,7 @@ async def net(house: build.House, name: str, **fields: object) -> network.Segmen
     return house.state.network(name).segment
 
 
-async def test_a_range_is_stored_as_it_was_asked_for_and_told_in_full(house: build.House) -> None:
+async def test_a_range_is_stored_as_requested_and_returned_in_full(house: build.House) -> None:
     spec = structs.replace(vlan(100, 199, project="p1", name="lab"), description="rack 4", tags=("blue",), uuid=MINE)
     result = await house.run(Add(ranges=(spec,)))
     assert result == [
@@ -76,27 +76,27 @@ async def test_a_range_is_stored_as_it_was_asked_for_and_told_in_full(house: bui
 )
 async def test_no_field_of_a_stored_range_is_unknown_or_of_another_type(house: build.House) -> None:
     spec = structs.replace(vlan(100, 199, project="p" * 255), physical_network="n" * 64)
-    (one,) = await made(house, structs.replace(spec, uuid=MINE))
-    stored = msgspec.to_builtins(one)
+    (segment_range,) = await create(house, structs.replace(spec, uuid=MINE))
+    stored = msgspec.to_builtins(segment_range)
     assert stored.pop("ctime") == stored.pop("mtime")
     assert stored == {
         "uuid": MINE, "name": "", "serial_no": 1, "network_type": "vlan", "minimum": 100, "maximum": 199,
         "physical_network": "n" * 64, "shared": False, "project": "p" * 255,
     }  # fmt: skip
-    assert one.default is False
+    assert segment_range.default is False
     kept = ("uuid", "name", "default", "shared", "project", "network_type", "physical_network", "minimum", "maximum")
     for field in kept:
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert(stored | {field: None}, network.SegmentRange)
     for change in ({"project": "p" * 256}, {"physical_network": "n" * 65}, {"uuid": MINE[1:]}):
-        asked = msgspec.to_builtins(vlan(1, 2)) | change
+        request = msgspec.to_builtins(vlan(1, 2)) | change
         with pytest.raises(errors.InvalidError):
-            opcodes.decode({"OP_ID": "OP_SEGMENT_RANGE_ADD", "ranges": [asked]})
+            opcodes.decode({"OP_ID": "OP_SEGMENT_RANGE_ADD", "ranges": [request]})
 
 
 async def test_a_shared_range_is_no_projects_whatever_was_said(house: build.House) -> None:
-    (one,) = await made(house, structs.replace(vlan(1, 5), project="p1"))
-    assert (one.shared, one.project) == (True, "")
+    (stored,) = await create(house, structs.replace(vlan(1, 5), project="p1"))
+    assert (stored.shared, stored.project) == (True, "")
 
 
 GRE, VXLAN = (
@@ -123,8 +123,8 @@ async def test_a_range_that_cannot_be_is_invalid(house: build.House, spec: Spec,
     error = await house.refused(Add(ranges=(GRE, spec)))
     assert isinstance(error, errors.InvalidError)
     assert fault in str(error)
-    (one,) = await made(house, GRE)
-    assert one.maximum == 2**32 - 1
+    (stored,) = await create(house, GRE)
+    assert stored.maximum == 2**32 - 1
 
 
 @pytest.mark.parametrize("number", [0, -1, 2**32, 2**63, 1.5, "x", None])
@@ -137,38 +137,38 @@ async def test_an_id_that_is_none_is_invalid_before_a_job_is_made(number: object
 
 async def test_ranges_overlap_only_those_of_other_places_and_of_the_configuration_file(house: build.House) -> None:
     house.put(network.SegmentRange(uuid="d", name="", network_type="gre", minimum=1, maximum=99, default=True))
-    (one,) = await made(house, vlan(100, 199, project="p1", name="lab"))
-    await made(house, vlan(100, 199, physical="physnet2"), Spec(network_type="gre", minimum=50, maximum=200))
-    await made(house, vlan(200, 200, project="p2"), vlan(99, 99))
+    (stored,) = await create(house, vlan(100, 199, project="p1", name="lab"))
+    await create(house, vlan(100, 199, physical="physnet2"), Spec(network_type="gre", minimum=50, maximum=200))
+    await create(house, vlan(200, 200, project="p2"), vlan(99, 99))
     for spec in (vlan(199, 250), vlan(1, 4094, project="p1"), vlan(150, 150)):
         error = await house.refused(Add(ranges=(vlan(900, 901), spec)))
         assert isinstance(error, errors.NotUniqueError)
-        assert f"overlaps segment range lab ({one.uuid}): 100 to 199" in str(error) or spec.minimum == 1
+        assert f"overlaps segment range lab ({stored.uuid}): 100 to 199" in str(error) or spec.minimum == 1
     error = await house.refused(Add(ranges=(vlan(900, 910), vlan(910, 920))))
     assert "vlan 910 to 920 overlaps segment range" in str(error)
 
 
 async def test_a_range_is_enlarged_and_shrunk_round_the_ids_in_use(house: build.House) -> None:
-    (one,) = await made(house, vlan(400, 404, project="p1"))
+    (stored,) = await create(house, vlan(400, 404, project="p1"))
     await net(house, "n", network_type="vlan", physical_network="physnet1", segment=402, project="p1")
     for minimum, maximum in ((395, 410), (401, 403), (402, 402), (402, 500)):
-        await house.run(Set(range=one.uuid, minimum=minimum, maximum=maximum))
-        changed = house.state.segmentranges[one.uuid]
+        await house.run(Set(range=stored.uuid, minimum=minimum, maximum=maximum))
+        changed = house.state.segmentranges[stored.uuid]
         assert (changed.minimum, changed.maximum) == (minimum, maximum)
-    for op in (Set(range=one.uuid, minimum=403), Set(range=one.uuid, minimum=550, maximum=600)):
+    for op in (Set(range=stored.uuid, minimum=403), Set(range=stored.uuid, minimum=550, maximum=600)):
         error = await house.refused(op)
         assert isinstance(error, errors.WrongStateError)
         assert "is in use: network n has id 402" in str(error)
-    assert "minimum 600 is above the maximum 500" in str(await house.refused(Set(range=one.uuid, minimum=600)))
-    await house.run(Set(range=one.uuid, name="x", description="y", tags=("z",)))
-    renamed = house.state.segmentranges[one.uuid]
+    assert "minimum 600 is above the maximum 500" in str(await house.refused(Set(range=stored.uuid, minimum=600)))
+    await house.run(Set(range=stored.uuid, name="x", description="y", tags=("z",)))
+    renamed = house.state.segmentranges[stored.uuid]
     assert (renamed.name, renamed.description, renamed.tags, renamed.serial_no) == ("x", "y", ("z",), 6)
     await house.run(Set(range="x"))
-    assert house.state.segmentranges[one.uuid].serial_no == 7
+    assert house.state.segmentranges[stored.uuid].serial_no == 7
 
 
 async def test_a_range_grows_into_no_other(house: build.House) -> None:
-    low, _ = await made(house, vlan(100, 109), vlan(120, 129))
+    low, _ = await create(house, vlan(100, 109), vlan(120, 129))
     assert "overlaps" in str(await house.refused(Set(range=low.uuid, maximum=120)))
     await house.run(Set(range=low.uuid, maximum=119))
     assert [await net(house, f"n{index}", network_type="vlan") for index in range(2)] == [
@@ -178,26 +178,26 @@ async def test_a_range_grows_into_no_other(house: build.House) -> None:
 
 
 async def test_a_range_with_an_id_in_use_is_not_removed(house: build.House) -> None:
-    (one,) = await made(house, vlan(100, 101))
+    (stored,) = await create(house, vlan(100, 101))
     await net(house, "n", network_type="vlan")
-    error = await house.refused(Remove(range=one.uuid))
+    error = await house.refused(Remove(range=stored.uuid))
     assert isinstance(error, errors.WrongStateError)
     assert "network n has id 100" in str(error)
     await house.run(opcodes.NetworkRemove(network_name="n"))
-    await house.run(Remove(range=one.uuid))
-    assert one.uuid not in house.state.segmentranges
+    await house.run(Remove(range=stored.uuid))
+    assert stored.uuid not in house.state.segmentranges
     with pytest.raises(errors.NotFoundError, match="no such segment range"):
-        await house.plan(Remove(range=one.uuid))
+        await house.plan(Remove(range=stored.uuid))
 
 
 async def test_an_id_that_a_running_job_takes_counts_as_used(house: build.House) -> None:
-    (one,) = await made(house, vlan(100, 101))
+    (stored,) = await create(house, vlan(100, 101))
     plan = await house.plan(opcodes.NetworkAdd(network_name="n", network_type="vlan"))
     house.ledger.hold(9, house.state, changes=plan.changes)
-    for op in (Remove(range=one.uuid), Set(range=one.uuid, minimum=101)):
+    for op in (Remove(range=stored.uuid), Set(range=stored.uuid, minimum=101)):
         assert "segment range u1 is in use: running job 9 allocates id 100" in str(await house.refused(op))
     house.ledger.release(9)
-    await house.run(Remove(range=one.uuid))
+    await house.run(Remove(range=stored.uuid))
 
 
 async def test_a_default_range_is_read_only(house: build.House) -> None:
@@ -209,23 +209,25 @@ async def test_a_default_range_is_read_only(house: build.House) -> None:
 
 
 async def test_with_the_feature_off_no_range_is_made_changed_or_removed(house: build.House) -> None:
-    (one,) = await made(house, vlan(100, 101))
+    (stored,) = await create(house, vlan(100, 101))
     house.put(build.OWNER)
-    for op in (Add(ranges=(vlan(1, 2),)), Set(range=one.uuid, name="x"), Remove(range=one.uuid)):
+    for op in (Add(ranges=(vlan(1, 2),)), Set(range=stored.uuid, name="x"), Remove(range=stored.uuid)):
         error = await house.refused(op)
         assert isinstance(error, errors.WrongStateError)
         assert "gnt-cluster modify --segment-ranges yes enables managed segment ranges" in str(error)
 
 
 async def test_a_network_gets_the_next_free_id_of_its_project_or_the_one_it_names(house: build.House) -> None:
-    await made(house, vlan(100, 199), vlan(400, 402, project="p1"))
+    await create(house, vlan(100, 199), vlan(400, 402, project="p1"))
     assert await net(house, "none") is None
-    found = [await net(house, f"n{index}", project="p1", segmented=True) for index in range(2)]
-    found += [await net(house, "shared", network_type="vlan")]
-    found += [await net(house, "named", network_type="vlan", physical_network="physnet1", segment=4000)]
-    found += [await net(house, "theirs", network_type="vlan", physical_network="physnet1", segment=402, project="p2")]
-    found += [await net(house, "tunnel", network_type="gre", segment=2**32 - 1)]
-    assert [one and one.segmentation_id for one in found] == [400, 401, 100, 4000, 402, 2**32 - 1]
+    networks = [await net(house, f"n{index}", project="p1", segmented=True) for index in range(2)]
+    networks += [await net(house, "shared", network_type="vlan")]
+    networks += [await net(house, "named", network_type="vlan", physical_network="physnet1", segment=4000)]
+    networks += [
+        await net(house, "theirs", network_type="vlan", physical_network="physnet1", segment=402, project="p2")
+    ]
+    networks += [await net(house, "tunnel", network_type="gre", segment=2**32 - 1)]
+    assert [net_ and net_.segmentation_id for net_ in networks] == [400, 401, 100, 4000, 402, 2**32 - 1]
     assert house.state.network("n0").project == "p1"
     error = await house.refused(opcodes.NetworkAdd(network_name="m", project="p1", segmented=True))
     assert isinstance(error, errors.NoRoomError)
@@ -253,7 +255,7 @@ async def test_a_network_gets_the_next_free_id_of_its_project_or_the_one_it_name
 async def test_a_segment_that_cannot_be_had_is_refused(
     house: build.House, fields: dict[str, object], kind: type[errors.GantryError], fault: str
 ) -> None:
-    await made(house, vlan(100, 199))
+    await create(house, vlan(100, 199))
     await net(house, "first", network_type="vlan")
     op = opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": "m", **fields})
     error = await house.refused(op)
@@ -263,8 +265,8 @@ async def test_a_segment_that_cannot_be_had_is_refused(
 
 async def test_a_physical_network_that_the_file_names_without_ids_is_known(house: build.House) -> None:
     house.put(structs.replace(build.OWNER, physical_networks=("physnet2",)))
-    found = await net(house, "n", network_type="vlan", physical_network="physnet2", segment=5)
-    assert found == network.Segment(network_type="vlan", physical_network="physnet2", segmentation_id=5)
+    created_network = await net(house, "n", network_type="vlan", physical_network="physnet2", segment=5)
+    assert created_network == network.Segment(network_type="vlan", physical_network="physnet2", segmentation_id=5)
 
 
 def changing(name: str, **fields: object) -> opcodes.AnyOpcode:
@@ -272,7 +274,7 @@ def changing(name: str, **fields: object) -> opcodes.AnyOpcode:
 
 
 async def test_a_network_that_is_plugged_in_nowhere_gets_another_segment_or_none(house: build.House) -> None:
-    await made(house, vlan(100, 199), Spec(network_type="vxlan", minimum=7, maximum=9))
+    await create(house, vlan(100, 199), Spec(network_type="vxlan", minimum=7, maximum=9))
     segment: Callable[[], network.Segment | None] = lambda: house.state.network("spare").segment  # noqa: E731
     plan = await house.plan(changing("spare", network_type="vlan"))
     assert "segment becomes vlan 100 of physical network physnet1" in plan.lines
@@ -286,8 +288,8 @@ async def test_a_network_that_is_plugged_in_nowhere_gets_another_segment_or_none
         ({"segmented": False}, None),
     ):
         await house.run(changing("spare", **fields))
-        found = segment()
-        assert (found and found.segmentation_id) == number
+        segment_id = segment()
+        assert (segment_id and segment_id.segmentation_id) == number
     same = await house.plan(changing("spare", segmented=False))
     assert same.lines == ["nothing changes: network spare already has these settings"]
     assert "network spare cannot have a segment and no segment" in str(
