@@ -46,7 +46,7 @@ def papers(tmp_path: Path) -> Papers:
 
 
 async def greet(server: ssl.SSLContext, client: ssl.SSLContext, *, address: str = "127.0.0.1") -> str:
-    """Connect over TLS, let the server say who it saw, and return that."""
+    """Connect over TLS and return the client's name as the server sees it; ``nobody`` without a certificate."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         certificate = writer.get_extra_info("ssl_object").getpeercert(True)
@@ -58,12 +58,12 @@ async def greet(server: ssl.SSLContext, client: ssl.SSLContext, *, address: str 
         port = listening.sockets[0].getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname=address)
         try:
-            said = (await reader.read()).decode()
+            answer_text = (await reader.read()).decode()
         finally:
             writer.close()
-    if not said:  # with TLS 1.3 the server refuses after the client's handshake is over
+    if not answer_text:  # with TLS 1.3 the server refuses after the client's handshake is over
         raise ConnectionError("refused")
-    return said
+    return answer_text
 
 
 async def test_master_and_node_recognise_each_other(papers: Papers) -> None:
@@ -108,13 +108,13 @@ async def test_the_master_certificate_cannot_serve(papers: Papers) -> None:
 
 
 async def test_a_bootstrap_client_trusts_one_certificate_and_no_other(papers: Papers, tmp_path: Path) -> None:
-    made = [security.make_bootstrap("node1", time.time()) for _ in range(2)]
-    (tmp_path / "b.pem").write_bytes(made[0].certificate)
-    (tmp_path / "b.key").write_bytes(made[0].key)
+    certificates = [security.make_bootstrap("node1", time.time()) for _ in range(2)]
+    (tmp_path / "b.pem").write_bytes(certificates[0].certificate)
+    (tmp_path / "b.key").write_bytes(certificates[0].key)
     server = security.bootstrap_server_context(f"{tmp_path}/b.pem", f"{tmp_path}/b.key")
-    assert await greet(server, security.bootstrap_client_context(made[0].certificate.decode())) == "nobody"
+    assert await greet(server, security.bootstrap_client_context(certificates[0].certificate.decode())) == "nobody"
     with pytest.raises(ssl.SSLCertVerificationError):
-        await greet(server, security.bootstrap_client_context(made[1].certificate.decode()))
+        await greet(server, security.bootstrap_client_context(certificates[1].certificate.decode()))
 
 
 async def test_old_protocol_versions_are_refused(papers: Papers) -> None:
@@ -129,7 +129,7 @@ def test_a_join_token_survives_its_line() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "hello", "{}", '{"secret": 1, "certificate": ""}', '{"secret": "", "x": 1}'])
-def test_what_is_no_join_token_is_said_to_be_none(line: str) -> None:
+def test_an_invalid_join_token_is_reported(line: str) -> None:
     with pytest.raises(ValueError, match="not a join token"):
         security.JoinToken.decode(line)
 

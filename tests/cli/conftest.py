@@ -1,4 +1,4 @@
-"""A master daemon of a few lines, and ``gnt``: a command run in this process against it."""
+"""A minimal master daemon, and ``gnt``, which runs a command in this process against that daemon."""
 
 import contextlib
 import json
@@ -20,8 +20,8 @@ from gantry.model import opcodes
 ETX = b"\x03"
 
 
-class Fault(Exception):  # noqa: N818 - what a LUXI answer carries, not an error of ours
-    """An error as LUXI has it."""
+class Fault(Exception):  # noqa: N818 - the content of a LUXI answer
+    """An error in the form of a LUXI answer."""
 
     def __init__(self, name: str, *arguments: object) -> None:
         self.encoded = [name, list(arguments)]
@@ -38,7 +38,7 @@ class Master:
     """Answers LUXI on a socket: methods from ``answers``, jobs by the rules in ``results`` and ``logs``.
 
     An answer is a value, or a function of the request's arguments; a job ends at the first look unless ``changes``
-    scripts what WaitForJobChange answers. Opcodes have to be ones that the real one takes. What was asked stays in
+    scripts what WaitForJobChange answers. Opcodes must be valid for the real master. Requests are recorded in
     ``requests``, submitted opcodes in ``ops``.
     """
 
@@ -71,16 +71,16 @@ class Master:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        rest = b""
+        buffer = b""
         with connection:
             while part := connection.recv(65536):
-                rest += part
-                while ETX in rest:
-                    message, _, rest = rest.partition(ETX)
+                buffer += part
+                while ETX in buffer:
+                    message, _, buffer = buffer.partition(ETX)
                     answer = self._answer(json.loads(message))
                     if answer is None:
                         return
-                    # In two pieces: a client has to put them together. It may have gone away meanwhile.
+                    # In two pieces, which the client has to join. The client may have disconnected meanwhile.
                     with contextlib.suppress(OSError):
                         connection.sendall(answer[:7])
                         connection.sendall(answer[7:])
@@ -149,7 +149,7 @@ Gnt = Callable[[str], Ran]
 
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A machine's folders; the path is short because a socket's ends at 107 bytes."""
+    """A machine's folders; the path is short because a socket's path has at most 107 bytes."""
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.setenv("GANTRY_ROOT", folder)
         for name in ("run", "lib/ssconf", "log"):
@@ -159,9 +159,9 @@ def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def master(root: Path) -> Iterator[Master]:
-    made = Master(f"{root}/run/master.sock")
-    yield made
-    made.close()
+    daemon = Master(f"{root}/run/master.sock")
+    yield daemon
+    daemon.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A network in small, for the tests of what is drawn and written of it."""
+"""Builders of a small network, for the tests of its maps and exports."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -20,9 +20,11 @@ def subnet(
     name: str = "",
     dhcp: bool = False,
 ) -> network_view.Subnet:
-    where = Ip(gateway) if gateway else None
-    held = tuple(map(network_view.parse_range, external))
-    return network_view.Subnet(f"uuid-{cidr}", name, ipaddress.ip_network(cidr), where, dhcp, pools, held)
+    gateway_address = Ip(gateway) if gateway else None
+    external_ranges = tuple(map(network_view.parse_range, external))
+    return network_view.Subnet(
+        f"uuid-{cidr}", name, ipaddress.ip_network(cidr), gateway_address, dhcp, pools, external_ranges
+    )
 
 
 def nic(instance: str, *addresses: str, number: int = 0, mac: str = "aa:00:00:00:00:01") -> network_view.Nic:

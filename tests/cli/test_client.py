@@ -37,13 +37,13 @@ def test_an_error_keeps_its_class_and_arguments(luxi: client.Client, master: Mas
 
 
 @pytest.mark.parametrize("answer", [b"no json" + ETX, b"[1, 2]" + ETX, json.dumps({"result": 1}).encode() + ETX])
-def test_an_answer_that_is_none_is_one_clear_line(luxi: client.Client, master: Master, answer: bytes) -> None:
+def test_an_invalid_answer_is_reported_in_one_line(luxi: client.Client, master: Master, answer: bytes) -> None:
     master.answers["Odd"] = answer
     with pytest.raises(errors.CommandError, match="unexpected answer"):
         luxi.call("Odd")
 
 
-def test_a_daemon_that_hangs_up_is_said_so(luxi: client.Client, master: Master) -> None:
+def test_a_daemon_that_closes_the_connection_is_reported(luxi: client.Client, master: Master) -> None:
     def hang_up() -> None:
         raise ConnectionError
 
@@ -97,7 +97,7 @@ def test_away_from_the_master_the_exit_code_is_11_and_the_master_is_named(root: 
     assert gnt("gnt-cluster getmaster") == (0, "node7\n", "")
 
 
-def test_on_the_master_a_daemon_that_is_down_is_said_so(root: Path, gnt: Gnt) -> None:
+def test_on_the_master_a_daemon_that_is_down_is_reported(root: Path, gnt: Gnt) -> None:
     (root / "lib/ssconf/ssconf_master_node").write_text("node7")
     (root / "lib/ssconf/ssconf_node_primary_ips").write_text("node7 127.0.0.1")
     ran = gnt("gnt-instance list")
@@ -106,7 +106,7 @@ def test_on_the_master_a_daemon_that_is_down_is_said_so(root: Path, gnt: Gnt) ->
     assert "gantry-masterd" in ran.err
 
 
-def test_a_master_that_is_slow_is_not_waited_for_without_end(
+def test_waiting_for_a_slow_master_times_out(
     luxi: client.Client, master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "ANSWER_TIMEOUT_SECONDS", 0.05)

@@ -53,7 +53,7 @@ def test_a_wrong_option_ends_with_2_in_one_line(gnt: Gnt, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "complaint"),
     [
         ("gnt-instance add", "Error: Command add expects INSTANCE, but got 0 arguments"),
         ("gnt-instance add a b", "Error: Command add expects INSTANCE, but got 2 arguments"),
@@ -61,10 +61,10 @@ def test_a_wrong_option_ends_with_2_in_one_line(gnt: Gnt, line: str) -> None:
         ("gnt-network connect", "Error: Command connect expects NETWORK [GROUP...], but got 0 arguments"),
     ],
 )
-def test_a_wrong_number_of_arguments_ends_with_1(gnt: Gnt, line: str, wanted: str) -> None:
+def test_a_wrong_number_of_arguments_ends_with_1(gnt: Gnt, line: str, complaint: str) -> None:
     ran = gnt(line)
     assert ran.code == 1
-    assert ran.err.startswith(wanted)
+    assert ran.err.startswith(complaint)
 
 
 def test_options_may_stand_on_both_sides_of_arguments(gnt: Gnt, master: Master) -> None:
@@ -150,7 +150,7 @@ def test_the_module_runs_without_an_installation(root: Path, master: Master) -> 
     assert started(["-m", "gantry.cli.main", "gnt-nothing"], root).returncode == 1
 
 
-def test_a_reader_that_has_seen_enough_is_no_fault(root: Path, master: Master) -> None:
+def test_a_reader_that_closes_the_pipe_causes_no_error(root: Path, master: Master) -> None:
     master.answers["Query"] = table("name:Instance:text", rows=[[f"web{i}"] for i in range(20000)])
     line = f"{sys.executable} -m gantry.cli.main gnt-instance list | head -n 2"
     environment = {**os.environ, "GANTRY_ROOT": str(root), "PYTHONPATH": "src"}
@@ -169,4 +169,4 @@ def test_a_list_imports_nothing_that_is_slow(root: Path, master: Master) -> None
 
 
 def test_failures_are_one_line_with_a_hint() -> None:
-    assert errors.CommandError("it broke", hint="mend it").text() == "Failure: it broke; mend it"
+    assert errors.CommandError("it broke", hint="fix it").text() == "Failure: it broke; fix it"

@@ -1,4 +1,4 @@
-"""Node groups in a cluster of real daemons: the commands, the fields, and what the groups do to instances."""
+"""Node groups in a cluster of real daemons: commands, fields, and effects on instances."""
 
 from collections.abc import Iterator
 
@@ -12,14 +12,14 @@ ADD = ("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start")
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[lab.Lab]:
     """Two nodes in the default group, and one that joined another."""
-    with lab.lab() as made:
-        made.init()
-        made.add_node()
-        made.run("gnt-group", "add", "--node-parameters", "cpu_speed=1.5", "rack2")
-        node = made.add_machine()
+    with lab.lab() as group_lab:
+        group_lab.init()
+        group_lab.add_node()
+        group_lab.run("gnt-group", "add", "--node-parameters", "cpu_speed=1.5", "rack2")
+        node = group_lab.add_machine()
         where = ("--primary-ip", "127.0.0.1", "--port", node.port, "-g", "rack2", "--node-parameters", "ssh_port=2222")
-        made.run("gnt-node", "add", "--join-token-file", node.root / "lib/join-token", *where, node.name)
-        yield made
+        group_lab.run("gnt-node", "add", "--join-token-file", node.root / "lib/join-token", *where, node.name)
+        yield group_lab
 
 
 def _members(cluster: lab.Lab) -> dict[str, str]:
@@ -47,7 +47,7 @@ def test_a_node_joins_a_group_and_has_its_parameters_and_its_own(cluster: lab.La
     cluster.run("gnt-group", "remove-tags", "rack2", "cold")
 
 
-def test_groups_are_made_renamed_filled_emptied_and_removed(cluster: lab.Lab) -> None:
+def test_groups_are_created_renamed_filled_emptied_and_removed(cluster: lab.Lab) -> None:
     cluster.run("gnt-group", "add", "--alloc-policy", "unallocable", "rack3")
     cluster.run("gnt-group", "rename", "rack3", "cellar")
     cluster.run("gnt-group", "assign-nodes", "cellar", "node2", "node3")
@@ -98,8 +98,8 @@ def test_a_policy_holds_at_creation_and_modification_unless_it_is_ignored(cluste
     assert "cpu-count 3 is above the maximum 2" in cluster.refused(*modify)
     cluster.run(*modify, "--ignore-ipolicy")
     cluster.run("gnt-instance", "modify", "-B", "auto_balance=no", "small.example")
-    said = cluster.run("gnt-group", "modify", "--ipolicy-bounds-specs", "max:memory-size=100", "default").stdout
-    assert "instance small.example does not fit" not in said
+    output = cluster.run("gnt-group", "modify", "--ipolicy-bounds-specs", "max:memory-size=100", "default").stdout
+    assert "instance small.example does not fit" not in output
     assert cluster.rows("gnt-instance", "status", "small.example") == [["ADMIN_down"]]
     for name in ("large.example", "small.example"):
         cluster.run("gnt-instance", "remove", "-f", name)
@@ -109,7 +109,7 @@ def test_a_policy_holds_at_creation_and_modification_unless_it_is_ignored(cluste
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "complaint"),
     [
         ("gnt-group add default", "node group default exists already"),
         ("gnt-group add --node-parameters cpu_sped=1 new", "unknown node parameter cpu_sped; did you mean cpu_speed?"),
@@ -124,7 +124,7 @@ def test_a_policy_holds_at_creation_and_modification_unless_it_is_ignored(cluste
         ("gnt-group remove default", "node group default still has node node1"),
     ],
 )
-def test_what_cannot_be_is_one_line_and_changes_nothing(cluster: lab.Lab, line: str, said: str) -> None:
+def test_what_cannot_be_is_one_line_and_changes_nothing(cluster: lab.Lab, line: str, complaint: str) -> None:
     before = cluster.run("gnt-group", "info").stdout
-    assert said in cluster.refused(*line.split())
+    assert complaint in cluster.refused(*line.split())
     assert cluster.run("gnt-group", "info").stdout == before

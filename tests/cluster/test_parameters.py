@@ -1,4 +1,4 @@
-"""Parameters at every level of a cluster of real daemons: the commands, what is stored, what nodes are told."""
+"""Parameters at every level of a cluster of real daemons: the commands, the stored values, the values sent to nodes."""
 
 import json
 import shlex
@@ -18,14 +18,16 @@ MODIFY = ("gnt-instance", "modify")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[lab.Lab]:
-    """Three nodes; the hypervisor kvm is enabled with a program that need not be QEMU, fake is the default."""
-    with lab.lab() as made:
-        made.init()
-        made.add_node()
-        made.add_node()
+    """Three nodes; the hypervisor kvm is enabled, with a program that may not be QEMU; fake is the default."""
+    with lab.lab() as three_nodes:
+        three_nodes.init()
+        three_nodes.add_node()
+        three_nodes.add_node()
         program = QEMU or "/bin/sh"
-        made.run("gnt-cluster", "modify", "-f", "--enabled-hypervisors", "fake,kvm", "-H", f"kvm:kvm_path={program}")
-        yield made
+        three_nodes.run(
+            "gnt-cluster", "modify", "-f", "--enabled-hypervisors", "fake,kvm", "-H", f"kvm:kvm_path={program}"
+        )
+        yield three_nodes
 
 
 @pytest.fixture
@@ -36,10 +38,10 @@ def vm(cluster: lab.Lab) -> Iterator[str]:
 
 
 def _stored(cluster: lab.Lab, kind: str, name: str) -> dict[str, object]:
-    found = json.loads(cluster.run("gantry", "export-config").stdout)[kind]
-    (one,) = [one for one in found.values() if one["name"] == name]
-    assert isinstance(one, dict)
-    return one
+    objects = json.loads(cluster.run("gantry", "export-config").stdout)[kind]
+    (matching_object,) = [each for each in objects.values() if each["name"] == name]
+    assert isinstance(matching_object, dict)
+    return matching_object
 
 
 def _cells(cluster: lab.Lab, program: str, fields: str, name: str) -> list[str]:
@@ -48,8 +50,8 @@ def _cells(cluster: lab.Lab, program: str, fields: str, name: str) -> list[str]:
 
 
 def _guest(cluster: lab.Lab) -> dict[str, int]:
-    found = json.loads((cluster.nodes[0].root / f"run/instances/fake/{VM}").read_text())["running"]
-    return {"memory": found["memory"], "vcpus": found["vcpus"]}
+    guest = json.loads((cluster.nodes[0].root / f"run/instances/fake/{VM}").read_text())["running"]
+    return {"memory": guest["memory"], "vcpus": guest["vcpus"]}
 
 
 @pytest.mark.promise("cluster-70", "cluster-72", "cluster-77")
@@ -132,14 +134,14 @@ def test_the_hypervisor_is_named_at_creation_and_its_options_change_later(cluste
         cluster.run("gnt-instance", "remove", "-f", name)
 
 
-def _boot_disc(said: bytes) -> bytes:
-    """Return an ISO image that a PC boots (El Torito, no emulation), and that says something on the serial line."""
+def _boot_disc(text: bytes) -> bytes:
+    """Return an ISO image that a PC boots (El Torito, no emulation), and that writes a text to the serial line."""
     program = bytes.fromhex("e80000 5e 81c62000 0e 1f 89f7 8a05 84c0 74f8 50 bafd03 ec a820 58 74f6 baf803 ee 47 ebe9")
     sectors = {
         16: b"\x01CD001\x01",
         17: (b"\0CD001\x01EL TORITO SPECIFICATION".ljust(0x47, b"\0") + (18).to_bytes(4, "little")),
         18: b"\x01".ljust(30, b"\0") + b"\x55\xaa" + b"\x88\0\0\0\0\0\x01\0" + (19).to_bytes(4, "little"),
-        19: program + said + b"\0",
+        19: program + text + b"\0",
     }
     return b"".join(sectors.get(number, b"").ljust(2048, b"\0") for number in range(24))
 
@@ -149,22 +151,22 @@ def _boot_disc(said: bytes) -> bytes:
 def test_a_guest_boots_from_an_iso_image(cluster: lab.Lab) -> None:
     iso = cluster.folder / "boot.iso"
     iso.write_bytes(_boot_disc(b"BOOTED FROM THE DISC\r\n"))
-    given = f"kvm:accel=tcg,boot_order=cdrom,cdrom_image_path={iso}"
-    cluster.run(*ADD, "-H", given, "-B", "memory=64", "k.example")
+    hypervisor = f"kvm:accel=tcg,boot_order=cdrom,cdrom_image_path={iso}"
+    cluster.run(*ADD, "-H", hypervisor, "-B", "memory=64", "k.example")
     command = cluster.run("gnt-instance", "console", "--show-cmd", "k.example").stdout
     (path,) = [
         word
         for word in shlex.split(command.replace(":", " ").replace(",", " "))
         if word.startswith(("/run/", str(cluster.folder)))
     ]
-    said = b""
+    output = b""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(120)
         line.connect(path)
-        while b"BOOTED FROM THE DISC" not in said:
+        while b"BOOTED FROM THE DISC" not in output:
             more = line.recv(4096)
-            assert more, said
-            said += more
+            assert more, output
+            output += more
     cluster.run("gnt-instance", "remove", "-f", "--shutdown-timeout", "0", "k.example")
 
 
@@ -203,7 +205,7 @@ def test_parameters_of_an_operating_system_stand_between_cluster_and_instance(cl
         cluster.run("gnt-instance", "remove", "-f", name)
 
 
-def test_a_running_guest_is_given_memory_at_once_and_the_rest_with_its_next_start(cluster: lab.Lab, vm: str) -> None:
+def test_a_running_guest_gets_memory_at_once_and_other_changes_at_its_next_start(cluster: lab.Lab, vm: str) -> None:
     later = "its new parameters take effect at its next start"
     assert later in cluster.run(*MODIFY, "-B", "maxmem=512,minmem=64,vcpus=2", vm).stdout
     assert _guest(cluster) == {"memory": 128, "vcpus": 1}
@@ -218,7 +220,7 @@ def test_a_running_guest_is_given_memory_at_once_and_the_rest_with_its_next_star
     assert f"instance {vm} is not running" in cluster.refused(*MODIFY, "-m", "96", vm)
 
 
-def test_an_instance_that_is_put_aside_is_started_by_nobody(cluster: lab.Lab, vm: str) -> None:
+def test_an_offline_instance_is_not_started(cluster: lab.Lab, vm: str) -> None:
     assert "is recorded as up and cannot be marked offline" in cluster.refused(*MODIFY, "--offline", vm)
     cluster.run("gnt-instance", "stop", vm)
     assert " - admin_state -> offline\n" in cluster.run(*MODIFY, "--offline", vm).stdout
@@ -258,15 +260,15 @@ REFUSED = (
 
 def test_what_is_misspelt_or_out_of_range_is_one_line_and_changes_nothing(cluster: lab.Lab, vm: str) -> None:
     before = _stored(cluster, "instances", vm), cluster.rows("gnt-instance", "name")
-    for line, said in REFUSED:
-        assert said in cluster.refused(*line.split()), line
+    for line, complaint in REFUSED:
+        assert complaint in cluster.refused(*line.split()), line
     assert (_stored(cluster, "instances", vm), cluster.rows("gnt-instance", "name")) == before
 
 
 def test_defaults_of_memory_that_an_instance_cannot_live_with_are_refused(cluster: lab.Lab, vm: str) -> None:
     cluster.run(*MODIFY, "-B", "minmem=100", vm)
-    said = f"instance {vm}: backend parameter minmem would be 100, which is above maxmem, 64"
-    assert said in cluster.refused("gnt-cluster", "modify", "-B", "memory=64")
+    complaint = f"instance {vm}: backend parameter minmem would be 100, which is above maxmem, 64"
+    assert complaint in cluster.refused("gnt-cluster", "modify", "-B", "memory=64")
 
 
 def test_a_copy_of_the_configuration_that_is_read_back_has_every_level(cluster: lab.Lab) -> None:

@@ -1,4 +1,4 @@
-"""Jobs that cannot be, and what does not fit a job's state: one clear line each, at the command line."""
+"""Invalid jobs, and commands that do not fit a job's state: each error is one clear line."""
 
 import json
 import re
@@ -10,14 +10,14 @@ from tests.cluster import lab
 DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
 
 
-def _line(said: str) -> str:
-    """Return what stderr says of a refusal, which is one line, with a heading or without.
+def _line(stderr: str) -> str:
+    """Return the line on stderr that explains a refusal; a heading may precede it.
 
     See contracts/commands.md#failure-text.
     """
-    lines = said.splitlines()
+    lines = stderr.splitlines()
     head = "Failure: prerequisites not met for this operation:"
-    return lines[-1] if lines[0] == head and len(lines) == 3 else said.removesuffix("\n")
+    return lines[-1] if lines[0] == head and len(lines) == 3 else stderr.removesuffix("\n")
 
 
 def _refused(cluster: lab.Lab, folder: Path, ops: object) -> str:
@@ -33,7 +33,7 @@ def _number(cluster: lab.Lab, *words: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("ops", "said"),
+    ("ops", "complaint"),
     [
         ([DELAY] * 10_000, "a job of 10000 opcodes is too long, the maximum is 500; submit several jobs"),
         ([], "A job needs at least one opcode"),
@@ -45,17 +45,17 @@ def _number(cluster: lab.Lab, *words: object) -> str:
         ([{**DELAY, "interruptible": True}], "interruptible is not supported"),
     ],
 )
-def test_a_job_that_cannot_be_is_refused(shared: lab.Lab, tmp_path: Path, ops: object, said: str) -> None:
+def test_a_job_that_cannot_be_is_refused(shared: lab.Lab, tmp_path: Path, ops: object, complaint: str) -> None:
     before = shared.rows("gnt-job", "id")
-    assert said in _refused(shared, tmp_path, ops)
+    assert complaint in _refused(shared, tmp_path, ops)
     assert shared.rows("gnt-job", "id") == before
 
 
 def test_a_dependency_on_the_job_itself_is_refused(own: lab.Lab, tmp_path: Path) -> None:
     last = int(_number(own, "0"))
     for number in (last + 1, last + 2):
-        said = _refused(own, tmp_path, [{**DELAY, "depends": [[number, ["success"]]]}])
-        assert f"dependency on job {number}, which does not exist" in said
+        refusal = _refused(own, tmp_path, [{**DELAY, "depends": [[number, ["success"]]]}])
+        assert f"dependency on job {number}, which does not exist" in refusal
 
 
 def test_what_does_not_fit_a_jobs_state_is_said_in_a_line(shared: lab.Lab) -> None:
@@ -71,7 +71,7 @@ def test_what_does_not_fit_a_jobs_state_is_said_in_a_line(shared: lab.Lab) -> No
     assert "no such job: 987654" in shared.refused("gnt-job", "cancel", "987654")
 
 
-def test_a_job_file_that_somebody_edited_is_named_in_the_log_and_written_anew(own: lab.Lab) -> None:
+def test_an_edited_job_file_is_named_in_the_log_and_rewritten(own: lab.Lab) -> None:
     number = _number(own, "0")
     file = own.master / f"lib/queue/job-{number}"
     lab.wait_until(lambda: file.exists() and b"success" in file.read_bytes(), "the job's file")

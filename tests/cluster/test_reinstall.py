@@ -1,4 +1,4 @@
-"""Instances that get another system or another name, and many at once, with real daemons and real OS scripts."""
+"""Reinstalling, renaming and batch creation of instances, with real daemons and real OS scripts."""
 
 import json
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ NIC = test_backup.NIC
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[lab.Lab]:
-    with lab.lab() as made:
-        made.init()
-        made.add_node()
-        made.add_network()
-        for node in made.nodes:
+    with lab.lab() as two_nodes:
+        two_nodes.init()
+        two_nodes.add_node()
+        two_nodes.add_network()
+        for node in two_nodes.nodes:
             test_backup.define(node, "scripted", test_backup.SCRIPTED)
-        yield made
+        yield two_nodes
 
 
 def test_a_system_is_installed_again_and_another_with_its_parameters(pair: lab.Lab) -> None:
@@ -36,7 +36,7 @@ def test_a_system_is_installed_again_and_another_with_its_parameters(pair: lab.L
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "complaint"),
     [
         (("-o", "scripte"), "has no OS definition scripte"),
         (("-o", "scripted"), "OS scripted needs a variant"),
@@ -47,27 +47,27 @@ def test_a_system_is_installed_again_and_another_with_its_parameters(pair: lab.L
 )
 @pytest.mark.parametrize("command", ["add", "reinstall"])
 def test_what_does_not_fit_the_system_is_refused_before_anything_is_changed(
-    pair: lab.Lab, command: str, options: tuple[str, ...], said: str
+    pair: lab.Lab, command: str, options: tuple[str, ...], complaint: str
 ) -> None:
     if command == "add":
         disk = ("-t", "file", "--disk", "0:size=8m", "-n", "node1", NIC)
-        assert said in pair.refused("gnt-instance", "add", *disk, *options, "wrong")
+        assert complaint in pair.refused("gnt-instance", "add", *disk, *options, "wrong")
         assert ["wrong"] not in pair.rows("gnt-instance", "name")
         return
     if ["vm2"] not in pair.rows("gnt-instance", "name"):
         test_backup.add(pair, "vm2", NIC)
-    assert said in pair.refused("gnt-instance", "reinstall", "-f", *options, "vm2")
+    assert complaint in pair.refused("gnt-instance", "reinstall", "-f", *options, "vm2")
     assert pair.rows("gnt-instance", "os", "vm2") == [["plain"]]
 
 
 @pytest.mark.promise("cluster-115", "cluster-118", "cluster-123")
-def test_the_scripts_are_told_of_the_instance_its_disks_and_its_nics(pair: lab.Lab) -> None:
+def test_the_scripts_receive_the_instance_its_disks_and_its_nics(pair: lab.Lab) -> None:
     folder = test_backup.define(pair.nodes[0], "telling", test_backup.SCRIPTED)
     (folder / "create").write_text(test_backup.RECORD % "DISK_COUNT")
     disks = ("-t", "file", "--disk", "0:size=8m", "--disk", "1:size=16m,mode=ro", "-n", "node1", "--no-start")
     nic = ("--net", "0:ip0=lan4,ip1=lan6,network=net1")
     pair.run("gnt-instance", "add", "-d", *disks, *nic, "-o", "telling+large", "told.example")
-    told = set((folder / "create.environ.2").read_text().splitlines())
+    variables = set((folder / "create.environ.2").read_text().splitlines())
     first, second = test_backup.disk_files(pair.nodes[0], "told.example")
     ((mac, ips),) = pair.rows("gnt-instance", "nic.macs,nic.ips", "told.example")
     assert {
@@ -84,7 +84,7 @@ def test_the_scripts_are_told_of_the_instance_its_disks_and_its_nics(pair: lab.L
         "NIC_COUNT=1",
         f"NIC_0_MAC={mac}",
         f"NIC_0_IP={ips.split('/')[0]}",
-    } <= told
+    } <= variables
     pair.run("gnt-instance", "remove", "-f", "told.example")
 
 
@@ -92,8 +92,8 @@ def test_the_scripts_are_told_of_the_instance_its_disks_and_its_nics(pair: lab.L
 def test_a_system_for_other_hypervisors_is_refused(pair: lab.Lab) -> None:
     test_backup.define(pair.nodes[0], "elsewhere", test_backup.SCRIPTED | {"hypervisors": "kvm\n# fake\n"})
     disk = ("-t", "file", "--disk", "0:size=8m", "-n", "node1", NIC)
-    said = pair.refused("gnt-instance", "add", *disk, "-o", "elsewhere+small", "wrong")
-    assert "OS elsewhere does not support hypervisor fake; supported hypervisors: kvm" in said
+    refusal = pair.refused("gnt-instance", "add", *disk, "-o", "elsewhere+small", "wrong")
+    assert "OS elsewhere does not support hypervisor fake; supported hypervisors: kvm" in refusal
 
 
 @pytest.mark.promise("cluster-113", "cluster-119")
@@ -106,8 +106,8 @@ def test_a_renamed_instance_has_its_name_everywhere(pair: lab.Lab) -> None:
     (disk,) = test_backup.disk_files(pair.nodes[0], "new.example")
     assert disk.read_bytes().startswith(b"new.example\n")
     assert not (pair.nodes[0].root / "srv/file-storage/old.example").exists()
-    told = test_backup.environ(pair.nodes[0], "rename", 1)
-    assert {"OLD_INSTANCE_NAME=old.example", "INSTANCE_NAME=new.example"} <= told
+    variables = test_backup.environ(pair.nodes[0], "rename", 1)
+    assert {"OLD_INSTANCE_NAME=old.example", "INSTANCE_NAME=new.example"} <= variables
     pair.run("gnt-instance", "start", "new.example")
     assert "is running" in pair.refused("gnt-instance", "rename", "new.example", "other.example")
     pair.run("gnt-instance", "remove", "-f", "new.example")
@@ -117,8 +117,8 @@ def test_a_rename_script_that_fails_leaves_the_old_name(pair: lab.Lab) -> None:
     broken = test_backup.SCRIPTED | {"rename": "#!/bin/sh\necho cannot do it >&2\nexit 4\n"}
     test_backup.define(pair.nodes[0], "stubborn", broken)
     test_backup.add(pair, "old.example", NIC, system="stubborn+small")
-    said = pair.refused("gnt-instance", "rename", "old.example", "new.example")
-    assert "the rename script of OS stubborn for new.example failed with exit code 4: cannot do it" in said
+    refusal = pair.refused("gnt-instance", "rename", "old.example", "new.example")
+    assert "the rename script of OS stubborn for new.example failed with exit code 4: cannot do it" in refusal
     names = [row[0] for row in pair.rows("gnt-instance", "name")]
     assert "old.example" in names
     assert "new.example" not in names
@@ -143,25 +143,25 @@ def test_a_file_describes_many_instances(pair: lab.Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "complaint"),
     [
         ("{", "is not JSON"),
         ("[]", "does not contain a list of instances"),
         ('[{"os_type": "x"}]', "has no instance_name"),
     ],
 )
-def test_a_file_that_describes_nothing_is_refused(pair: lab.Lab, tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_describes_nothing_is_refused(pair: lab.Lab, tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "f").write_text(text)
     done = pair.run("gnt-instance", "batch-create", tmp_path / "f", check=False)
     assert done.returncode != 0
-    assert said in done.stderr
+    assert complaint in done.stderr
 
 
 def test_what_is_private_is_not_shown_and_what_is_secret_is_not_stored(pair: lab.Lab) -> None:
     files = test_backup.SCRIPTED | {"parameters.list": "password Root's\ntoken Of the registry\ngreeting Welcome\n"}
     folder = test_backup.define(pair.nodes[0], "quiet", files)
     (folder / "create").write_text(test_backup.RECORD % "DISK_COUNT")
-    given = (
+    parameters = (
         "-O",
         "greeting=hi",
         "--os-parameters-private",
@@ -170,18 +170,18 @@ def test_what_is_private_is_not_shown_and_what_is_secret_is_not_stored(pair: lab
         "token=s3cret",
     )
     disk = ("-t", "file", "--disk", "0:size=8m", "-n", "node1", test_backup.NIC)
-    pair.run("gnt-instance", "add", *disk, "-o", "quiet+large", *given, "quiet.example")
-    told = set((folder / "create.environ.1").read_text().splitlines())
-    assert {"OSP_GREETING=hi", "OSP_PASSWORD=pr1vate", "OSP_TOKEN=s3cret"} <= told
+    pair.run("gnt-instance", "add", *disk, "-o", "quiet+large", *parameters, "quiet.example")
+    variables = set((folder / "create.environ.1").read_text().splitlines())
+    assert {"OSP_GREETING=hi", "OSP_PASSWORD=pr1vate", "OSP_TOKEN=s3cret"} <= variables
     pair.run("gnt-instance", "modify", "--os-parameters-private", "token=pr1vate-too", "quiet.example")
     (number,) = pair.rows("gnt-job", "id")[-1]
-    shown = [
+    outputs = [
         pair.run("gnt-instance", "info", "quiet.example").stdout,
         pair.run("gnt-job", "info", number, str(int(number) - 1)).stdout,
         pair.run("gnt-instance", "list", "-o", "osparams,custom_osparams", "quiet.example").stdout,
         pair.run("gantry", "export-config").stdout,
     ]
-    for text in shown:
+    for text in outputs:
         assert "(blanked)" in text
         assert "pr1vate" not in text
     stop = ("gnt-instance", "stop", "--timeout", "0", "quiet.example")
@@ -205,7 +205,7 @@ def test_a_script_that_hangs_is_canceled_and_nothing_is_left(pair: lab.Lab) -> N
 
 
 def _content(path: Path) -> bytes:
-    """Return what a file holds; a draft may have got its final name meanwhile."""
+    """Return a file's content; empty if the file was renamed meanwhile."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -12,11 +12,11 @@ from tests.cluster import lab, test_refused_requests
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[lab.Lab]:
     """Four nodes of which two are in the pool; the bridge of the defaults is on none of them."""
-    with lab.lab() as made:
-        made.init("-C", "2", "--defaults", "hypervisor=fake,disksize=16m,bridge=br-lab")
+    with lab.lab() as four_nodes:
+        four_nodes.init("-C", "2", "--defaults", "hypervisor=fake,disksize=16m,bridge=br-lab")
         for _ in range(3):
-            made.add_node()
-        yield made
+            four_nodes.add_node()
+        yield four_nodes
 
 
 def _modify(cluster: lab.Lab, *options: object) -> list[str]:
@@ -26,21 +26,21 @@ def _modify(cluster: lab.Lab, *options: object) -> list[str]:
 
 
 def _info(cluster: lab.Lab) -> dict[str, object]:
-    found: dict[str, object] = yaml.safe_load(cluster.run("gnt-cluster", "info").stdout)
-    return found
+    info: dict[str, object] = yaml.safe_load(cluster.run("gnt-cluster", "info").stdout)
+    return info
 
 
 def _settings(cluster: lab.Lab) -> dict[str, object]:
     with cluster.luxi() as luxi:
-        found = luxi.call("QueryClusterInfo")
-    return {name: value for name, value in found.items() if name != "mtime"}
+        settings = luxi.call("QueryClusterInfo")
+    return {name: value for name, value in settings.items() if name != "mtime"}
 
 
 def _stored(cluster: lab.Lab) -> dict[str, object]:
-    """Return what is kept of the cluster itself: only what was set."""
-    found = json.loads(cluster.run("gantry", "export-config").stdout)["cluster"]
-    assert isinstance(found, dict)
-    return found
+    """Return the stored settings of the cluster itself; settings that were never set are not stored."""
+    stored = json.loads(cluster.run("gantry", "export-config").stdout)["cluster"]
+    assert isinstance(stored, dict)
+    return stored
 
 
 def _roles(cluster: lab.Lab) -> str:
@@ -48,7 +48,7 @@ def _roles(cluster: lab.Lab) -> str:
 
 
 def _holds(node: lab.Node, word: str) -> bool:
-    """Tell whether a node's copy of the journal has a word."""
+    """Return whether a node's replica of the journal has a word."""
     return any(word.encode() in path.read_bytes() for path in (node.root / "lib/journal").glob("*"))
 
 
@@ -61,9 +61,9 @@ def _keeps_nothing(node: lab.Node) -> bool:
 def test_the_pool_grows_and_shrinks_at_once_and_the_copies_with_it(cluster: lab.Lab) -> None:
     assert _roles(cluster) == "MCRR"
     assert all(_keeps_nothing(node) for node in cluster.nodes[2:])
-    said = _modify(cluster, "-C", "4")
-    assert "candidate_pool_size: 2 becomes 4" in said
-    assert "node4 becomes a master candidate" in said
+    log = _modify(cluster, "-C", "4")
+    assert "candidate_pool_size: 2 becomes 4" in log
+    assert "node4 becomes a master candidate" in log
     assert _roles(cluster) == "MCCC"
     cluster.run("gnt-cluster", "add-tags", "after-the-growth")
     for node in cluster.nodes:
@@ -87,10 +87,10 @@ def test_changes_of_the_pool_at_the_same_time_leave_it_whole(cluster: lab.Lab) -
     changes = [f"{modify} {size}" for size in (1, 4, 2, 3, 1, 4, 3)]
     changes += ["gnt-node modify -C no node2", "gnt-node modify -O yes node4", "gnt-node modify -C no node3"]
     with futures.ThreadPoolExecutor(len(changes)) as pool:
-        # One may be refused, where nobody is left to take a candidate's place.
+        # A change may be refused if no node remains that can replace a candidate.
         list(pool.map(lambda change: cluster.run(*change.split(), check=False), changes))
-    wanted = min(int(str(_settings(cluster)["candidate_pool_size"])), 3)
-    assert sum(role in "MC" for role in _roles(cluster)) == wanted
+    expected_candidates = min(int(str(_settings(cluster)["candidate_pool_size"])), 3)
+    assert sum(role in "MC" for role in _roles(cluster)) == expected_candidates
     for node, role in zip(cluster.nodes, _roles(cluster), strict=True):
         assert role in "MC" or _keeps_nothing(node), node.name
     cluster.run("gnt-node", "modify", "-O", "no", "node4")
@@ -101,8 +101,8 @@ def test_changes_of_the_pool_at_the_same_time_leave_it_whole(cluster: lab.Lab) -
 
 def test_a_dry_run_and_a_change_that_is_none_change_nothing(cluster: lab.Lab) -> None:
     before = _settings(cluster)
-    shown = cluster.run("gnt-cluster", "modify", "--dry-run", "-C", "3", "-m", "aa:00:07").stdout.splitlines()
-    assert shown == [
+    planned = cluster.run("gnt-cluster", "modify", "--dry-run", "-C", "3", "-m", "aa:00:07").stdout.splitlines()
+    assert planned == [
         "candidate_pool_size: 2 becomes 3",
         "mac_prefix: aa:00:00 becomes aa:00:07",
         "node3 becomes a master candidate",
@@ -119,8 +119,8 @@ def test_defaults_of_hypervisor_disk_and_bridge_hold_from_init_on_and_can_be_cha
     assert "node1 has no bridge br-lab" in cluster.refused(*add, "nic.example")
     assert "has no bridge br-other" in cluster.refused("gnt-cluster", "modify", "--defaults", "bridge=br-other")
     _modify(cluster, "-f", "--enabled-hypervisors", "fake,kvm", "-H", "kvm:kvm_path=/bin/sh")
-    said = _modify(cluster, "-f", "--defaults", "hypervisor=kvm,disksize=24m,bridge=br-other")
-    assert "NIC link: br-lab becomes br-other" in said
+    log = _modify(cluster, "-f", "--defaults", "hypervisor=kvm,disksize=24m,bridge=br-other")
+    assert "NIC link: br-lab becomes br-other" in log
     cluster.run(*add, "--no-nics", "--no-start", "large.example")
     assert "has no bridge br-other" in cluster.refused(*add, "-H", "fake", "nic.example")
     assert cluster.rows("gnt-instance", "name,hypervisor,disk.size/0") == [
@@ -145,10 +145,10 @@ def test_each_parameter_is_kept_with_what_it_belongs_to(cluster: lab.Lab) -> Non
     cluster.run(*add, "-B", "vcpus=2", "-H", "fake:migration_mode=non-live", "own.example")
     cluster.run("gnt-node", "modify", "--master-capable", "no", "node4")
     _modify(cluster, "--max-running-jobs", "900", "-B", "vcpus=3", "-H", "fake:migration_mode=live")
-    found = json.loads(cluster.run("gantry", "export-config").stdout)
-    owner = found["cluster"]
-    (vm,) = found["instances"].values()
-    (node,) = [one for one in found["nodes"].values() if one["name"] == "node4"]
+    exported = json.loads(cluster.run("gantry", "export-config").stdout)
+    owner = exported["cluster"]
+    (vm,) = exported["instances"].values()
+    (node,) = [each for each in exported["nodes"].values() if each["name"] == "node4"]
     # the cluster's own, and its defaults for instances
     assert (owner["max_running_jobs"], owner["beparams"]["default"]["vcpus"]) == (900, 3)
     # a node's, an instance's own, its backend's, its hypervisor's
@@ -165,18 +165,18 @@ def test_defaults_of_parameters_reach_instances_and_stay_until_they_are_reset(cl
     cluster.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "-n", "node2", "-B", "vcpus=2", "vm.example")
     fields = "beparam/memory,beparam/vcpus,beparam/auto_balance,hvparam/migration_mode"
     assert cluster.rows("gnt-instance", fields) == [["128", "2", "Y", "live"]]
-    said = _modify(cluster, "--hypervisor-defaults", "fake:migration_mode=non-live", "-B", "memory=256,vcpus=4")
-    assert "hypervisor fake migration_mode: default (live) becomes non-live" in said
-    # the nearest level wins, and what nodes are sent is filled
+    log = _modify(cluster, "--hypervisor-defaults", "fake:migration_mode=non-live", "-B", "memory=256,vcpus=4")
+    assert "hypervisor fake migration_mode: default (live) becomes non-live" in log
+    # the nearest level wins, and nodes receive filled parameters
     assert cluster.rows("gnt-instance", fields) == [["256", "2", "Y", "non-live"]]
     cluster.run("gnt-instance", "reboot", "-t", "full", "vm.example")
     guest = json.loads((cluster.nodes[1].root / "run/instances/fake/vm.example").read_text())
     assert (guest["running"]["memory"], guest["running"]["vcpus"]) == (256, 2)
     ssconf = cluster.nodes[3].root / "lib/ssconf/ssconf_hvparams_fake"
     lab.wait_until(lambda: ssconf.read_text() == "migration_mode=non-live\n", "the ssconf files")
-    shown = _info(cluster)
-    assert shown["Hypervisor parameters"] == {"fake": {"migration_mode": "non-live"}}
-    # set to the built-in default it is kept, until the word default resets it
+    info = _info(cluster)
+    assert info["Hypervisor parameters"] == {"fake": {"migration_mode": "non-live"}}
+    # a value equal to the built-in default is stored, until the word default resets it
     _modify(cluster, "-H", "fake:migration_mode=live", "-B", "vcpus=1")
     stored = _stored(cluster)
     assert stored["hvparams"] == {"fake": {"migration_mode": "live"}}
@@ -188,7 +188,7 @@ def test_defaults_of_parameters_reach_instances_and_stay_until_they_are_reset(cl
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "complaint"),
     [
         ("-H fake:migration_mod=live", 1, "did you mean migration_mode?"),
         ("-B vcpu=2", 1, "unknown backend parameter vcpu; did you mean vcpus?"),
@@ -213,23 +213,25 @@ def test_defaults_of_parameters_reach_instances_and_stay_until_they_are_reset(cl
         ("--colour red", 2, "unrecognized arguments"),
     ],
 )
-def test_bad_input_is_one_clear_line_and_nothing_changes(cluster: lab.Lab, options: str, code: int, said: str) -> None:
+def test_bad_input_is_one_clear_line_and_nothing_changes(
+    cluster: lab.Lab, options: str, code: int, complaint: str
+) -> None:
     before = _settings(cluster)
     with test_refused_requests.unchanged(cluster):
-        told = cluster.refused("gnt-cluster", "modify", *options.split(), code=code)
-    assert said in told
-    assert len(told.splitlines()[-1]) < 700
+        refusal = cluster.refused("gnt-cluster", "modify", *options.split(), code=code)
+    assert complaint in refusal
+    assert len(refusal.splitlines()[-1]) < 700
     assert _settings(cluster) == before
 
 
 def test_info_shows_every_setting(cluster: lab.Lab) -> None:
     _modify(cluster, "--max-running-jobs", "500", "--network-thresholds", "70,90", "--master-netdev", "br9")
-    shown = _info(cluster)["Cluster parameters"]
-    assert isinstance(shown, dict)
-    assert shown["candidate pool size"] == 2
-    assert shown["maximal number of jobs running simultaneously"] == 500
-    assert shown["network thresholds"] == [70, 90]
-    assert shown["master netdev"] == "br9"
+    parameters = _info(cluster)["Cluster parameters"]
+    assert isinstance(parameters, dict)
+    assert parameters["candidate pool size"] == 2
+    assert parameters["maximal number of jobs running simultaneously"] == 500
+    assert parameters["network thresholds"] == [70, 90]
+    assert parameters["master netdev"] == "br9"
     _modify(cluster, "--max-running-jobs", "default", "--network-thresholds", "default", "--master-netdev", "default")
 
 
@@ -239,16 +241,16 @@ def test_a_node_group_has_tags_and_tags_are_found_everywhere(cluster: lab.Lab) -
         op = {"OP_ID": "OP_TAGS_SET", "kind": "nodegroup", "name": "default", "tags": ["rack:all"]}
         assert luxi.finished(luxi.value("SubmitJob", [op]))[0] == "success"
         assert luxi.value("QueryTags", "nodegroup", "default") == ["rack:all"]
-    found = cluster.run("gnt-cluster", "search-tags", "^rack:").stdout
-    assert found == "/nodegroup/default rack:all\n/nodes/node2 rack:7\n"
+    matches = cluster.run("gnt-cluster", "search-tags", "^rack:").stdout
+    assert matches == "/nodegroup/default rack:all\n/nodes/node2 rack:7\n"
     assert cluster.run("gnt-cluster", "search-tags", "nowhere", check=False).returncode == 1
     assert "is not a regular expression" in cluster.refused("gnt-cluster", "search-tags", "(")
 
 
 def test_a_node_that_gave_the_flag_up_may_be_chosen_again(cluster: lab.Lab) -> None:
     assert _roles(cluster) == "MCRR"
-    said = cluster.run("gnt-node", "modify", "-C", "no", "node2").stdout
-    assert "node2 may become a candidate again if the pool lacks one" in said
+    output = cluster.run("gnt-node", "modify", "-C", "no", "node2").stdout
+    assert "node2 may become a candidate again if the pool lacks one" in output
     assert _roles(cluster) == "MRCR"
     _modify(cluster, "-C", "3")
     assert _roles(cluster) == "MCCR"

@@ -1,6 +1,6 @@
-"""What scripts are told, whole, for each kind of NIC and each operation with hooks, against ``tests/golden/hooks``.
+"""The variables that scripts receive, for each kind of NIC and operation with hooks, against ``tests/golden/hooks``.
 
-``GOLDEN=1 pytest tests/golden`` (``make golden``) writes the files anew. Hypervisor parameters are left out.
+``GOLDEN=1 pytest tests/golden`` (``make golden``) rewrites the files. Hypervisor parameters are left out.
 """
 
 import os
@@ -112,7 +112,7 @@ def compare(name: str, lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", NICS)
-def test_each_kind_of_nic_is_told_of_as_it_was_written_down(kind: str) -> None:
+def test_scripts_receive_each_kind_of_nic_as_in_the_golden_file(kind: str) -> None:
     state = house(NICS[kind]).state
     whole = fill.fill(state, state.instances["i1"])
     script = script_environment.os_script(whole, {"d1": "/file/d1"}, api_version=20, debug=0, reinstall=False)
@@ -173,7 +173,7 @@ OPERATIONS: dict[str, opcodes.Opcode] = {
 
 
 ANYWHERE = ("instance-failover", "instance-migrate", "instance-change-group", "group-evacuate", "node-migrate")
-"""Operations on an instance whose disks every node reaches."""
+"""Operations on an instance whose disks are reachable from every node."""
 
 FAR = cluster.NodeGroup(uuid="f", name="far", networks=GROUP.networks)
 DISTANT = cluster.Node(uuid="n9", name="node9.example", primary_ip="203.0.113.9", group="f")
@@ -216,32 +216,34 @@ def test_every_operation_that_has_hooks_is_written_down() -> None:
 
 
 @pytest.mark.parametrize("path", [*OPERATIONS, "cluster-destroy"])
-async def test_each_operation_tells_its_hooks_what_was_written_down(path: str) -> None:
-    made = house(NICS["one-address"])
+async def test_hooks_of_each_operation_receive_what_the_golden_file_says(path: str) -> None:
+    cluster_house = house(NICS["one-address"])
     op = OPERATIONS.get(path) or opcodes.ClusterDestroy()
     if path == "cluster-destroy":
-        made = build.House(OWNER, cluster.NodeGroup(uuid="g", name="default"), *NODES)
+        cluster_house = build.House(OWNER, cluster.NodeGroup(uuid="g", name="default"), *NODES)
     if path in ANYWHERE:
-        made.put(structs.replace(vm(NICS["one-address"]), disk_template="diskless", disks=()), FAR, DISTANT)
-        made.machine("node2.example").running[VM] = fill.fill(made.state, made.state.instance(VM))
+        cluster_house.put(structs.replace(vm(NICS["one-address"]), disk_template="diskless", disks=()), FAR, DISTANT)
+        cluster_house.machine("node2.example").running[VM] = fill.fill(
+            cluster_house.state, cluster_house.state.instance(VM)
+        )
     if path == "mirrors-replace":
         mirror = instance.Mirror(minors={NODES[0].uuid: 0, NODES[1].uuid: 0}, port=11000, secret="s")
         disk = instance.Disk(uuid="d1", dev_type="drbd", size=64, mirror=mirror)
-        made.put(structs.replace(vm(NICS["one-address"]), disk_template="drbd", disks=(disk,)))
+        cluster_house.put(structs.replace(vm(NICS["one-address"]), disk_template="drbd", disks=(disk,)))
         for name in ("node1.example", "node2.example"):
-            made.machine(name).disks["d1"] = 64
-    before = made.state
-    plan = await made.plan(op)
+            cluster_house.machine(name).disks["d1"] = 64
+    before = cluster_house.state
+    plan = await cluster_house.plan(op)
     assert plan.hooks
     assert plan.hooks.path == path
-    made.change(plan.changes)
+    cluster_house.change(plan.changes)
     if plan.finish and not isinstance(op, opcodes.NodeAdd):
-        made.change(plan.finish(made.state))
-    compare(path, _describe(plan.hooks, op.op_id, before=before, after=made.state))
+        cluster_house.change(plan.finish(cluster_house.state))
+    compare(path, _describe(plan.hooks, op.op_id, before=before, after=cluster_house.state))
 
 
 def _describe(planned: base.Hooks, op_code: str, *, before: states.Snapshot, after: states.Snapshot) -> list[str]:
-    """Return where the hooks run, what they are told before, and of ``GANETI_POST_`` after what became different."""
+    """Return where the hooks run, their variables before the operation, and those that differ after it."""
     where = {"pre": planned.nodes_pre, "post": planned.nodes_post, "post, before they leave": planned.nodes_leaving}
     lines = [f"{phase}: {' '.join(node.name for node in nodes) or '-'}" for phase, nodes in where.items()]
     first = hook_environment.environment(before, planned, op_code=op_code, phase="pre")

@@ -1,6 +1,6 @@
-"""The custom resource definitions, whole, against ``deploy/kubernetes/crd``, where a kustomize base takes them from.
+"""The custom resource definitions against the files in ``deploy/kubernetes/crd``, which a kustomize base includes.
 
-``GOLDEN=1 pytest tests/golden`` (``make golden``) writes the files anew.
+``GOLDEN=1 pytest tests/golden`` (``make golden``) rewrites the files.
 """
 
 import os
@@ -13,10 +13,10 @@ from gantry.kubernetes.api import definitions, manifests
 
 FOLDER = Path(__file__).parent.parent.parent / "deploy" / "kubernetes" / "crd"
 
-OURS = [one for one in definitions.DEFINITIONS if one.is_ours]
+OURS = [each for each in definitions.DEFINITIONS if each.is_ours]
 
 
-@pytest.mark.parametrize("definition", OURS, ids=lambda one: one.plural)
+@pytest.mark.parametrize("definition", OURS, ids=lambda each: each.plural)
 def test_the_manifest_in_the_base_is_that_of_the_definition(definition: definitions.Definition) -> None:
     path = FOLDER / f"{definition.plural}.yaml"
     text = yaml.safe_dump(manifests.crd(definition), sort_keys=False, width=1000)
@@ -27,4 +27,4 @@ def test_the_manifest_in_the_base_is_that_of_the_definition(definition: definiti
 
 
 def test_the_base_has_no_other_definition() -> None:
-    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(one.plural for one in OURS)
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(each.plural for each in OURS)

@@ -1,4 +1,4 @@
-"""The table of opcode fields that options are made of is what the structs declare; ``make golden`` rewrites it."""
+"""The table of opcode fields, from which options are built, matches the structs; ``make golden`` rewrites it."""
 
 import os
 

@@ -1,6 +1,6 @@
-"""The reference pages are what the code says, and everything in the code has a text.
+"""The reference pages match the code, and every documented object in the code has a text.
 
-``GOLDEN=1 pytest tests/golden`` (``make golden``) writes the pages anew.
+``GOLDEN=1 pytest tests/golden`` (``make golden``) rewrites the pages.
 """
 
 import os

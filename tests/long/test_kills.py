@@ -1,4 +1,4 @@
-"""A real master daemon, killed again and again under load: what it acknowledged is not lost, and it is back soon."""
+"""A real master daemon, killed repeatedly under load: no acknowledged result is lost, and each recovery is short."""
 
 import os
 import random
@@ -45,7 +45,7 @@ def _kill_often(cluster: lab.Lab, clients: list[Client]) -> list[float]:
         time.sleep(chance.choice((chance.uniform(0, 0.1), chance.uniform(0, 0.6))))
         times.append(_recovery(cluster))
         if number % 20 == 0:
-            # the queue would be full; that archiving loses nothing is looked at too
+            # keep the queue from filling up, and check that archiving loses nothing
             cluster.run("gnt-job", "autoarchive", "all")
             _check(cluster, clients)
     return times
@@ -73,6 +73,6 @@ def _check(cluster: lab.Lab, clients: list[Client]) -> None:
 
 def _known_jobs(cluster: lab.Lab) -> set[int]:
     with cluster.luxi() as luxi:
-        found = luxi.value("QueryJobs", None, ["id", "archived"])
-    assert isinstance(found, list)
-    return {number for number, _ in found}
+        jobs = luxi.value("QueryJobs", None, ["id", "archived"])
+    assert isinstance(jobs, list)
+    return {number for number, _ in jobs}

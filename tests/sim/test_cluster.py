@@ -1,4 +1,4 @@
-"""Whole clusters under faults, each from a seed; a seed that fails fails again."""
+"""Whole clusters under faults, each from a seed; a failing seed fails in every run."""
 
 import asyncio
 import contextlib
@@ -37,10 +37,10 @@ NETWORK: tuple[cluster.Opcode, ...] = (
 
 @dataclass
 class Client:
-    """Creates and removes instances one after the other; notes what was acknowledged."""
+    """Creates and removes instances one after the other; records which results were acknowledged."""
 
     lab: cluster.SimulatedCluster
-    heard: asyncio.Event
+    job_ended: asyncio.Event
     name: str
     chance: random.Random
     submitted: list[int] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Client:
         (self.gone if done else self.doubtful).add(name)
 
     async def do(self, op: cluster.Opcode) -> bool:
-        """Submit a job and wait for its end, over restarts of the master; tell whether it was acknowledged as done."""
+        """Submit a job and wait for its end, over restarts of the master; return whether the job succeeded."""
         number = 0
         for _ in range(1000):
             with contextlib.suppress(OSError, errors.StorageError):
@@ -76,7 +76,7 @@ class Client:
                     number = await self.lab.submit(op)
                     self.submitted.append(number)
                 status, _ = await self.lab.wait(number)
-                self.heard.set()
+                self.job_ended.set()
                 self.ended[number] = status
                 return status == "success"
             await self.lab.world.clock.sleep(1)
@@ -85,10 +85,10 @@ class Client:
         raise TimeoutError(f"job {number} has no end")
 
 
-async def disturb(lab: cluster.SimulatedCluster, chance: random.Random, heard: asyncio.Event) -> None:
+async def disturb(lab: cluster.SimulatedCluster, chance: random.Random, job_ended: asyncio.Event) -> None:
     """Lose messages, cut wires, let disks fail, kill daemons and take the power from machines, the master among them.
 
-    Every other machine ends in the very moment in which a client has heard of the end of a job.
+    About half of the machines fail at the moment when a client learns that a job ended.
     """
     wires = lab.world.network
     wires.drop, wires.duplicate = chance.uniform(0, 0.05), chance.uniform(0, 0.1)
@@ -96,7 +96,7 @@ async def disturb(lab: cluster.SimulatedCluster, chance: random.Random, heard: a
         await lab.world.clock.sleep(chance.uniform(0, 8))
         name = chance.choice([lab.names[0], *lab.names])
         if chance.random() < 0.3:
-            other = chance.choice([one for one in lab.names if one != name])
+            other = chance.choice([each for each in lab.names if each != name])
             wires.partition(name, other)
             await lab.world.clock.sleep(chance.uniform(0, 20))
             wires.heal(name, other)
@@ -107,9 +107,9 @@ async def disturb(lab: cluster.SimulatedCluster, chance: random.Random, heard: a
             lab.master.disk.fail_sync = False
             continue
         if chance.random() < 0.5:
-            heard.clear()
+            job_ended.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(heard.wait(), 20)
+                await asyncio.wait_for(job_ended.wait(), 20)
         (lab.kill if chance.random() < 0.5 else lab.crash)(name)
         await lab.world.clock.sleep(chance.uniform(0, 3))
         await lab.restart(name)
@@ -119,23 +119,23 @@ async def disturb(lab: cluster.SimulatedCluster, chance: random.Random, heard: a
 async def scenario(lab: cluster.SimulatedCluster) -> list[Client]:
     await lab.build()
     await lab.done(*NETWORK)
-    heard = asyncio.Event()
-    clients = [Client(lab, heard, f"c{number}", lab.world.source(f"client {number}")) for number in range(3)]
+    job_ended = asyncio.Event()
+    clients = [Client(lab, job_ended, f"c{number}", lab.world.source(f"client {number}")) for number in range(3)]
     async with asyncio.TaskGroup() as group:
-        group.create_task(disturb(lab, lab.world.source("chaos"), heard))
+        group.create_task(disturb(lab, lab.world.source("chaos"), job_ended))
         for client in clients:
             group.create_task(client.work(8))
     return clients
 
 
-async def rows(lab: cluster.SimulatedCluster, what: str, *fields: str) -> list[list[object]]:
-    answer = msgspec.convert(await lab.luxi("Query", what, fields, None), dict[str, object])
+async def rows(lab: cluster.SimulatedCluster, kind: str, *fields: str) -> list[list[object]]:
+    answer = msgspec.convert(await lab.luxi("Query", kind, fields, None), dict[str, object])
     return [[value for _, value in row] for row in msgspec.convert(answer["data"], list[list[tuple[int, object]]])]
 
 
 async def check(lab: cluster.SimulatedCluster, clients: list[Client]) -> None:
     for (number,) in await rows(lab, "job", "id"):
-        # One that nobody was told of may still have to run.
+        # A job that no client knows of may still have to run.
         await lab.wait(msgspec.convert(number, int))
     known = {str(name): addresses for name, addresses in await rows(lab, "instance", "name", "nic.ips")}
     created = {name for client in clients for name in client.created}
@@ -143,11 +143,13 @@ async def check(lab: cluster.SimulatedCluster, clients: list[Client]) -> None:
     assert created | gone
     assert created <= set(known)
     assert not gone & set(known)
-    given = [ip for nics in msgspec.convert(list(known.values()), list[list[list[str]]]) for nic in nics for ip in nic]
-    assert len(given) == 2 * len(known)
-    assert len(set(given)) == len(given)
+    addresses_in_use = [
+        ip for nics in msgspec.convert(list(known.values()), list[list[list[str]]]) for nic in nics for ip in nic
+    ]
+    assert len(addresses_in_use) == 2 * len(known)
+    assert len(set(addresses_in_use)) == len(addresses_in_use)
     ((free,),) = await rows(lab, "network", "free_count")
-    assert free == POOL + (1 << 16) - len(given)
+    assert free == POOL + (1 << 16) - len(addresses_in_use)
     jobs = {row[0]: row[1] for row in await rows(lab, "job", "id", "status")}
     submitted = [number for client in clients for number in client.submitted]
     assert len(set(submitted)) == len(submitted)
@@ -163,14 +165,14 @@ async def check(lab: cluster.SimulatedCluster, clients: list[Client]) -> None:
 
 
 async def states_of(lab: cluster.SimulatedCluster) -> list[dict[str, object]]:
-    """Return what each machine would recover, were it the master."""
-    found = []
+    """Return the state that each machine would recover as the master."""
+    contents = []
     for name in lab.names:
         machine = lab.world.machine(name)
         store = await machine.spawn(transaction.Store.open(machine, cluster.FOLDERS))
-        found.append(_comparable(store.snapshot))
+        contents.append(_comparable(store.snapshot))
         await machine.spawn(store.close())
-    return found
+    return contents
 
 
 def _comparable(state: states.Snapshot) -> dict[str, object]:
@@ -178,7 +180,7 @@ def _comparable(state: states.Snapshot) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nothing_acknowledged_is_lost_and_no_address_is_given_twice(seed: int) -> None:
+def test_nothing_acknowledged_is_lost_and_no_address_is_allocated_twice(seed: int) -> None:
     with cluster.SimulatedCluster(seed) as lab:
         clients = lab.run(scenario(lab))
         lab.run(check(lab, clients))
@@ -190,8 +192,8 @@ def test_nothing_acknowledged_is_lost_and_no_address_is_given_twice(seed: int) -
         lab.run(lab.world.clock.sleep(120))
         for name in lab.names:
             lab.kill(name)
-        first, *others = lab.run(states_of(lab))
-        assert all(other == first for other in others)
+        first, *other_states = lab.run(states_of(lab))
+        assert all(other == first for other in other_states)
 
 
 def test_one_seed_gives_one_run() -> None:

@@ -1,4 +1,4 @@
-"""Who may become the master: what scenarios found, each in the smallest cluster that shows it."""
+"""Which node may become the master: faults that scenarios found, each in the smallest cluster that shows it."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from gantry.sim import cluster, copies
 TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
 
 
-async def tried(work: asyncio.Future[None]) -> str:
+async def failure_of(work: asyncio.Future[None]) -> str:
     try:
         await work
     except (errors.GantryError, OSError) as error:
@@ -38,8 +38,8 @@ def test_of_two_that_take_the_role_at_one_moment_one_gets_it(seed: int, nodes: i
         await lab.world.clock.sleep(10)
         lab.crash("node1")
         tasks = [asyncio.ensure_future(lab.failover(name)) for name in ("node2", "node3")]
-        said = [await tried(task) for task in tasks]
-        assert said.count("") <= 1, said
+        failures = [await failure_of(task) for task in tasks]
+        assert failures.count("") <= 1, failures
         epochs = [lab.daemons[name].store.epoch for name in lab.masters()]
         assert len(set(epochs)) == len(epochs)
         if not lab.masters():
@@ -80,7 +80,7 @@ def test_what_the_masters_own_disk_did_not_take_is_with_no_candidate() -> None:
             await lab.submit({**TAG, "tags": ["lost"]})
         await lab.world.clock.sleep(1)
         lab.crash("node1")
-        # Else one of the two would hold what nobody else does, and nobody would be confirmed.
+        # Otherwise one of the two would hold a newer record than the other, and no node would be confirmed.
         await lab.failover("node2")
         assert await lab.luxi("QueryTags", "cluster", "") == []
         await lab.world.clock.sleep(10)
@@ -99,7 +99,7 @@ def test_a_disk_is_there_or_gone_after_a_loss_of_power_as_the_job_said(seed: int
         lab.crash("node2")
         await lab.restart("node2")
         disk, folder = lab.world.machine("node2").disk, cluster.FOLDERS.file_storage
-        return [file for one in disk.names(folder) for file in disk.names(f"{folder}/{one}")]
+        return [file for subfolder in disk.names(folder) for file in disk.names(f"{folder}/{subfolder}")]
 
     async def scenario() -> None:
         await lab.build()
@@ -145,13 +145,13 @@ def test_a_master_is_confirmed_again_when_who_was_promised_its_role_never_begins
         await lab.world.clock.sleep(10)
         promise, disk = f"{cluster.FOLDERS.lib}/promise", lab.world.machine("node3").disk
         lab.world.network.partition("node1", "node2")
-        claim = asyncio.ensure_future(tried(asyncio.ensure_future(lab.failover("node2"))))
+        claim = asyncio.ensure_future(failure_of(asyncio.ensure_future(lab.failover("node2"))))
         while not disk.exists(promise):
             await lab.world.clock.sleep(0.0001)
         lab.crash("node2")
         assert await claim
         lab.world.network.heal("node1", "node2")
-        # It is in the journal, and so in the queue when the master is back: a refusal would say that it is not.
+        # The job is in the journal, and so in the queue when the master is back: a refusal would be wrong.
         with pytest.raises(errors.GantryError, match="it is not known yet whether"):
             await lab.submit({**TAG, "tags": ["in-doubt"]})
         async with asyncio.timeout(30):
@@ -169,20 +169,20 @@ def test_a_master_is_confirmed_again_when_who_was_promised_its_role_never_begins
         lab.run(scenario())
 
 
-def test_a_master_of_which_hardly_anybody_has_heard_takes_its_role_again() -> None:
+def test_a_master_that_few_nodes_know_of_takes_its_role_again() -> None:
     async def scenario() -> None:
-        found = copies.Copies(lab)
+        replicas = copies.Copies(lab)
         await lab.build()
         await lab.world.clock.sleep(10)
         lab.kill_master("node1")
-        claim = asyncio.ensure_future(tried(asyncio.ensure_future(lab.failover("node2"))))
-        while (begun := found.frames.get(found.end("node2"))) is None or begun.epoch == 1:
+        claim = asyncio.ensure_future(failure_of(asyncio.ensure_future(lab.failover("node2"))))
+        while (begun := replicas.frames.get(replicas.end("node2"))) is None or begun.epoch == 1:
             await lab.world.clock.sleep(0.0001)
         lab.crash("node2")
         assert await claim
-        with pytest.raises(errors.WrongStateError, match="1 of 3 nodes take node2 for the master") as said:
+        with pytest.raises(errors.WrongStateError, match="1 of 3 nodes take node2 for the master") as caught:
             await lab.restart("node2")
-        assert "or make this node the master with gnt-cluster master-failover" in str(said.value)
+        assert "or make this node the master with gnt-cluster master-failover" in str(caught.value)
         await lab.failover("node2")
         assert lab.masters() == ["node2"]
         assert lab.daemons["node2"].store.epoch > begun.epoch
@@ -214,7 +214,7 @@ def test_a_master_of_the_past_that_takes_its_role_again_catches_up_and_ends_its_
 
 
 def test_a_master_of_the_past_that_reaches_only_its_successor_does_not_replace_it() -> None:
-    """What the successor holds it does not say while it works on it, and nobody else is there to tell."""
+    """The successor does not report its state while it writes, and the third node is down."""
 
     async def scenario() -> None:
         await lab.build()

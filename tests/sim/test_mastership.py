@@ -21,17 +21,17 @@ START: cluster.Opcode = {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": "vm1.e
 
 @pytest.fixture
 def lab() -> Iterator[cluster.SimulatedCluster]:
-    with cluster.SimulatedCluster(seed=3) as made:
-        made.run(made.build())
-        yield made
+    with cluster.SimulatedCluster(seed=3) as simulated:
+        simulated.run(simulated.build())
+        yield simulated
 
 
 def delay(seconds: float, *nodes: str) -> cluster.Opcode:
     return {"OP_ID": "OP_TEST_DELAY", "duration": seconds, "on_nodes": nodes}
 
 
-async def rows(lab: cluster.SimulatedCluster, what: str, *fields: str) -> list[list[object]]:
-    answer = msgspec.convert(await lab.luxi("Query", what, fields, None), dict[str, object])
+async def rows(lab: cluster.SimulatedCluster, kind: str, *fields: str) -> list[list[object]]:
+    answer = msgspec.convert(await lab.luxi("Query", kind, fields, None), dict[str, object])
     return [[value for _, value in row] for row in msgspec.convert(answer["data"], list[list[tuple[int, object]]])]
 
 
@@ -53,7 +53,7 @@ def isolate(lab: cluster.SimulatedCluster, name: str, *, cut: bool) -> None:
 def test_a_master_that_was_cut_off_and_replaced_starts_no_instance_when_it_is_back(
     lab: cluster.SimulatedCluster, first: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In the moment of the healing it has heard of nothing: the node that it commands refuses it."""
+    """When the connection is back, the old master knows of no successor: the node that it calls refuses it."""
 
     async def scenario() -> None:
         await lab.done(INSTANCE)
@@ -185,7 +185,7 @@ def test_a_drained_queue_stays_so_over_a_change_of_master(lab: cluster.Simulated
 def test_archived_jobs_can_be_read_after_a_change_of_master(
     lab: cluster.SimulatedCluster, replaced: bool, away: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also where the candidate got the whole state since, and where it was down until then."""
+    """Also if the candidate received the whole state meanwhile, and if it was down until then."""
     caplog.set_level("INFO")
 
     async def scenario() -> None:
@@ -194,8 +194,8 @@ def test_archived_jobs_can_be_read_after_a_change_of_master(
         numbers = [await lab.submit(delay(0)) for _ in range(3)]
         for number in numbers:
             await lab.wait(number)
-        kept, *gone = numbers
-        for number in gone:
+        unarchived_job, *archived_jobs = numbers
+        for number in archived_jobs:
             assert await lab.luxi("ArchiveJob", number)
         if replaced:
             if not away:
@@ -208,8 +208,8 @@ def test_archived_jobs_can_be_read_after_a_change_of_master(
         assert ("master candidate node2 gets the whole state" in caplog.text) is replaced
         lab.crash("node1")
         await lab.failover("node2")
-        found = await lab.luxi("QueryJobs", numbers, ["id", "status", "archived"])
-        assert found == [[kept, "success", False], *([number, "success", True] for number in gone)]
+        jobs = await lab.luxi("QueryJobs", numbers, ["id", "status", "archived"])
+        assert jobs == [[unarchived_job, "success", False], *([number, "success", True] for number in archived_jobs)]
 
     lab.run(scenario())
 
@@ -234,7 +234,7 @@ def test_an_old_master_that_comes_back_is_refused_and_stays_a_candidate(lab: clu
 
 @pytest.mark.promise("cluster-26", "cluster-27")
 def test_a_candidate_is_refused_whose_copy_is_older_than_that_of_a_single_node(lab: cluster.SimulatedCluster) -> None:
-    """It cannot catch up: the other candidate got the whole state, and has no record of how it came about."""
+    """The candidate cannot catch up: the other one received the whole state, without the records that led to it."""
 
     async def scenario() -> None:
         for name in ("node2", "node3"):

@@ -1,7 +1,7 @@
-"""Mistakes that somebody might make, put into the product on purpose: the simulation finds each within 200 seeds.
+"""Plausible mistakes, put into the product on purpose: the simulation finds each within 200 seeds.
 
-Each test begins with a seed that is known to find its mistake; where the program has changed so that this one does not
-any more, it goes through the others.
+Each test begins with a seed that is known to find its mistake; if that seed no longer does, because the program has
+changed, the test tries all seeds.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ def shown_before_stored(patch: pytest.MonkeyPatch) -> None:
     original = records.Records._commit
 
     async def commit(self: records.Records, changed: Sequence[records.Record], why: transaction.Cause) -> None:
-        for one in changed:
-            self._show(one, one.newest)
+        for changed_record in changed:
+            self._show(changed_record, changed_record.newest)
         await original(self, changed, why)
 
     patch.setattr(records.Records, "_commit", commit)
@@ -51,7 +51,7 @@ def shown_before_stored(patch: pytest.MonkeyPatch) -> None:
 
 def majority_counts_one_too_many(patch: pytest.MonkeyPatch) -> None:
     def settled(self: replication.Candidates) -> bool:
-        holders = 1 + sum(self._has_newest(one) for one in self._candidates.values())
+        holders = 1 + sum(self._has_newest(candidate) for candidate in self._candidates.values())
         return self.refusal is not None or 2 * (holders + 1) > len(self._candidates) + 1
 
     patch.setattr(replication.Candidates, "_settled", settled)
@@ -67,14 +67,14 @@ def silent_nodes_count_as_yes(patch: pytest.MonkeyPatch) -> None:
 
 def epoch_is_not_compared(patch: pytest.MonkeyPatch) -> None:
     def check(self: fence.Fence, epoch: int, *, at_least: int = 0) -> None:
-        """Refuse nobody."""
+        """Accept every epoch."""
 
     patch.setattr(fence.Fence, "check", check)
     patch.setattr(fence.Fence, "check_promise", check)
 
 
 def an_epoch_is_promised_to_everybody(patch: pytest.MonkeyPatch) -> None:
-    async def promise(self: fence.Fence, wanted: calls.Promised) -> bool:
+    async def promise(self: fence.Fence, promised: calls.Promised) -> bool:
         return True
 
     patch.setattr(fence.Fence, "promise", promise)
@@ -97,7 +97,7 @@ def addresses_are_not_checked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(embedded.Ledger, "_mark", mark)
 
 
-def jobs_in_one_step_are_told_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
+def jobs_in_one_step_are_reported_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
     original = brief.Brief._submitted
 
     def submitted(
@@ -124,9 +124,13 @@ def _in_two_steps(patch: pytest.MonkeyPatch, *, job_first: bool) -> None:
             return stored
 
         def apart(changes: Sequence[states.Change], why: transaction.Cause) -> Awaitable[states.Snapshot]:
-            job = [one for one in changes if one.kind == "jobs"]
-            rest = [one for one in changes if one.kind != "jobs"]
-            return one_by_one([job, rest] if job_first else [rest, job], why) if rest else submit(changes, why)
+            job_changes = [change for change in changes if change.kind == "jobs"]
+            other_changes = [change for change in changes if change.kind != "jobs"]
+            return (
+                one_by_one([job_changes, other_changes] if job_first else [other_changes, job_changes], why)
+                if other_changes
+                else submit(changes, why)
+            )
 
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(store, "submit", apart)
@@ -147,8 +151,8 @@ def segments_are_not_checked(patch: pytest.MonkeyPatch) -> None:
     def mark(self: segments.Segments, net: object, *, used: bool) -> None:
         """Forget who has what."""
 
-    def check(self: segments.Segments, state: object, wanted: object) -> None:
-        """Refuse nothing."""
+    def check(self: segments.Segments, state: object, segment: object) -> None:
+        """Accept every segment."""
 
     _index_without_conflicts(patch, "segments")
     patch.setattr(segments.Segments, "_mark", mark)
@@ -198,9 +202,9 @@ def reservations_go_before_the_guest(patch: pytest.MonkeyPatch) -> None:
     original = power.InstanceRemove.plan
 
     def plan(self: power.InstanceRemove, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        made = original(self, snapshot, facts)
-        assert made.finish is not None
-        return dataclasses.replace(made, changes=made.finish(snapshot), finish=None)
+        original_plan = original(self, snapshot, facts)
+        assert original_plan.finish is not None
+        return dataclasses.replace(original_plan, changes=original_plan.finish(snapshot), finish=None)
 
     patch.setattr(power.InstanceRemove, "plan", plan)
 
@@ -223,9 +227,9 @@ def frames_are_appended_twice(patch: pytest.MonkeyPatch) -> None:
 def recovery_drops_the_last_frame(patch: pytest.MonkeyPatch) -> None:
     def read(self: journal.Replay) -> Iterator[record.Record]:
         for line in list(frame.scan(self._disk.read(self.segment)))[:-1]:
-            for one in map(record.decode, line.records):
-                self.end = journal.Position(one.serial, line.digest, one.epoch)
-                yield one
+            for decoded in map(record.decode, line.records):
+                self.end = journal.Position(decoded.serial, line.digest, decoded.epoch)
+                yield decoded
             self.size = line.offset + len(line.line)
 
     patch.setattr(journal.Replay, "_read", read)
@@ -244,7 +248,7 @@ def restart_forgets_queued_jobs(patch: pytest.MonkeyPatch) -> None:
 
 def restart_leaves_running_jobs_running(patch: pytest.MonkeyPatch) -> None:
     async def start(self: queue.Queue) -> None:
-        for job in sorted(self._book.store.snapshot.jobs.values(), key=lambda one: one.id):
+        for job in sorted(self._book.store.snapshot.jobs.values(), key=lambda each: each.id):
             member = self._book.add(job)
             if job.status is jobs.Status.QUEUED:
                 self._enqueue(member)
@@ -255,7 +259,7 @@ def restart_leaves_running_jobs_running(patch: pytest.MonkeyPatch) -> None:
 
 def a_stop_does_nothing(patch: pytest.MonkeyPatch) -> None:
     async def stop(self: fake.Fake, name: str, *, timeout: float) -> None:
-        """Tell that it is done."""
+        """Report success."""
 
     patch.setattr(fake.Fake, "stop", stop)
 
@@ -268,7 +272,7 @@ MISTAKES: dict[Patch, int] = {
     epoch_is_not_compared: 14,
     an_epoch_is_promised_to_everybody: 117,
     addresses_are_not_checked: 0,
-    jobs_in_one_step_are_told_before_they_are_stored: 0,
+    jobs_in_one_step_are_reported_before_they_are_stored: 0,
     changes_are_stored_before_their_job: 0,
     success_is_stored_before_the_changes: 23,
     segments_are_not_checked: 0,
@@ -283,15 +287,15 @@ MISTAKES: dict[Patch, int] = {
     restart_leaves_running_jobs_running: 1,
     a_stop_does_nothing: 6,
 }
-"""Each with the seed that is tried first."""
+"""Each mistake, with the seed that is tried first."""
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda patch: patch.__name__)
 def test_a_mistake_is_found_within_200_seeds(mistake: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in built.KINDS:
-        # Built once in a process: by the program as it is, for the tests that follow too.
+        # Built once in a process, before the patch, because later tests use these clusters too.
         built.lab(0, kind).world.close()
     mistake(monkeypatch)
-    found = (scenario.run(seed).broken for seed in [MISTAKES[mistake], *range(SEEDS)])
+    broken_promises = (scenario.run(seed).broken for seed in [MISTAKES[mistake], *range(SEEDS)])
     # A traceback would be a mistake of the patch.
-    assert next(filter(None, found), "") not in ("", invariants.SOUND)
+    assert next(filter(None, broken_promises), "") not in ("", invariants.SOUND)

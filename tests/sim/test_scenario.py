@@ -1,4 +1,4 @@
-"""Scenarios from 200 seeds: nothing that is promised is broken; and what a seed shows, it shows again."""
+"""Scenarios from 200 seeds: no promise is broken, and a seed gives the same story in every run."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def test_no_promise_is_broken(first: int) -> None:
     assert not broken, broken[0].story
 
 
-def test_an_error_that_nobody_expected_is_a_failing_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_makes_its_seed_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     async def settle(self: outcome.Outcome) -> None:
         raise KeyError("lost")
 
@@ -63,9 +63,9 @@ def test_the_program_names_the_seeds_that_broke_a_promise(
 
     monkeypatch.setattr(scenario, "run", run)
     assert program.main(["--seeds", "0-7", "--processes", "2", "--every", "4"]) == 1
-    said = capsys.readouterr().out
-    assert "seed 5: a promise" in said
-    assert "1 of 8 seeds broke a promise: 5;" in said
+    output = capsys.readouterr().out
+    assert "seed 5: a promise" in output
+    assert "1 of 8 seeds broke a promise: 5;" in output
     assert program.main(["--seeds", "0-4", "--processes", "1"]) == 0
     assert program.main(["--seed", "5"]) == 1
     assert "the story of 5" in capsys.readouterr().out

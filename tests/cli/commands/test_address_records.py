@@ -80,7 +80,7 @@ def test_a_history_that_is_cut_says_so(gnt: Gnt, master: Master) -> None:
     assert gnt("gnt-network history --limit 0 net1").code == 1
 
 
-def test_a_time_before_the_records_is_not_shown_as_if_nobody_had_an_address(gnt: Gnt, master: Master) -> None:
+def test_a_time_before_the_records_is_reported_as_such(gnt: Gnt, master: Master) -> None:
     master.answers["QueryNetworkHistory"] = past()
     assert "There are no records of that time" in gnt("gnt-network history --at 1500000000 net1").err
     assert gnt("gnt-network history --at 1650000000 net1").err == ""
@@ -90,10 +90,10 @@ def test_info_of_a_time_shows_the_network_as_it_was(gnt: Gnt, master: Master) ->
     subnet = {"uuid": "s", "cidr": "192.0.2.0/24"}
     master.answers["QueryNetworkHistory"] = past({}, {"address": "192.0.2.8"}, name="old", uuid="w", subnets=[subnet])
     ran = gnt("gnt-network info --at 1700000005 net1")
-    (found,) = yaml.safe_load(ran.out)
-    assert found["Network name"] == "old"
-    assert found["Subnets"] == [subnet]
-    assert found["used by 1 instances"] == {"web1": ["192.0.2.7", "192.0.2.8"]}
+    (info,) = yaml.safe_load(ran.out)
+    assert info["Network name"] == "old"
+    assert info["Subnets"] == [subnet]
+    assert info["used by 1 instances"] == {"web1": ["192.0.2.7", "192.0.2.8"]}
     master.answers["QueryNetworkHistory"] = past()
     assert "network net1 did not exist at" in gnt("gnt-network info --at 1700000005 net1").err
     assert gnt("gnt-network info --at 1700000005").code == 1
@@ -120,18 +120,18 @@ def test_a_map_of_what_is_not_there_says_what_is(gnt: Gnt, cluster: Master) -> N
 
 
 def test_an_export_goes_to_a_file_or_to_the_screen(gnt: Gnt, cluster: Master, tmp_path: Path) -> None:
-    shown = gnt("gnt-network export-reservations net1").out
-    assert "192.0.2.11,instance,web1,2,web\n" in shown
+    exported = gnt("gnt-network export-reservations net1").out
+    assert "192.0.2.11,instance,web1,2,web\n" in exported
     path = tmp_path / "net1.csv"
     assert gnt(f"gnt-network export-reservations net1 {path}").out == ""
-    assert path.read_text() == shown
+    assert path.read_text() == exported
     path.chmod(0o600)
     link = tmp_path / "link"
     link.symlink_to(path)
     assert gnt(f"gnt-network export-reservations net1 {link}").code == 0
     assert (link.is_symlink(), stat.S_IMODE(path.stat().st_mode)) == (True, 0o600)
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "net1.csv"]
-    assert gnt("gnt-network export-reservations net1 /dev/stdout").out == shown
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["link", "net1.csv"]
+    assert gnt("gnt-network export-reservations net1 /dev/stdout").out == exported
     assert "cannot write" in gnt(f"gnt-network export-reservations net1 {tmp_path}/no/where").err
 
 

@@ -1,4 +1,4 @@
-"""What is typed of disks becomes these opcodes."""
+"""Disk options on the command line and the opcodes that they become."""
 
 import pytest
 from tests.cli.conftest import Gnt, Master
@@ -29,7 +29,7 @@ def test_every_form_is_understood(text: str, change: list[object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "complaint"),
     [
         ("0:modify,szie=3", "unknown key szie"),
         ("0:modify", "no value to modify"),
@@ -40,8 +40,8 @@ def test_every_form_is_understood(text: str, change: list[object]) -> None:
         ("add:size=none", "is not a size"),
     ],
 )
-def test_what_is_not_understood_is_shown(text: str, said: str) -> None:
-    with pytest.raises(errors.MalformedError, match=said):
+def test_what_is_not_understood_is_shown(text: str, complaint: str) -> None:
+    with pytest.raises(errors.MalformedError, match=complaint):
         disks.change(text)
 
 
@@ -89,8 +89,8 @@ def test_a_misspelt_key_is_answered_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "lost_disk"),
     [("1", 1), ("1:", 1), ("0:size=20g", [0, {"size": "20g"}]), ("2:size=8,access=r", [2, {"size": "8", "mode": "r"}])],
 )
-def test_a_lost_disk_is_named_and_may_get_another_size(text: str, wanted: object) -> None:
-    assert disks.lost_disk(text) == wanted
+def test_a_lost_disk_is_named_and_may_get_another_size(text: str, lost_disk: object) -> None:
+    assert disks.lost_disk(text) == lost_disk

@@ -1,4 +1,4 @@
-"""What is typed of segment ranges and segments, and the opcode or query that it becomes."""
+"""Commands for segment ranges and segments, and the opcodes or queries that they become."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ TODAY = "--network-type vlan --physical-network physnet1 --minimum 100 --maximum
 def spec(gnt: Gnt, master: Master, words: str) -> dict[str, Any]:
     ran = gnt(f"gantry segment range create --submit {words}")
     assert ran.code == 0, ran.err
-    (found,) = master.ops[-1]["ranges"]
-    assert isinstance(found, dict)
-    return found
+    (segment_range,) = master.ops[-1]["ranges"]
+    assert isinstance(segment_range, dict)
+    return segment_range
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         (f"--name lab --shared True {SEED}", {"name": "lab", "shared": True}),
         (f"--shared False {SEED} --project_id p1", {"name": "", "shared": False, "project": "p1"}),
@@ -34,9 +34,9 @@ def spec(gnt: Gnt, master: Master, words: str) -> dict[str, Any]:
     ],
 )
 def test_a_range_is_made_in_the_words_of_the_seed_and_in_those_of_todays_client(
-    gnt: Gnt, master: Master, words: str, wanted: dict[str, object]
+    gnt: Gnt, master: Master, words: str, expected: dict[str, object]
 ) -> None:
-    assert spec(gnt, master, words) == VLAN | wanted
+    assert spec(gnt, master, words) == VLAN | expected
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_range_is_changed_and_removed_by_name_or_uuid(gnt: Gnt, master: Master
 
 
 @pytest.mark.parametrize(
-    ("words", "where"),
+    ("words", "expected_filter"),
     [
         ("--used", [">", "used_count", 0]),
         ("--not-used", ["=", "used_count", 0]),
@@ -74,29 +74,31 @@ def test_a_range_is_changed_and_removed_by_name_or_uuid(gnt: Gnt, master: Master
         ("", None),
     ],
 )
-def test_ranges_are_listed_by_what_is_used_of_them(gnt: Gnt, master: Master, words: str, where: object) -> None:
+def test_ranges_are_listed_by_what_is_used_of_them(
+    gnt: Gnt, master: Master, words: str, expected_filter: object
+) -> None:
     master.answers["Query"] = table("uuid::text", "name::text", rows=[["u", "lab"]])
     ran = gnt(f"gantry segment range list {words} --long")
     assert ran.code == 0, ran.err
-    (_, [what, fields, asked]) = master.requests[-1]
-    assert (what, asked) == ("segmentrange", where)
+    (_, [what, fields, query_filter]) = master.requests[-1]
+    assert (what, query_filter) == ("segmentrange", expected_filter)
     assert fields[-2:] == ["used", "available_ranges"]
     assert "--used and --not-used" in gnt("gantry segment range list --used --not-used").err
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         ("--type vlan --physical-network physnet1", {"network_type": "vlan", "physical_network": "physnet1"}),
         ("--type vxlan --segment 101 --project p", {"network_type": "vxlan", "segment": 101, "project": "p"}),
         ("--segment next", {"segmented": True}),
     ],
 )
-def test_a_network_asks_for_a_segment(gnt: Gnt, master: Master, words: str, wanted: dict[str, object]) -> None:
+def test_a_network_asks_for_a_segment(gnt: Gnt, master: Master, words: str, expected: dict[str, object]) -> None:
     assert gnt(f"gnt-network add --submit {words} net1").code == 0
-    assert master.ops[-1] | wanted == master.ops[-1]
+    assert master.ops[-1] | expected == master.ops[-1]
 
 
-def test_a_network_gives_its_segment_back(gnt: Gnt, master: Master) -> None:
+def test_a_network_releases_its_segment(gnt: Gnt, master: Master) -> None:
     assert gnt("gnt-network modify --submit --segment none net1").code == 0
     assert master.ops[-1]["segmented"] is False

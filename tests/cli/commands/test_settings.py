@@ -1,4 +1,4 @@
-"""``gnt-cluster modify``: what is typed becomes one opcode."""
+"""``gnt-cluster modify``: the options become one opcode."""
 
 import pytest
 from tests.cli.conftest import Gnt, Master
@@ -6,7 +6,7 @@ from tests.cli.conftest import Gnt, Master
 MODIFY = "gnt-cluster modify "
 
 
-def asked(master: Master) -> dict[str, object]:
+def submitted_settings(master: Master) -> dict[str, object]:
     (op,) = master.ops
     assert op.pop("OP_ID") == "OP_CLUSTER_SET_PARAMS"
     op.pop("reason")
@@ -38,7 +38,7 @@ def asked(master: Master) -> dict[str, object]:
 )
 def test_options_become_settings(gnt: Gnt, master: Master, options: str, op: dict[str, object]) -> None:
     assert gnt(MODIFY + options).code == 0
-    assert asked(master) == op
+    assert submitted_settings(master) == op
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_options_become_settings(gnt: Gnt, master: Master, options: str, op: dic
 )
 def test_the_seeds_spellings_mean_the_same(gnt: Gnt, master: Master, options: str, op: dict[str, object]) -> None:
     assert gnt(MODIFY + options).code == 0
-    assert asked(master) == op
+    assert submitted_settings(master) == op
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "complaint"),
     [
         ("-C many", "'many' is not a number"),
         ("-C -1", "'-1' is not a number"),
@@ -80,14 +80,14 @@ def test_the_seeds_spellings_mean_the_same(gnt: Gnt, master: Master, options: st
         ("--defaults bridge=br5 -N mode=routed", "-N and --defaults bridge= both set"),
     ],
 )
-def test_what_is_not_understood_is_one_line_and_no_job(gnt: Gnt, master: Master, options: str, said: str) -> None:
+def test_what_is_not_understood_is_one_line_and_no_job(gnt: Gnt, master: Master, options: str, complaint: str) -> None:
     ran = gnt(MODIFY + options)
     assert (ran.code, ran.out) == (1, "")
-    assert said in ran.err
+    assert complaint in ran.err
     assert not master.ops
 
 
-def test_an_option_that_is_none_is_misuse(gnt: Gnt, master: Master) -> None:
+def test_an_unknown_option_is_a_usage_error(gnt: Gnt, master: Master) -> None:
     assert gnt(MODIFY + "--colour red").code == 2
     assert gnt(MODIFY + "web1").code == 1
     assert not master.ops
@@ -95,4 +95,4 @@ def test_an_option_that_is_none_is_misuse(gnt: Gnt, master: Master) -> None:
 
 def test_defaults_of_an_operating_system_are_set_by_its_name(gnt: Gnt, master: Master) -> None:
     assert gnt("gnt-os modify -O mirror=near,-proxy debian").code == 0
-    assert asked(master) == {"osparams": {"debian": {"mirror": "near", "proxy": "default"}}}
+    assert submitted_settings(master) == {"osparams": {"debian": {"mirror": "near", "proxy": "default"}}}

@@ -24,7 +24,7 @@ def compare(name: str, text: str) -> None:
 @pytest.mark.parametrize("program", main.PROGRAMS)
 def test_help_is_as_it_was_written_down(program: str) -> None:
     known, about = main.commands(program)
-    pages = [command.usage(program, known, about=about), *(command.help_text(program, one) for one in known)]
+    pages = [command.usage(program, known, about=about), *(command.help_text(program, each) for each in known)]
     compare(f"{program}.txt", ("\n\n" + "-" * 80 + "\n\n").join(pages) + "\n")
 
 
@@ -75,8 +75,8 @@ def test_bash_completes(words: str, offered: str, tmp_path: Path) -> None:
 
 def test_every_option_has_a_help_text_and_names_are_given_once() -> None:
     for program in main.PROGRAMS:
-        for one in main.commands(program)[0]:
-            options = (*one.options, *command.COMMON)
+        for subcommand in main.commands(program)[0]:
+            options = (*subcommand.options, *command.COMMON)
             names = [name for option in options for name in option.names]
-            assert len(names) == len(set(names)), (program, one.name)
+            assert len(names) == len(set(names)), (program, subcommand.name)
             assert all(option.help for option in options)

@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Fault, Gnt, Master, table
 
-ONE = table("name:Instance:text", "oper_ram:Memory:unit", rows=[["web1", 512]])
+ONE_INSTANCE = table("name:Instance:text", "oper_ram:Memory:unit", rows=[["web1", 512]])
 
 
-def asked(gnt: Gnt, master: Master, line: str) -> list[Any]:
-    master.answers["Query"] = ONE
+def query_arguments(gnt: Gnt, master: Master, line: str) -> list[Any]:
+    master.answers["Query"] = ONE_INSTANCE
     ran = gnt(line)
     assert ran.code == 0, ran.err
     method, arguments = master.requests[-1]
@@ -31,7 +31,7 @@ def asked(gnt: Gnt, master: Master, line: str) -> list[Any]:
     ],
 )
 def test_lists_have_the_known_columns(gnt: Gnt, master: Master, line: str, what: str, columns: str) -> None:
-    assert asked(gnt, master, line) == [what, columns.split(), None]
+    assert query_arguments(gnt, master, line) == [what, columns.split(), None]
 
 
 @pytest.mark.parametrize(
@@ -44,18 +44,18 @@ def test_lists_have_the_known_columns(gnt: Gnt, master: Master, line: str, what:
     ],
 )
 def test_arguments_are_names_patterns_or_a_filter(gnt: Gnt, master: Master, arguments: str, where: object) -> None:
-    assert asked(gnt, master, f"gnt-instance list {arguments}")[2] == where
+    assert query_arguments(gnt, master, f"gnt-instance list {arguments}")[2] == where
 
 
 def test_jobs_are_chosen_by_state_and_number(gnt: Gnt, master: Master) -> None:
     states = ["|", ["=", "status", "queued"], ["=", "status", "waiting"]]
-    assert asked(gnt, master, "gnt-job list --pending")[2] == states
-    assert asked(gnt, master, "gnt-job list --pending 5")[2] == ["&", states, ["|", ["=", "id", 5]]]
+    assert query_arguments(gnt, master, "gnt-job list --pending")[2] == states
+    assert query_arguments(gnt, master, "gnt-job list --pending 5")[2] == ["&", states, ["|", ["=", "id", 5]]]
     assert gnt("gnt-job list five").code == 1
 
 
 def test_a_list_is_a_table_or_for_programs(gnt: Gnt, master: Master) -> None:
-    master.answers["Query"] = ONE
+    master.answers["Query"] = ONE_INSTANCE
     assert gnt("gnt-instance list").out == "Instance  Memory\nweb1        512M\n"
     assert gnt("gnt-instance list --no-headers --separator :").out == "web1:512\n"
     assert gnt("gnt-instance list --units g --no-headers").out == "web1  0.5\n"

@@ -1,4 +1,4 @@
-"""What the real opcodes refuse, as the user of a command reads it."""
+"""Errors of invalid opcodes, in the form that the user of a command reads."""
 
 import pytest
 from tests.cli.conftest import Gnt, Master
@@ -48,12 +48,12 @@ def label(field: str) -> str:
     ],
 )
 def test_a_wrong_field_is_named_by_its_option(fields: dict[str, object], text: str) -> None:
-    told = refusals.text(refused(**fields), label)
+    message = refusals.text(refused(**fields), label)
     if fields["OP_ID"] == "OP_INSTANCE_REBOOT":
-        assert told.startswith("--type: 'warm' is not a valid value; valid values: ")
-        assert all(kind in told for kind in ("soft", "hard", "full"))
+        assert message.startswith("--type: 'warm' is not a valid value; valid values: ")
+        assert all(kind in message for kind in ("soft", "hard", "full"))
     else:
-        assert told == text
+        assert message == text
 
 
 def test_a_field_that_no_option_has_stays_in_the_words_of_the_master() -> None:

@@ -48,7 +48,7 @@ def test_nochange_makes_the_client_ask_again(master: Master, luxi: client.Client
     assert len(waits(master)) == 5
 
 
-def test_each_thing_that_a_job_waits_for_is_told_once(
+def test_each_state_in_which_a_job_waits_is_reported_once(
     master: Master, luxi: client.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     queued, waits_for_locks = [["queued"], []], [["waiting"], []]
@@ -156,7 +156,7 @@ def test_a_dry_run_prints_the_plan(master: Master, gnt: Gnt) -> None:
     assert master.ops[0]["dry_run"] is True
 
 
-def test_who_asks_why_goes_with_the_opcode(master: Master, gnt: Gnt) -> None:
+def test_the_reason_goes_with_the_opcode(master: Master, gnt: Gnt) -> None:
     gnt("gnt-instance remove -f -d --priority high --reason 'too old' web1")
     (op,) = master.ops
     assert [entry[:2] for entry in op["reason"]] == [["gnt:user", "too old"], ["gnt:client:gnt-instance", "remove"]]
@@ -168,7 +168,7 @@ def test_messages_of_other_types_are_readable() -> None:
     assert json.loads(submit.message_text("delay-test", {"x": 1})) == {"x": 1}
 
 
-def test_many_jobs_are_submitted_at_once_and_each_is_told_of(master: Master, gnt: Gnt) -> None:
+def test_many_jobs_are_submitted_at_once_and_each_is_reported(master: Master, gnt: Gnt) -> None:
     ran = gnt("gnt-instance start --force-multiple web1 web2")
     assert ran.code == 0
     assert next(method for method, _ in master.requests) == "SubmitManyJobs"

@@ -1,4 +1,4 @@
-"""The devices of an instance to be, as they are typed: what they become, and what is shown when not understood."""
+"""Device options of a new instance: the parameters they become, and the errors for invalid options."""
 
 import contextlib
 
@@ -37,7 +37,7 @@ def test_the_default_bridge_and_no_address_are_left_to_the_master() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "place", "complaint"),
+    ("texts", "column", "complaint"),
     [
         (["1:link=br0"], 0, "NIC numbers must start at 0 without gaps, but are 1"),
         (["0:link=a", "0:link=b"], 0, "NIC 0 is defined twice"),
@@ -57,14 +57,14 @@ def test_the_default_bridge_and_no_address_are_left_to_the_master() -> None:
     ],
 )
 def test_a_nic_that_is_not_understood_shows_the_place_and_the_forms(
-    texts: list[str], place: int, complaint: str
+    texts: list[str], column: int, complaint: str
 ) -> None:
     with pytest.raises(errors.MalformedError) as caught:
         devices.NICS.devices(texts)
-    said = caught.value.text()
-    assert complaint in said
-    assert f"\n    {texts[-1]}\n    {' ' * place}^\n" in said
-    assert "N:KEY=VALUE,..." in said
+    message = caught.value.text()
+    assert complaint in message
+    assert f"\n    {texts[-1]}\n    {' ' * column}^\n" in message
+    assert "N:KEY=VALUE,..." in message
 
 
 def test_a_gap_is_shown_at_the_number_behind_it() -> None:
@@ -84,7 +84,7 @@ def test_disks_have_sizes_and_modes() -> None:
         {"size": 10240, "mode": "ro"},
         {"size": 512, "mode": "r", "name": "data"},
     ]
-    # a disk whose size is not said has the default one
+    # a disk without a size gets the default size
     assert devices.DISKS.devices(["0:mode=ro", "1", "2:size=auto"]) == [
         {"mode": "ro", "size": "auto"},
         {"size": "auto"},

@@ -1,4 +1,4 @@
-"""Changes of NICs as they are typed: what they become, and what is shown when they are not understood."""
+"""Options that change NICs: the actions they become, and the errors for invalid options."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_numbered_addresses_of_a_new_nic_become_a_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "complaint"),
+    ("text", "column", "complaint"),
     [
         ("", 0, "the value names neither a NIC nor an action"),
         ("ip=pool", 0, "the value names neither a NIC nor an action"),
@@ -64,13 +64,13 @@ def test_numbered_addresses_of_a_new_nic_become_a_list() -> None:
         ("add:=x", 4, "is not of the form"),
     ],
 )
-def test_what_is_not_understood_shows_the_place_and_the_forms(text: str, place: int, complaint: str) -> None:
+def test_what_is_not_understood_shows_the_place_and_the_forms(text: str, column: int, complaint: str) -> None:
     with pytest.raises(errors.MalformedError) as caught:
         nics.change(text)
-    said = caught.value.text()
-    assert complaint in said
-    assert f"\n    {text}\n    {' ' * place}^\n" in said
-    assert "IDENT:modify,KEY=VALUE,..." in said
+    message = caught.value.text()
+    assert complaint in message
+    assert f"\n    {text}\n    {' ' * column}^\n" in message
+    assert "IDENT:modify,KEY=VALUE,..." in message
 
 
 def modified(gnt: Gnt, master: Master, options: str) -> dict[str, Any]:

@@ -105,7 +105,7 @@ SUBNET, POOL, NEW_SUBNET, NEW_POOL = subnets.subnet_change, subnets.pool_change,
 
 
 @pytest.mark.parametrize(
-    ("parse", "text", "mark", "said"),
+    ("parse", "text", "mark", "complaint"),
     [
         (SUBNET, "2001:db8::/64:modfy,dhcp=no", "              ^", "'modfy' is not an action"),
         (SUBNET, "lan", "^", "'lan' is not an action"),
@@ -148,12 +148,12 @@ SUBNET, POOL, NEW_SUBNET, NEW_POOL = subnets.subnet_change, subnets.pool_change,
     ],
 )
 def test_what_is_not_understood_is_pointed_at(
-    parse: Callable[[str], syntax.Structure], text: str, mark: str, said: str
+    parse: Callable[[str], syntax.Structure], text: str, mark: str, complaint: str
 ) -> None:
     with pytest.raises(errors.MalformedError) as caught:
         parse(text)
-    what, shown, pointer, write, *forms = caught.value.message.split("\n")
-    assert said in what
-    assert (shown, pointer, write) == (f"    {text}", f"    {mark}", "valid forms:")
+    summary, quoted, pointer, heading, *forms = caught.value.message.split("\n")
+    assert complaint in summary
+    assert (quoted, pointer, heading) == (f"    {text}", f"    {mark}", "valid forms:")
     assert "add:" in forms[0]
-    assert what.startswith("--subnet: " if parse in (SUBNET, NEW_SUBNET) else "--pool: ")
+    assert summary.startswith("--subnet: " if parse in (SUBNET, NEW_SUBNET) else "--pool: ")

@@ -51,11 +51,11 @@ def test_a_configuration_is_as_it_was_written_down(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_server_takes_its_configuration(name: str, tmp_path: Path) -> None:
     program, *words = CHECKS[name.partition(".")[0].partition("-")[0]]
-    found = shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")
-    if not found:
+    server = shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")
+    if not server:
         pytest.skip(f"{program} is not installed")
     (tmp_path / name).write_text(CASES[name])
-    done = subprocess.run([found, *words, tmp_path / name], capture_output=True, text=True, check=False)
+    done = subprocess.run([server, *words, tmp_path / name], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -66,12 +66,12 @@ def test_every_address_of_a_dhcp_subnet_is_reserved_and_no_other() -> None:
     assert "198.51.100" not in text
 
 
-def test_a_card_has_one_line_for_both_families() -> None:
+def test_a_nic_has_one_line_for_both_families() -> None:
     lines = [line for line in dhcp.dnsmasq(NET).splitlines() if line.startswith("dhcp-host=aa:00:00:00:00:01")]
     assert lines == ["dhcp-host=aa:00:00:00:00:01,192.0.2.10,[2001:db8::10],[2001:db8::11],web1.example"]
 
 
-def test_without_a_gateway_clients_are_told_of_none() -> None:
+def test_without_a_gateway_clients_receive_no_router() -> None:
     assert "dhcp-option=tag:net1-4,option:router\n" in dhcp.dnsmasq(EMPTY)
     assert "routers" not in kea(EMPTY, EMPTY.subnets[0])
 

@@ -7,7 +7,7 @@ from gantry.cli.output import network_view, pool_map
 
 
 def numbers(*addresses: str) -> list[int]:
-    return [int(networks.Ip(one)) for one in addresses]
+    return [int(networks.Ip(address)) for address in addresses]
 
 
 def drawn(
@@ -71,19 +71,19 @@ def test_a_pool_above_the_limit_is_shown_as_runs() -> None:
 
 
 def test_the_largest_pool_takes_no_longer_than_what_is_in_it() -> None:
-    first, rest = drawn(networks.pool("2001:db8::/64"), networks.subnet("2001:db8::/64"))
-    assert first.split() == ["2001:db8::", "1", "N", "end", "of", "the", "subnet"]
-    assert rest.split() == ["2001:db8::1-2001:db8::ffff:ffff:ffff:ffff", str(2**64 - 1), ".", "free"]
+    network_run, free_run = drawn(networks.pool("2001:db8::/64"), networks.subnet("2001:db8::/64"))
+    assert network_run.split() == ["2001:db8::", "1", "N", "end", "of", "the", "subnet"]
+    assert free_run.split() == ["2001:db8::1-2001:db8::ffff:ffff:ffff:ffff", str(2**64 - 1), ".", "free"]
 
 
 def test_runs_and_marks_say_the_same() -> None:
     pool = networks.pool("10.0.0.0/24", refused="X" * 20 + "." * 236)
     used = numbers("10.0.0.5", "10.0.0.6", "10.0.0.11", "10.0.0.255", "10.9.9.9")
-    found = list(pool_map.runs(pool, LAN, used))
-    assert found[0] == pool_map.Run(pool.range.first, pool.range.first, "N")
-    assert all(after.first == before.last + 1 for before, after in itertools.pairwise(found))
-    assert found[-1].last == pool.range.last
-    assert all(after.mark != before.mark for before, after in itertools.pairwise(found))
+    runs = list(pool_map.runs(pool, LAN, used))
+    assert runs[0] == pool_map.Run(pool.range.first, pool.range.first, "N")
+    assert all(after.first == before.last + 1 for before, after in itertools.pairwise(runs))
+    assert runs[-1].last == pool.range.last
+    assert all(after.mark != before.mark for before, after in itertools.pairwise(runs))
 
 
 def test_colours_are_put_around_marks_only_where_they_are_wanted() -> None:

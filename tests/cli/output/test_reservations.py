@@ -21,12 +21,12 @@ NET = networks.network(
 )
 
 
-def found(text: str, net: network_view.Network = NET) -> reservations.Changes:
+def compared(text: str, net: network_view.Network = NET) -> reservations.Changes:
     return reservations.compare(reservations.parse(text, net, path="file"), net)
 
 
 def missing(text: str, net: network_view.Network = NET) -> list[str]:
-    return [str(run) for run in found(text, net).missing]
+    return [str(run) for run in compared(text, net).missing]
 
 
 def test_the_export_has_a_line_for_each_reservation_in_order() -> None:
@@ -71,13 +71,13 @@ def test_an_import_takes_addresses_ranges_and_cidrs_with_comments() -> None:
 
 
 def test_what_is_reserved_already_is_left_out_and_counted() -> None:
-    one = found("10.0.0.0-10.0.0.12\n10.0.0.9\n10.0.0.99\n")
-    assert list(map(str, one.missing)) == ["10.0.0.0", "10.0.0.2-10.0.0.7", "10.0.0.11-10.0.0.12"]
-    assert (one.size, one.external, one.used, one.gateways) == (9, 2, 2, 1)
+    changes = compared("10.0.0.0-10.0.0.12\n10.0.0.9\n10.0.0.99\n")
+    assert list(map(str, changes.missing)) == ["10.0.0.0", "10.0.0.2-10.0.0.7", "10.0.0.11-10.0.0.12"]
+    assert (changes.size, changes.external, changes.used, changes.gateways) == (9, 2, 2, 1)
 
 
 def test_what_was_exported_changes_nothing_when_it_is_imported() -> None:
-    assert found(reservations.export(NET)).missing == []
+    assert compared(reservations.export(NET)).missing == []
 
 
 def test_another_network_keeps_its_hands_off_what_was_exported() -> None:
@@ -96,7 +96,7 @@ def test_ranges_end_where_their_subnet_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "complaint"),
     [
         ("10.0.0.256", "does not appear to be an IPv4 or IPv6 address"),
         ("10.0.1.0", r"not in a subnet of network net1 \(subnets: 10.0.0.0/24, 2001:db8::/64\)"),
@@ -110,8 +110,8 @@ def test_ranges_end_where_their_subnet_does() -> None:
         ("10.0.0.9;printer", "does not appear to be"),
     ],
 )
-def test_a_wrong_line_stops_all_with_its_number(line: str, said: str) -> None:
-    with pytest.raises(errors.InvalidError, match=f"file, line 3: .*{said}"):
+def test_a_wrong_line_stops_all_with_its_number(line: str, complaint: str) -> None:
+    with pytest.raises(errors.InvalidError, match=f"file, line 3: .*{complaint}"):
         reservations.parse(f"10.0.0.50,fine\n\n{line}\n", NET, path="file")
 
 
@@ -120,15 +120,15 @@ def test_a_cidr_may_be_as_large_as_its_subnet() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)), max_size=8), st.sets(st.integers(0, 47), max_size=12))
-def test_found_is_what_lines_name_less_what_is_held(lines: list[tuple[int, int]], used: set[int]) -> None:
+def test_missing_is_what_lines_name_without_what_is_reserved(lines: list[tuple[int, int]], used: set[int]) -> None:
     net = networks.network(
         networks.subnet("10.0.0.0/26", external=["10.0.0.20-10.0.0.22"]),
         nics=[networks.nic("i", *(f"10.0.0.{number}" for number in sorted(used)))],
     )
     text = "".join(f"10.0.0.{first}-10.0.0.{first + more}\n" for first, more in lines)
-    wanted = {number for first, more in lines for number in range(first, first + more + 1)}
+    named = {number for first, more in lines for number in range(first, first + more + 1)}
     base = int(networks.Ip("10.0.0.0"))
-    one = found(text, net)
-    got = [number - base for run in one.missing for number in range(run.first, run.last + 1)]
-    assert got == sorted(wanted - used - {20, 21, 22})
-    assert one.size + one.external + one.used == len(wanted)
+    changes = compared(text, net)
+    missing_numbers = [number - base for run in changes.missing for number in range(run.first, run.last + 1)]
+    assert missing_numbers == sorted(named - used - {20, 21, 22})
+    assert changes.size + changes.external + changes.used == len(named)

@@ -45,10 +45,10 @@ def test_a_separator_leaves_no_padding_and_no_units() -> None:
     assert text.splitlines() == ["node1|512|3|N|a,b", "node10|3072|12|Y|", "n2|?|-|*|??"]
 
 
-@pytest.mark.parametrize(("units", "shown"), [("h", "3.0G"), ("m", "3072"), ("g", "3.0"), ("t", "0.0")])
-def test_units_may_be_chosen(units: str, shown: str) -> None:
+@pytest.mark.parametrize(("units", "memory"), [("h", "3.0G"), ("m", "3072"), ("g", "3.0"), ("t", "0.0")])
+def test_units_may_be_chosen(units: str, memory: str) -> None:
     text = tables.render(TABLE, tables.Style(separator=",", headers=False, units=units))
-    assert text.splitlines()[1].split(",")[1] == shown
+    assert text.splitlines()[1].split(",")[1] == memory
 
 
 def test_programs_get_names_and_nulls() -> None:

@@ -190,8 +190,8 @@ def test_there_is_no_master_without_a_cluster(gnt: Gnt) -> None:
 
 def test_info_is_yaml_under_the_known_words(gnt: Gnt, master: Master) -> None:
     master.answers["QueryClusterInfo"] = INFO
-    found = yaml.safe_load(gnt("gnt-cluster info").out)
-    assert found["Cluster name"] == "c1"
-    assert found["Enabled hypervisors"] == "kvm, fake"
-    assert found["Architecture (this node)"] == "x86_64 64bit"
-    assert found["Cluster parameters"] == {"candidate pool size": 10}
+    info = yaml.safe_load(gnt("gnt-cluster info").out)
+    assert info["Cluster name"] == "c1"
+    assert info["Enabled hypervisors"] == "kvm, fake"
+    assert info["Architecture (this node)"] == "x86_64 64bit"
+    assert info["Cluster parameters"] == {"candidate pool size": 10}

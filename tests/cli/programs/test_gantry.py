@@ -45,7 +45,7 @@ def test_events_are_lines_of_json_up_to_now(gnt: Gnt, master: Master) -> None:
     assert ran.err == ""
 
 
-def test_events_that_are_not_kept_any_more_are_told_of(gnt: Gnt, master: Master) -> None:
+def test_events_that_are_no_longer_kept_are_reported(gnt: Gnt, master: Master) -> None:
     parts = iter([[event(8)], []])
     master.answers["WaitForEvents"] = lambda *_: {"events": next(parts), "serial": 8}
     assert gnt("gantry events --from 4").err == "events 4 to 7 are missing: this master no longer keeps them\n"
@@ -59,10 +59,10 @@ def test_a_stream_goes_on_where_it_was_when_the_master_comes_back(
     answers: list[object] = [[event(1)], away, away, [event(2)], Fault("OpExecError", "enough")]
 
     def answer(*_: object) -> object:
-        found = answers.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return {"events": found, "serial": 2}
+        events = answers.pop(0)
+        if isinstance(events, Exception):
+            raise events
+        return {"events": events, "serial": 2}
 
     master.answers["WaitForEvents"] = answer
     ran = gnt("gantry events --follow")

@@ -1,4 +1,4 @@
-"""``gnt-group``: what is typed becomes one opcode."""
+"""``gnt-group``: each command becomes one opcode."""
 
 import shlex
 
@@ -8,7 +8,7 @@ from tests.cli.conftest import Gnt, Master, table
 from gantry.cli.commands import policies
 
 
-def asked(master: Master) -> dict[str, object]:
+def submitted_fields(master: Master) -> dict[str, object]:
     (op,) = master.ops
     del op["reason"]
     return op
@@ -46,7 +46,7 @@ def test_settings_become_one_opcode(
     gnt: Gnt, master: Master, command: str, name: str, options: str, op: dict[str, object]
 ) -> None:
     assert gnt(f"gnt-group {command} {options} rack1").code == 0
-    assert asked(master) == {"OP_ID": name, "group_name": "rack1", **op}
+    assert submitted_fields(master) == {"OP_ID": name, "group_name": "rack1", **op}
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_settings_become_one_opcode(
 )
 def test_commands_become_one_opcode(gnt: Gnt, master: Master, line: str, op: dict[str, object]) -> None:
     assert gnt(f"gnt-group {line}").code == 0
-    assert asked(master) == op
+    assert submitted_fields(master) == op
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "complaint"),
     [
         ("-D stripes=2", "-D needs a name before the colon, as in plain:stripes=2"),
         ("--ipolicy-bounds-specs memory-size=1", "'memory-size=1' is not a bound of a policy"),
@@ -78,10 +78,10 @@ def test_commands_become_one_opcode(gnt: Gnt, master: Master, line: str, op: dic
         ("--ipolicy-vcpu-ratio nan", "'nan' is not a ratio"),
     ],
 )
-def test_what_is_not_understood_is_one_line_and_no_job(gnt: Gnt, master: Master, options: str, said: str) -> None:
+def test_what_is_not_understood_is_one_line_and_no_job(gnt: Gnt, master: Master, options: str, complaint: str) -> None:
     ran = gnt(f"gnt-group modify {options} rack1")
     assert ran.code == 1
-    assert said in ran.err
+    assert complaint in ran.err
     assert master.ops == []
 
 
@@ -102,7 +102,7 @@ def test_parameters_of_other_levels_become_fields_of_their_opcodes(
     gnt: Gnt, master: Master, line: str, op: dict[str, object]
 ) -> None:
     assert gnt(line).code == 0
-    assert op.items() <= asked(master).items()
+    assert op.items() <= submitted_fields(master).items()
 
 
 def test_online_and_offline_exclude_each_other(gnt: Gnt, master: Master) -> None:
@@ -128,12 +128,12 @@ def test_the_sizes_of_a_policy_become_the_command_that_sets_them(gnt: Gnt, maste
 def test_a_group_is_evacuated_and_what_stays_makes_it_fail(gnt: Gnt, master: Master) -> None:
     master.results["OP_GROUP_EVACUATE"] = {"jobs": [], "stay": {"web1": "it is marked offline"}}
     assert gnt("gnt-group evacuate --to rack2 --to rack3 --sequential --force-failover rack1").code == 1
-    wanted = {
+    expected = {
         "group_name": "rack1",
         "target_groups": ["rack2", "rack3"],
         "sequential": True,
         "force_failover": True,
     }
-    op = asked(master)
-    assert {name: op[name] for name in wanted} == wanted
+    op = submitted_fields(master)
+    assert {name: op[name] for name in expected} == expected
     assert "early_release" not in op

@@ -99,12 +99,12 @@ def test_starting_stopping_and_rebooting_have_their_opcodes(gnt: Gnt, master: Ma
     gnt("gnt-instance up --paused --no-remember -H accel=tcg web1")
     gnt("gnt-instance stop --timeout 5 -f web1")
     gnt("gnt-instance reboot -t full --shutdown-timeout 7 web1")
-    wanted: list[dict[str, object]] = [
+    expected: list[dict[str, object]] = [
         {"OP_ID": "OP_INSTANCE_STARTUP", "startup_paused": True, "no_remember": True, "hvparams": {"accel": "tcg"}},
         {"OP_ID": "OP_INSTANCE_SHUTDOWN", "timeout": 5, "force": True},
         {"OP_ID": "OP_INSTANCE_REBOOT", "reboot_type": "full", "shutdown_timeout": 7},
     ]
-    assert [{key: op[key] for key in want} for op, want in zip(master.ops, wanted, strict=True)] == wanted
+    assert [{key: op[key] for key in fields} for op, fields in zip(master.ops, expected, strict=True)] == expected
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_choosing_nothing_or_twice_is_refused(gnt: Gnt, master: Master, options:
 
 
 @pytest.mark.parametrize("line", ["gnt-instance remove web1", "gnt-instance stop web1 web2"])
-def test_what_destroys_is_asked_about_and_nobody_to_ask_means_no(
+def test_a_destructive_command_aborts_without_a_terminal_to_confirm_it(
     gnt: Gnt, master: Master, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gantry.cli.output.terminal.TTY", "/nonexistent")
@@ -162,9 +162,9 @@ def test_the_question_is_asked_on_the_terminal(
     monkeypatch.setattr("gantry.cli.output.terminal.TTY", os.ttyname(theirs))
     os.write(ours, f"{answer}\n".encode())
     assert gnt("gnt-instance remove web1").code == code
-    shown = b""
-    while b"This removes the instance web1" not in shown:
-        shown += os.read(ours, 4096)
+    output = b""
+    while b"This removes the instance web1" not in output:
+        output += os.read(ours, 4096)
     assert len(master.ops) == 1 - code
     os.close(ours)
     os.close(theirs)
@@ -233,22 +233,22 @@ def test_info_loads_as_yaml_under_the_known_words(gnt: Gnt, master: Master) -> N
     master.results["OP_INSTANCE_QUERY_DATA"] = {"web1": INFO}
     ran = gnt("gnt-instance info web1")
     assert ran.code == 0
-    (found,) = yaml.safe_load(ran.out)
-    assert found["Instance name"] == "web1"
-    assert found["State"] == "configured to be up, actual state is up"
-    assert found["Hypervisor parameters"] == {"accel": "tcg", "acpi": "default (True)"}
-    assert found["NICs"][0] | {"IP": ["192.0.2.1", "2001:db8::1"], "network": "net1"} == found["NICs"][0]
-    assert found["Disks"][0]["disk/0"] == "file, size 1.0G"
+    (info,) = yaml.safe_load(ran.out)
+    assert info["Instance name"] == "web1"
+    assert info["State"] == "configured to be up, actual state is up"
+    assert info["Hypervisor parameters"] == {"accel": "tcg", "acpi": "default (True)"}
+    assert info["NICs"][0] | {"IP": ["192.0.2.1", "2001:db8::1"], "network": "net1"} == info["NICs"][0]
+    assert info["Disks"][0]["disk/0"] == "file, size 1.0G"
     assert master.ops[0]["instances"] == ["web1"]
 
 
-def test_info_of_all_has_to_be_asked_for(gnt: Gnt, master: Master) -> None:
+def test_info_of_all_instances_needs_an_option(gnt: Gnt, master: Master) -> None:
     master.results["OP_INSTANCE_QUERY_DATA"] = {}
     assert gnt("gnt-instance info").code == 1
     assert gnt("gnt-instance info --all --static") == (0, "[]\n", "")
     assert master.ops[0]["static"] is True
 
 
-def test_an_instance_that_is_not_there_is_the_masters_to_say(gnt: Gnt, master: Master) -> None:
+def test_the_master_reports_an_instance_that_does_not_exist(gnt: Gnt, master: Master) -> None:
     master.results["OP_INSTANCE_QUERY_DATA"] = Fault("OpPrereqError", "no instance web9", "unknown_entity")
     assert gnt("gnt-instance info web9").code == 1

@@ -77,7 +77,7 @@ def test_info_is_yaml_and_tells_of_jobs_that_are_not_there(gnt: Gnt, master: Mas
     master.answers["QueryJobs"] = [row, [8, *[None] * 11]]
     ran = gnt("gnt-job info 7 8")
     assert (ran.code, ran.err.splitlines()[-1]) == (1, "there is no job 8")
-    (found,) = yaml.safe_load(ran.out)
-    assert found["Total processing time"] == "2.250 seconds"
-    assert found["Opcodes"][0]["Input fields"] == {"duration": 1.5}
-    assert found["Opcodes"][0]["Execution log"][0]["Content"] == "hello"
+    (info,) = yaml.safe_load(ran.out)
+    assert info["Total processing time"] == "2.250 seconds"
+    assert info["Opcodes"][0]["Input fields"] == {"duration": 1.5}
+    assert info["Opcodes"][0]["Execution log"][0]["Content"] == "hello"

@@ -43,7 +43,7 @@ def test_the_older_form_reaches_the_opcode(gnt: Gnt, master: Master) -> None:
         "--network 192.0.2.0/24 --gateway 192.0.2.1 --network6 2001:db8::/64 --gateway6 2001:db8::1 -m aa:00:01 "
         "--add-reserved-ips 192.0.2.5,192.0.2.8-192.0.2.9 --tags blue",
     )
-    wanted = {
+    expected = {
         "network": "192.0.2.0/24",
         "gateway": "192.0.2.1",
         "network6": "2001:db8::/64",
@@ -52,7 +52,7 @@ def test_the_older_form_reaches_the_opcode(gnt: Gnt, master: Master) -> None:
         "add_reserved_ips": ["192.0.2.5", "192.0.2.8-192.0.2.9"],
         "tags": ["blue"],
     }
-    assert op | wanted == op
+    assert op | expected == op
 
 
 @pytest.fixture
@@ -133,23 +133,23 @@ def test_info_shows_pools_maps_and_users_as_yaml(gnt: Gnt, master: Master) -> No
     }
     master.answers["Query"] = table(*(f"{name}:T:other" for name in values), rows=[list(values.values())])
     ran = gnt("gnt-network info net1")
-    (found,) = yaml.safe_load(ran.out)
-    assert found["Size"] == 90
-    assert found["Free"] == "89 (98.89%)"
-    assert found["Usage map"] == {0: "X" + "." * 63, 64: "." * 26}
-    assert found["externally reserved IPs"] == ["192.0.2.50"]
-    assert found["connected to node groups"] == [{"group": "default", "mode": "bridged", "link": "br0"}]
-    assert found["used by 2 instances"] == {"plain": [], "web1": ["0:192.0.2.10,192.0.2.11", "2:2001:db8::5"]}
-    assert found["addresses in use"] == {
+    (info,) = yaml.safe_load(ran.out)
+    assert info["Size"] == 90
+    assert info["Free"] == "89 (98.89%)"
+    assert info["Usage map"] == {0: "X" + "." * 63, 64: "." * 26}
+    assert info["externally reserved IPs"] == ["192.0.2.50"]
+    assert info["connected to node groups"] == [{"group": "default", "mode": "bridged", "link": "br0"}]
+    assert info["used by 2 instances"] == {"plain": [], "web1": ["0:192.0.2.10,192.0.2.11", "2:2001:db8::5"]}
+    assert info["addresses in use"] == {
         "192.0.2.10": "web1, NIC 0",
         "192.0.2.11": "web1, NIC 0",
         "2001:db8::5": "web1, NIC 2",
     }
-    assert found["ports"] == [
+    assert info["ports"] == [
         {"port": "p-1", "addresses": ["192.0.2.12"]},
         {"port": "vip", "device owner": "network:dhcp", "addresses": []},
     ]
-    small, large = (one["pools"][0] for one in found["Subnets"])
+    small, large = (subnet_info["pools"][0] for subnet_info in info["Subnets"])
     assert small["range"] == "192.0.2.10-192.0.2.99"
     assert small["map"] == {0: "X" + "." * 63, 64: "." * 26}
     assert "map" not in large
@@ -190,7 +190,7 @@ def test_the_other_options_of_a_change_reach_the_opcode(gnt: Gnt, master: Master
         "--gateway 192.0.2.2 --network6 none --gateway6 none -m aa:00:02 --no-conflicts-check --force "
         "--add-reserved-ips 192.0.2.20-192.0.2.50,192.0.2.77 --remove-reserved-ips 192.0.2.5",
     )
-    wanted = {
+    expected = {
         "gateway": "192.0.2.2",
         "network6": "none",
         "gateway6": "none",
@@ -200,7 +200,7 @@ def test_the_other_options_of_a_change_reach_the_opcode(gnt: Gnt, master: Master
         "conflicts_check": False,
         "force": True,
     }
-    assert op | wanted == op
+    assert op | expected == op
 
 
 def test_a_network_is_renamed(gnt: Gnt, master: Master) -> None:

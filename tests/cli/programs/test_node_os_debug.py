@@ -38,8 +38,8 @@ def test_help_says_where_the_token_is(gnt: Gnt) -> None:
 def test_node_info_shows_what_the_master_has(gnt: Gnt, master: Master) -> None:
     columns = ("name:N:text", "pip:P:text", "accelerator:A:text", "accelerator_reason:R:text", "powered:P:unknown")
     master.answers["Query"] = table(*columns, rows=[["node1", "192.0.2.1", "tcg", "a guest hangs", (1, None)]])
-    (found,) = yaml.safe_load(gnt("gnt-node info node1").out)
-    assert found == {
+    (info,) = yaml.safe_load(gnt("gnt-node info node1").out)
+    assert info == {
         "Node name": "node1",
         "primary ip": "192.0.2.1",
         "accelerator": "tcg",
@@ -54,8 +54,8 @@ def test_a_node_is_removed(gnt: Gnt, master: Master) -> None:
 
 def test_new_disks_are_kept_off_a_physical_volume(gnt: Gnt, master: Master) -> None:
     assert gnt("gnt-node modify-storage --allocatable no node2 lvm-pv /dev/sdb").code == 0
-    wanted = {"node_name": "node2", "storage_type": "lvm-pv", "name": "/dev/sdb", "changes": {"allocatable": False}}
-    assert master.ops[0] | wanted == master.ops[0]
+    expected = {"node_name": "node2", "storage_type": "lvm-pv", "name": "/dev/sdb", "changes": {"allocatable": False}}
+    assert master.ops[0] | expected == master.ops[0]
     assert "nothing to change" in gnt("gnt-node modify-storage node2 lvm-pv /dev/sdb").err
     assert gnt("gnt-node modify-storage --allocatable maybe node2 lvm-pv /dev/sdb").code == 2
 
@@ -70,17 +70,17 @@ def test_a_system_is_described(gnt: Gnt, master: Master) -> None:
     master.results["OP_OS_DIAGNOSE"] = [
         ["busybox", True, ["default"], [["motd", "Greeting"]], [20], [], False, True, {}, {}]
     ]
-    found = yaml.safe_load(gnt("gnt-os info busybox").out)
-    assert found["busybox"]["parameters"] == [["motd", "Greeting"]]
-    assert (found["busybox"]["hidden"], found["busybox"]["blacklisted"]) == (False, True)
+    info = yaml.safe_load(gnt("gnt-os info busybox").out)
+    assert info["busybox"]["parameters"] == [["motd", "Greeting"]]
+    assert (info["busybox"]["hidden"], info["busybox"]["blacklisted"]) == (False, True)
     assert master.ops[0]["names"] == ["busybox"]
 
 
 def test_a_system_is_hidden_and_forbidden(gnt: Gnt, master: Master) -> None:
     assert gnt("gnt-os modify --hidden yes --blacklisted no busybox+tiny").code == 0
     (op,) = master.ops
-    wanted = {"hidden_os": [["add", "busybox+tiny"]], "blacklisted_os": [["remove", "busybox+tiny"]]}
-    assert {name: op[name] for name in op if name not in ("OP_ID", "reason")} == wanted
+    expected = {"hidden_os": [["add", "busybox+tiny"]], "blacklisted_os": [["remove", "busybox+tiny"]]}
+    assert {name: op[name] for name in op if name not in ("OP_ID", "reason")} == expected
     assert gnt("gnt-os modify --hidden perhaps busybox").code == 2
 
 
@@ -99,8 +99,8 @@ def test_a_system_that_is_not_valid_somewhere_is_diagnosed(gnt: Gnt, master: Mas
 
 def test_a_delay_says_where_and_how_long(gnt: Gnt, master: Master) -> None:
     assert gnt("gnt-debug delay --no-master -n node1 -n node2 -r 2 -l 0.5").code == 0
-    wanted = {"duration": 0.5, "on_master": False, "on_nodes": ["node1", "node2"], "repeat": 2, "no_locks": True}
-    assert master.ops[0] | wanted == master.ops[0]
+    expected = {"duration": 0.5, "on_master": False, "on_nodes": ["node1", "node2"], "repeat": 2, "no_locks": True}
+    assert master.ops[0] | expected == master.ops[0]
     assert gnt("gnt-debug delay long").code == 1
 
 
