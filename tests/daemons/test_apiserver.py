@@ -15,7 +15,7 @@ from gantry import errors
 from gantry.daemons import apiserver
 from gantry.runtime import real
 
-PATIENCE = 30
+TIMEOUT_SECONDS = 30
 
 
 def _options(folder: Path, *arguments: str) -> argparse.Namespace:
@@ -31,7 +31,7 @@ async def _serving(options: argparse.Namespace) -> AsyncIterator[dict[str, dict[
     Path(path).unlink(missing_ok=True)  # noqa: ASYNC240
     running = asyncio.create_task(apiserver.serve(real.RealRuntime(), options, stop=stop))
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not (lab.listens(options.port) and disk.exists(path)):
                 assert not running.done(), running.result()
                 await asyncio.sleep(0.02)
@@ -49,15 +49,15 @@ async def _status(url: str, token: str, tls: ssl.SSLContext | bool) -> int:
 
 
 async def test_who_has_the_kubeconfig_is_let_in_and_sees_the_right_certificate(tmp_path: Path) -> None:
-    async with _serving(_options(tmp_path)) as said:
-        url = said["cluster"]["server"]
+    async with _serving(_options(tmp_path)) as kubeconfig:
+        url = kubeconfig["cluster"]["server"]
         assert url.startswith("https://127.0.0.1:")
         trusting = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
-        assert await _status(url, said["user"]["token"], trusting) == 200
+        assert await _status(url, kubeconfig["user"]["token"], trusting) == 200
         assert await _status(url, "", trusting) == 401
         assert await _status(url, "wrong", trusting) == 401
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
-            await _status(url, said["user"]["token"], True)
+            await _status(url, kubeconfig["user"]["token"], True)
     disk = real.RealRuntime().disk
     secret = [name for name in disk.names(str(tmp_path)) if name != "lock"]
     assert all(disk.status(f"{tmp_path}/{name}").mode & 0o077 == 0 for name in secret)
@@ -82,11 +82,11 @@ async def test_tokens_are_not_sent_in_plain_to_other_machines(tmp_path: Path) ->
     with pytest.raises(errors.InvalidError, match="is not an IP address"):
         async with _serving(_options(tmp_path, "--bind", "here")):
             pass
-    async with _serving(_options(tmp_path, "--no-ssl")) as said:
-        assert await _status(said["cluster"]["server"], said["user"]["token"], True) == 200
+    async with _serving(_options(tmp_path, "--no-ssl")) as kubeconfig:
+        assert await _status(kubeconfig["cluster"]["server"], kubeconfig["user"]["token"], True) == 200
 
 
-async def test_a_tokens_file_that_says_nobody_stops_the_server(tmp_path: Path) -> None:
+async def test_a_tokens_file_without_a_user_stops_the_server(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("abc\n")
     with pytest.raises(errors.ConfigurationError, match=r"line 1 of .*tokens"):
         async with _serving(_options(tmp_path)):

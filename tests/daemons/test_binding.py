@@ -23,8 +23,8 @@ def test_there_is_no_ledger_without_a_cluster_and_no_site_with_a_slash() -> None
     with simulated.World(seed=1) as world:
         runtime = world.machine("m1")
         assert binding.ledger_of(runtime, parsed()) is None
-        made = binding.ledger_of(runtime, parsed("--cluster", "/run/other.sock", "--site", "lab-1"))
-        assert made is not None
-        assert made.site == "lab-1"
+        ledger = binding.ledger_of(runtime, parsed("--cluster", "/run/other.sock", "--site", "lab-1"))
+        assert ledger is not None
+        assert ledger.site == "lab-1"
         with pytest.raises(errors.InvalidError, match="is not a valid site name"):
             binding.ledger_of(runtime, parsed("--cluster", "/run/other.sock", "--site", "lab/1"))

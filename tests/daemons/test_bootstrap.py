@@ -1,4 +1,4 @@
-"""What a new cluster may be described as, and what the first objects are."""
+"""The description of a new cluster, and the first objects."""
 
 import msgspec
 import pytest
@@ -17,20 +17,20 @@ def decode(**fields: object) -> bootstrap.Description:
 
 
 def test_settings_are_said_in_the_words_of_a_later_change() -> None:
-    owner = made(segment_ranges="yes", prealloc_wipe_disks="no", candidate_pool_size="3")
+    owner = first_cluster(segment_ranges="yes", prealloc_wipe_disks="no", candidate_pool_size="3")
     assert (owner.segment_ranges, owner.prealloc_wipe_disks, owner.candidate_pool_size) == (True, False, 3)
 
 
 def test_a_description_needs_names_and_an_address() -> None:
     assert decode().port == 1811
-    assert (made().enabled_hypervisors, made().candidate_pool_size) == (("kvm",), 10)
+    assert (first_cluster().enabled_hypervisors, first_cluster().candidate_pool_size) == (("kvm",), 10)
     for name in PLAIN:
         with pytest.raises(errors.InvalidError, match=name):
             bootstrap.decode(msgspec.json.encode({key: value for key, value in PLAIN.items() if key != name}))
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"colour": "red"}, "colour"),
         ({"OP_ID": "OP_NODE_ADD"}, "OP_NODE_ADD"),
@@ -51,10 +51,10 @@ def test_a_description_needs_names_and_an_address() -> None:
         ({"candidate_pool_size": 0}, "candidate_pool_size: 0 is below the minimum 1"),
     ],
 )
-def test_descriptions_that_are_refused(fields: dict[str, object], said: str) -> None:
+def test_descriptions_that_are_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(errors.InvalidError) as refused:
         decode(**fields)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'"\xff"', b"[" * 100_000])
@@ -63,21 +63,21 @@ def test_what_is_no_description_is_refused(data: bytes) -> None:
         bootstrap.decode(data)
 
 
-def made(**fields: object) -> cluster.Cluster:
+def first_cluster(**fields: object) -> cluster.Cluster:
     with simulated.World(seed=1) as world:
         objects = [put.value for put in bootstrap.objects(decode(**fields), world.machine("m").random, 5.0)]
-    owner = next(one for one in objects if isinstance(one, cluster.Cluster))
-    node = next(one for one in objects if isinstance(one, cluster.Node))
-    group = next(one for one in objects if isinstance(one, cluster.NodeGroup))
+    owner = next(value for value in objects if isinstance(value, cluster.Cluster))
+    node = next(value for value in objects if isinstance(value, cluster.Node))
+    group = next(value for value in objects if isinstance(value, cluster.NodeGroup))
     assert (node.group, owner.master_node, node.role(owner)) == (group.uuid, node.uuid, cluster.Role.MASTER)
     assert (group.name, node.primary_ip, node.master_candidate, owner.ctime) == ("default", "203.0.113.1", True, 5.0)
     return owner
 
 
 def test_only_what_differs_from_the_defaults_is_kept() -> None:
-    plain = made()
+    plain = first_cluster()
     assert (plain.hvparams, plain.beparams, plain.nicparams) == ({}, {}, {})
-    given = made(
+    changed = first_cluster(
         hvparams={"kvm": {"acpi": "no", "kernel_args": "1"}},
         beparams={"memory": "256", "vcpus": "default"},
         nicparams={"link": "100", "mode": "routed"},
@@ -86,11 +86,11 @@ def test_only_what_differs_from_the_defaults_is_kept() -> None:
         default_hypervisor="fake",
         enabled_hypervisors=["kvm", "fake"],
     )
-    assert (given.default_disk_size, given.enabled_hypervisors) == (1024, ("fake", "kvm"))
-    assert given.hvparams == {"kvm": {"acpi": False, "kernel_args": "1"}}
-    assert given.beparams == {"default": {"minmem": 256, "maxmem": 256}}
-    assert given.nicparams == {"default": {"link": "100", "mode": "routed"}}
-    assert given.mac_prefix == "aa:00:0f"
+    assert (changed.default_disk_size, changed.enabled_hypervisors) == (1024, ("fake", "kvm"))
+    assert changed.hvparams == {"kvm": {"acpi": False, "kernel_args": "1"}}
+    assert changed.beparams == {"default": {"minmem": 256, "maxmem": 256}}
+    assert changed.nicparams == {"default": {"link": "100", "mode": "routed"}}
+    assert changed.mac_prefix == "aa:00:0f"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_only_what_differs_from_the_defaults_is_kept() -> None:
 )
 def test_parameters_are_checked_before_anything_is_made(fields: dict[str, object]) -> None:
     with pytest.raises(errors.InvalidError):
-        made(**fields)
+        first_cluster(**fields)
 
 
 @pytest.mark.parametrize(("enabled", "known"), [("kvm", "qemu-system-x86_64 is not installed"), ("fake", None)])
@@ -117,10 +117,10 @@ def test_the_accelerator_of_the_first_node_is_known_where_the_cluster_has_kvm(en
 def test_a_second_cluster_is_refused_and_a_failure_can_be_repeated() -> None:
     with simulation.SimulatedCluster(seed=1, nodes=1) as lab:
         machine = lab.master
-        wanted = decode(enabled_hypervisors=["fake"])
+        description = decode(enabled_hypervisors=["fake"])
 
         async def init() -> None:
-            await machine.spawn(bootstrap.init(machine, simulation.FOLDERS, wanted, secure=False))
+            await machine.spawn(bootstrap.init(machine, simulation.FOLDERS, description, secure=False))
 
         with pytest.raises(errors.EnvironmentFaultError, match="no node daemon on this machine is ready"):
             lab.run(init())

@@ -1,4 +1,4 @@
-"""A node whose clock is a day off is told of, and works."""
+"""A node whose clock is a day off is reported, and works."""
 
 import time
 from dataclasses import dataclass
@@ -57,8 +57,8 @@ def test_verify_reports_a_clock_that_is_a_day_off_and_nothing_else_breaks(
 def test_certificates_are_valid_on_a_machine_whose_clock_is_a_day_off(ahead: float) -> None:
     there = time.time() + ahead
     authority = security.make_authority("cl.example", time.time())
-    for one in (authority, security.issue_master(authority, time.time())):
-        assert _valid_at(one.certificate, there)
+    for pair in (authority, security.issue_master(authority, time.time())):
+        assert _valid_at(pair.certificate, there)
     assert _valid_at(security.make_bootstrap("node2", there).certificate, time.time())
 
 

@@ -21,7 +21,7 @@ from gantry.state import snapshot as states
 
 
 class Nodes(client.Client):
-    """Nodes that keep their files; ``deaf`` ones do not answer, ``sent`` and ``whole`` are who was sent what."""
+    """Nodes that keep their files; ``deaf`` nodes do not answer; ``sent`` and ``whole`` name the receivers."""
 
     def __init__(self, world: simulated.World) -> None:
         super().__init__(world.machine("node1").network, None)
@@ -51,7 +51,7 @@ class Nodes(client.Client):
 
 
 class Candidates(replication.Candidates):
-    """Notes whom it is to keep copies on."""
+    """Records the nodes that are to keep copies."""
 
     def set_targets(self, where: Sequence[targets.Target]) -> None:
         self.wanted = [target.name for target in where]
@@ -76,8 +76,8 @@ class House:
     def settle(self, seconds: float = 1.0) -> list[str]:
         """Let time pass; return the names of the nodes that files were sent to since the last time."""
         self.world.run(asyncio.sleep(seconds))
-        told, self.nodes.sent, self.nodes.whole = self.nodes.sent, [], []
-        return told
+        sent, self.nodes.sent, self.nodes.whole = self.nodes.sent, [], []
+        return sent
 
     def read(self, key: str) -> set[str]:
         return {self.nodes.files(name).read(key) for name in EVERYBODY}
@@ -92,9 +92,9 @@ class House:
 @pytest.fixture
 def house() -> Iterator[House]:
     with simulated.World(seed=1) as world:
-        made = House(world)
-        yield made
-        world.run(made.distribution.close())
+        house = House(world)
+        yield house
+        world.run(house.distribution.close())
 
 
 EVERYBODY = ["node1", "node2", "node3"]
@@ -159,7 +159,7 @@ def test_only_candidates_keep_copies_and_the_master_is_none_of_them(house: House
     assert house.candidates.wanted == ["node2", "node3"]
     house.put(msgspec.structs.replace(build.NODES[1], master_candidate=True, offline=True))
     assert house.candidates.wanted == ["node3"]
-    before, house.state = house.state, states.Snapshot().apply([states.Put(one) for one in build.FIRST], serial=1)
+    before, house.state = house.state, states.Snapshot().apply([states.Put(change) for change in build.FIRST], serial=1)
     house.distribution.follow(before, house.state, ())
     assert house.candidates.wanted == []
 
@@ -174,7 +174,7 @@ def names(count: int) -> list[states.Stored]:
 def test_a_new_instance_costs_each_node_one_short_message_however_many_there_are(house: House) -> None:
     costs = []
     for count in (10, 5000):
-        many = [states.Put(one) for one in names(count)]
+        many = [states.Put(value) for value in names(count)]
         house.state = states.Snapshot().apply([*map(states.Put, build.FIRST), *many], serial=1)
         house.distribution.follow(house.state, house.state, ())
         house.start() if count == 10 else house.settle()
@@ -194,16 +194,16 @@ def test_names_wait_for_others_to_go_with_them_and_for_nothing_else(
     house: House, key: str, many: Callable[[int], Sequence[states.Stored]]
 ) -> None:
     house.start()
-    told = []
-    for number, one in enumerate(many(40)):
-        house.state, before = house.state.apply([states.Put(one)], serial=house.state.serial + 1), house.state
-        house.distribution.follow(before, house.state, [states.Put(one)])
-        told += house.settle(0.01)
+    receivers = []
+    for number, value in enumerate(many(40)):
+        house.state, before = house.state.apply([states.Put(value)], serial=house.state.serial + 1), house.state
+        house.distribution.follow(before, house.state, [states.Put(value)])
+        receivers += house.settle(0.01)
         if number == 20:
-            told += house.put(msgspec.structs.replace(build.OWNER, tags=("red",)))
-    told += house.settle(10)
+            receivers += house.put(msgspec.structs.replace(build.OWNER, tags=("red",)))
+    receivers += house.settle(10)
     rounds = 40 * 0.01 / (distribution.DELAY_SECONDS_PER_NODE * 3) + 3
-    assert len(told) <= 3 * rounds
+    assert len(receivers) <= 3 * rounds
     assert all("many-00039" in text for text in house.read(key))
 
 

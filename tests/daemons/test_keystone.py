@@ -1,4 +1,4 @@
-"""What gantry-rapi says to options for Keystone that will not do, before it listens."""
+"""Invalid Keystone options of gantry-rapi: the errors before the server listens."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ URL = ("--keystone-url", "https://keystone.example:5000")
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ((), "add --keystone-url"),
         (("--keystone-url", "http://keystone.example:5000"), "without TLS passwords and tokens would be sent"),
@@ -19,13 +19,13 @@ URL = ("--keystone-url", "https://keystone.example:5000")
         (URL, "chmod 600"),
     ],
 )
-def test_options_that_will_not_do_are_told(
-    options: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_invalid_options_are_reported(
+    options: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "lib").mkdir()
     secret = tmp_path / "lib/keystone-password"
     secret.write_text("sesame\n")
-    secret.chmod(0o604 if "chmod" in said else 0o600)
+    secret.chmod(0o604 if "chmod" in message else 0o600)
     auth = ("--neutron-port", "1", "--neutron-auth", "keystone", "--root", str(tmp_path))
     assert remote.main([*auth, *options]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

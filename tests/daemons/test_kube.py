@@ -69,8 +69,8 @@ async def test_controllers_bind_a_claim_of_a_server_that_asks_for_a_certificate(
     stop = asyncio.Event()
     target = controllers_kubeconfig.from_kubeconfig(runtime, path)
     assert target.namespace == "site"
-    given = options(tmp_path, "--bind", "127.0.0.1", "--health-port", str(health))
-    work = asyncio.ensure_future(kube.control(runtime, target, options=given, stop=stop))
+    arguments = options(tmp_path, "--bind", "127.0.0.1", "--health-port", str(health))
+    work = asyncio.ensure_future(kube.control(runtime, target, options=arguments, stop=stop))
     probe = runtime.network.http_client(tls=None)
     try:
         async with asyncio.timeout(60):
@@ -95,7 +95,7 @@ async def test_controllers_bind_a_claim_of_a_server_that_asks_for_a_certificate(
 
 
 @pytest.mark.parametrize(
-    ("user", "cluster", "said"),
+    ("user", "cluster", "message"),
     [
         ({"exec": {"command": "login"}}, {}, "exec"),
         ({"auth-provider": {"name": "x"}}, {}, "auth-provider"),
@@ -106,10 +106,10 @@ async def test_controllers_bind_a_claim_of_a_server_that_asks_for_a_certificate(
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used_says_why(
-    tmp_path: Path, user: dict[str, object], cluster: dict[str, object], said: str
+    tmp_path: Path, user: dict[str, object], cluster: dict[str, object], message: str
 ) -> None:
     path = kubeconfig(tmp_path, 1, user=user, **cluster)
-    with pytest.raises(errors.ConfigurationError, match=said):
+    with pytest.raises(errors.ConfigurationError, match=message):
         controllers_kubeconfig.from_kubeconfig(real.RealRuntime(), path)
 
 
@@ -123,14 +123,14 @@ def test_a_context_is_chosen_by_name(tmp_path: Path) -> None:
 def test_files_that_a_kubeconfig_names_lie_beside_it(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("authority")
     path = kubeconfig(tmp_path, 1, user={"tokenFile": "token"}, **{"certificate-authority": "ca.pem"})
-    found = controllers_kubeconfig.from_kubeconfig(real.RealRuntime(), path)
-    assert (found.authority, found.token_file) == ("authority", str(tmp_path / "token"))
+    access = controllers_kubeconfig.from_kubeconfig(real.RealRuntime(), path)
+    assert (access.authority, access.token_file) == ("authority", str(tmp_path / "token"))
 
 
 async def test_a_certificate_that_is_none_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    found = controllers_kubeconfig.Access(host="api", port=1, certificate="no", key="key")
+    access = controllers_kubeconfig.Access(host="api", port=1, certificate="no", key="key")
     with pytest.raises(errors.ConfigurationError, match="cannot be used"):
-        await controllers_kubeconfig.tls(real.RealRuntime(), found, folder=str(tmp_path / "run"))
+        await controllers_kubeconfig.tls(real.RealRuntime(), access, folder=str(tmp_path / "run"))
     assert not list((tmp_path / "run").iterdir())
 
 
@@ -145,7 +145,7 @@ def test_a_program_outside_of_a_pod_asks_for_a_kubeconfig(
 
 def test_the_page_describes_every_option_and_every_metric() -> None:
     text = (Path(__file__).parents[2] / "docs/how-to/kubernetes-controllers.md").read_text()
-    given = vars(kube.command_line().parse_args(["controllers"]))
-    names = {f"--{name.replace('_', '-')}" for name in given if name != "run"} - {"--leader-elect"}
+    defaults = vars(kube.command_line().parse_args(["controllers"]))
+    names = {f"--{name.replace('_', '-')}" for name in defaults if name != "run"} - {"--leader-elect"}
     for name in (*names, "--no-leader-elect", *metrics.METRICS):
         assert f"`{name}`" in text, name

@@ -1,4 +1,4 @@
-"""The master daemon as a program, and what it knows how to do."""
+"""The master daemon as a program, and its units."""
 
 import logging
 

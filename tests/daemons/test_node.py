@@ -24,7 +24,7 @@ def root() -> Iterator[str]:
 
 @pytest.fixture
 def start(root: str) -> Iterator[Start]:
-    """Return what starts a daemon with the folders of ``root``; those that still run are ended."""
+    """Return a function that starts a daemon with the folders of ``root``; stop running daemons at the end."""
     started: list[subprocess.Popen[str]] = []
 
     def run(port: int) -> "subprocess.Popen[str]":
@@ -58,9 +58,9 @@ def test_it_listens_leaves_a_join_token_and_ends_cleanly_on_a_signal(root: str, 
     daemon.send_signal(signal.SIGTERM)
     assert daemon.wait(timeout=30) == 0
     with open(f"{root}/log/node-daemon.log") as log:
-        said = log.read()
-    assert f"n1 listens on 127.0.0.1 port {port}" in said
-    assert "guests continue to run" in said
+        output = log.read()
+    assert f"n1 listens on 127.0.0.1 port {port}" in output
+    assert "guests continue to run" in output
 
 
 def test_a_second_daemon_with_the_same_folders_is_refused(root: str, start: Start) -> None:
@@ -68,9 +68,9 @@ def test_a_second_daemon_with_the_same_folders_is_refused(root: str, start: Star
     first = start(port)
     wait_for(port)
     second = start(ports.free())
-    _, said = second.communicate(timeout=30)
+    _, output = second.communicate(timeout=30)
     assert second.returncode == 1
-    assert said == f"gantry-noded: another gantry-noded already uses the folders of {root}; stop it first\n"
+    assert output == f"gantry-noded: another gantry-noded already uses the folders of {root}; stop it first\n"
     assert first.poll() is None
 
 
@@ -79,7 +79,7 @@ def test_a_port_that_is_taken_is_said_in_one_line(start: Start) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         daemon = start(taken.getsockname()[1])
-        _, said = daemon.communicate(timeout=30)
+        _, output = daemon.communicate(timeout=30)
     assert daemon.returncode == 1
-    assert "address already in use" in said.splitlines()[-1]
-    assert "Traceback" not in said
+    assert "address already in use" in output.splitlines()[-1]
+    assert "Traceback" not in output

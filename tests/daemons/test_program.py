@@ -6,7 +6,7 @@ from gantry.daemons import program
 
 
 @pytest.mark.parametrize("text", ["65536", "-1", "80.0", "http", "", "9" * 5000])
-def test_what_is_no_port_is_told(text: str) -> None:
+def test_a_text_that_is_not_a_port_is_reported(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not a port"):
         program.port(text)
 

@@ -37,7 +37,7 @@ def silent(number: int, *, offline: bool = False) -> vote.Answer:
 def decide(
     answers: Sequence[vote.Answer], *, taking_over: bool = False, candidates: Sequence[str] | None = None
 ) -> vote.Outcome:
-    names = candidates if candidates is not None else [ME, *(one.node for one in answers)]
+    names = candidates if candidates is not None else [ME, *(reply.node for reply in answers)]
     return vote.decide(vote.Claim(ME, OWN, names, taking_over=taking_over), answers).outcome
 
 
@@ -46,22 +46,22 @@ def test_a_single_node_confirms_itself() -> None:
     assert decide([], taking_over=True) is CONFIRMED
 
 
-@pytest.mark.parametrize(("given_up", "wanted"), [((4, 50), CONFIRMED), ((4, 51), REFUSED), ((5, 1), REFUSED)])
-def test_a_node_that_gave_up_a_newer_copy_refuses(given_up: tuple[int, int], wanted: vote.Outcome) -> None:
+@pytest.mark.parametrize(("given_up", "outcome"), [((4, 50), CONFIRMED), ((4, 51), REFUSED), ((5, 1), REFUSED)])
+def test_a_node_that_gave_up_a_newer_copy_refuses(given_up: tuple[int, int], outcome: vote.Outcome) -> None:
     gone = answer(2, msgspec.structs.replace(NONE, given_up=given_up))
-    assert decide([answer(1), gone]) is wanted
-    assert decide([answer(1), gone], taking_over=True) is wanted
+    assert decide([answer(1), gone]) is outcome
+    assert decide([answer(1), gone], taking_over=True) is outcome
 
 
 @pytest.mark.promise("cluster-25")
-@pytest.mark.parametrize("others", range(1, 7))
-def test_half_plus_one_must_answer_and_the_rest_may_be_silent(others: int) -> None:
-    total = others + 1
-    for answering in range(others + 1):
-        answers = [answer(n) if n <= answering else silent(n) for n in range(1, others + 1)]
+@pytest.mark.parametrize("other_nodes", range(1, 7))
+def test_half_plus_one_must_answer_and_the_rest_may_be_silent(other_nodes: int) -> None:
+    total = other_nodes + 1
+    for answering in range(other_nodes + 1):
+        answers = [answer(n) if n <= answering else silent(n) for n in range(1, other_nodes + 1)]
         enough = 2 * (answering + 1) > total
-        assert decide(answers) is (CONFIRMED if enough else UNDECIDED), (others, answering)
-        assert decide(answers, taking_over=True) is (CONFIRMED if enough else UNDECIDED), (others, answering)
+        assert decide(answers) is (CONFIRMED if enough else UNDECIDED), (other_nodes, answering)
+        assert decide(answers, taking_over=True) is (CONFIRMED if enough else UNDECIDED), (other_nodes, answering)
 
 
 @pytest.mark.promise("cluster-28")
@@ -70,8 +70,8 @@ def test_a_quorum_takes_us_for_the_master_at_a_start_whatever_the_mix_of_answers
     for names in itertools.product(kinds, repeat=4):
         answers = [answer(n, master=name) for n, name in enumerate(names, 1)]
         yes, missing = 1 + names.count(ME), names.count(None)
-        wanted = CONFIRMED if yes >= 3 else UNDECIDED if yes + missing >= 3 else REFUSED
-        assert decide(answers) is wanted, names
+        outcome = CONFIRMED if yes >= 3 else UNDECIDED if yes + missing >= 3 else REFUSED
+        assert decide(answers) is outcome, names
         assert decide(answers, taking_over=True) is CONFIRMED
 
 
@@ -79,8 +79,8 @@ def test_a_quorum_takes_us_for_the_master_at_a_start_whatever_the_mix_of_answers
 @pytest.mark.parametrize("newer", [NEWER, NEWER_EPOCH, NEWER_JOB, OTHER, LATER_MASTER])
 @pytest.mark.parametrize("taking_over", [False, True])
 def test_not_a_single_node_may_hold_something_newer(newer: calls.CandidateState, taking_over: bool) -> None:
-    for place in range(1, 6):
-        answers = [answer(n, newer if n == place else EQUAL) for n in range(1, 6)]
+    for position in range(1, 6):
+        answers = [answer(n, newer if n == position else EQUAL) for n in range(1, 6)]
         assert decide(answers, taking_over=taking_over) is REFUSED
         # whatever its flags
         assert decide(answers, taking_over=taking_over, candidates=[ME]) is REFUSED
@@ -91,15 +91,15 @@ def test_a_quorum_agrees_on_serial_and_job_over_all_mixes_of_copies() -> None:
     kinds = [EQUAL, OLDER, NONE, OLD_EPOCH_LONGER, None]
     for copies in itertools.product(kinds, repeat=4):
         answers = [answer(n, copy) for n, copy in enumerate(copies, 1)]
-        told = 1 + sum(copy is not None for copy in copies)
-        assert decide(answers, taking_over=True) is (CONFIRMED if told >= 3 else UNDECIDED), copies
+        copy_count = 1 + sum(copy is not None for copy in copies)
+        assert decide(answers, taking_over=True) is (CONFIRMED if copy_count >= 3 else UNDECIDED), copies
 
 
 def test_a_majority_of_the_candidates_must_speak_not_only_of_the_nodes() -> None:
     nodes = [answer(n, NONE) for n in range(1, 8)]
     candidates = [ME, "node1", "node2", "node3", "node4"]
     assert decide(nodes, candidates=candidates) is CONFIRMED
-    deaf = [silent(n) if one.node in candidates[2:] else one for n, one in enumerate(nodes, 1)]
+    deaf = [silent(n) if node.node in candidates[2:] else node for n, node in enumerate(nodes, 1)]
     assert decide(deaf, candidates=candidates) is UNDECIDED
 
 

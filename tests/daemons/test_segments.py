@@ -1,4 +1,4 @@
-"""Default segment ranges: what a file means, what it makes of the state, and what its damage does."""
+"""Default segment ranges: the meaning of a file, the resulting state, and the effect of damage."""
 
 import pytest
 from tests.state import build
@@ -32,10 +32,10 @@ vni_ranges = 5:5
 
 
 def test_a_file_of_neutron_is_read_as_it_is() -> None:
-    found = segments.parse(FILE)
-    assert found.types == ("vxlan", "vlan")
-    assert found.physical_networks == ("physnet1", "physnet2")
-    assert [*found.ranges] == [
+    defaults = segments.parse(FILE)
+    assert defaults.types == ("vxlan", "vlan")
+    assert defaults.physical_networks == ("physnet1", "physnet2")
+    assert [*defaults.ranges] == [
         ("vlan", "physnet1", 100, 199),
         ("vlan", "physnet1", 300, 300),
         ("vxlan", "", 1000, 1999),
@@ -63,7 +63,7 @@ def test_a_file_of_neutron_is_read_as_it_is() -> None:
         ("[ml2_type_vlan]\nnetwork_vlan_ranges = :1:2", "a VLAN needs a physical network"),
     ],
 )
-def test_damage_is_told_with_its_place(text: str, fault: str) -> None:
+def test_damage_is_reported_with_its_position(text: str, fault: str) -> None:
     with pytest.raises(errors.InvalidError) as caught:
         segments.parse(text)
     assert fault in str(caught.value)
@@ -106,7 +106,7 @@ def test_each_start_brings_the_files_ranges_and_keeps_the_uuids_of_those_that_st
         site.put(own, network.Network(uuid="n", name="n", segment=used))
         site.write("[ml2]\ntenant_network_types=vlan\n[ml2_type_vlan]\nnetwork_vlan_ranges = p:100:199,p:300:399")
         first = site.start()
-        assert {(one.minimum, one.default, one.shared, one.project) for one in first.values() if one != own} == {
+        assert {(each.minimum, each.default, each.shared, each.project) for each in first.values() if each != own} == {
             (100, True, True, ""),
             (300, True, True, ""),
         }
@@ -116,7 +116,7 @@ def test_each_start_brings_the_files_ranges_and_keeps_the_uuids_of_those_that_st
         assert site.store.snapshot.serial == serial
         site.write("[ml2_type_vlan]\nnetwork_vlan_ranges = p:300:399,q")
         second = site.start()
-        assert {uuid: one for uuid, one in first.items() if one.minimum in (1, 300)} == second
+        assert {uuid: each for uuid, each in first.items() if each.minimum in (1, 300)} == second
         assert site.store.snapshot.serial == serial + 1
         assert site.store.snapshot.the_cluster.physical_networks == ("p", "q")
         assert site.store.snapshot.networks["n"].segment == used
@@ -135,9 +135,9 @@ def test_a_damaged_file_is_one_message_and_changes_nothing(
         site.write(damage)
         caplog.clear()
         assert site.start() == before
-        (said,) = caplog.records
-        assert said.levelname == "ERROR"
-        assert "segments.ini, so the default segment ranges stay unchanged" in said.message
+        (entry,) = caplog.records
+        assert entry.levelname == "ERROR"
+        assert "segments.ini, so the default segment ranges stay unchanged" in entry.message
 
 
 def test_a_master_without_the_file_keeps_the_ranges_of_the_one_before(caplog: pytest.LogCaptureFixture) -> None:
@@ -148,4 +148,4 @@ def test_a_master_without_the_file_keeps_the_ranges_of_the_one_before(caplog: py
         build.on(world, site.machine, site.machine.disk.remove(build.WHERE.segments))
         caplog.clear()
         assert site.start() == before
-        assert [said.levelname for said in caplog.records] == ["WARNING"]
+        assert [entry.levelname for entry in caplog.records] == ["WARNING"]

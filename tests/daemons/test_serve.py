@@ -64,9 +64,9 @@ async def bound(user: client.Client, name: str) -> str:
     """Wait for the address of a claim, and return its name."""
     async with asyncio.timeout(lab.PATIENCE):
         while True:
-            found = meta.read(await user.get(f"{HERE}/ipclaims/{name}"), ipam.IPClaim)
-            if found.address_name:
-                return found.address_name
+            claim = meta.read(await user.get(f"{HERE}/ipclaims/{name}"), ipam.IPClaim)
+            if claim.address_name:
+                return claim.address_name
             await asyncio.sleep(0.05)
 
 
@@ -105,7 +105,7 @@ async def test_the_server_alone_is_enough_and_goes_on_after_a_kill(tmp_path: Pat
     )
 
 
-async def test_without_controllers_nobody_cares_for_claims(tmp_path: Path, port: int) -> None:
+async def test_without_controllers_claims_are_not_served(tmp_path: Path, port: int) -> None:
     with serving(tmp_path, port, "--no-controllers"):
         async with talking(tmp_path) as user:
             with pytest.raises(client.RefusedError, match="404"):
@@ -124,21 +124,21 @@ async def test_controllers_do_not_outlive_a_server_that_is_killed(tmp_path: Path
 async def test_a_server_whose_controllers_die_ends_and_says_so(tmp_path: Path, port: int) -> None:
     with serving(tmp_path, port) as running:
         os.kill(controllers_of(running), signal.SIGKILL)
-        _, said = running.communicate(timeout=lab.PATIENCE)
+        _, output = running.communicate(timeout=lab.PATIENCE)
     assert running.returncode == 1
-    assert "gantry-kube: the controllers have exited with code -9; see the log above" in said
+    assert "gantry-kube: the controllers have exited with code -9; see the log above" in output
 
 
 async def test_a_server_that_cannot_have_controllers_says_why(tmp_path: Path, port: int) -> None:
     with serving(tmp_path, port, "--site", "a b") as running:
-        _, said = running.communicate(timeout=lab.PATIENCE)
+        _, output = running.communicate(timeout=lab.PATIENCE)
     assert running.returncode == 1
-    assert "gantry-kube: 'a b' is not a valid site name" in said
-    assert "the controllers have exited with code 1" in said
+    assert "gantry-kube: 'a b' is not a valid site name" in output
+    assert "the controllers have exited with code 1" in output
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_server_that_is_told_to_end_lets_its_controllers_give_the_lease_back(
+async def test_a_server_that_ends_on_a_signal_lets_its_controllers_release_the_lease(
     tmp_path: Path, port: int, number: signal.Signals
 ) -> None:
     runtime = real.RealRuntime()
@@ -146,8 +146,8 @@ async def test_a_server_that_is_told_to_end_lets_its_controllers_give_the_lease_
         controllers = controllers_of(running)
         await serve_one(tmp_path)
         running.send_signal(number)
-        _, said = running.communicate(timeout=lab.PATIENCE)
-        assert running.returncode == 0, said
+        _, output = running.communicate(timeout=lab.PATIENCE)
+        assert running.returncode == 0, output
         assert not runtime.processes.alive(controllers)
     (tmp_path / "kubeconfig").unlink()
     with serving(tmp_path, port, "--no-controllers"):
@@ -157,7 +157,7 @@ async def test_a_server_that_is_told_to_end_lets_its_controllers_give_the_lease_
     assert holder["holderIdentity"] == ""
 
 
-def test_controllers_that_nobody_attends_say_so() -> None:
+def test_controllers_without_a_server_say_so() -> None:
     command = [sys.executable, "-m", "gantry.daemons.kube", "controllers", "--attended"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1

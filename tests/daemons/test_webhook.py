@@ -19,7 +19,7 @@ from gantry.daemons import kube, webhook
 from gantry.kubernetes.controllers import client, controllers, kubeconfig, metrics, rate_limit, reflector
 from gantry.runtime import real
 
-PATIENCE = 60
+TIMEOUT_SECONDS = 60
 
 
 def options(folder: Path, port: int) -> argparse.Namespace:
@@ -33,14 +33,14 @@ async def idle() -> AsyncIterator[controllers.Controllers]:
     """Controllers with an empty cache."""
     runtime, counts = real.RealRuntime(), metrics.Metrics()
     limit = rate_limit.RateLimit(runtime.clock, per_second=1.0, burst=1)
-    made = client.Client(runtime, kubeconfig.Access(host="x", port=1, is_tls=False), limit=limit, counts=counts)
-    yield controllers.Controllers(runtime, made, scope=reflector.Scope(), counts=counts)
-    await made.close()
+    api_client = client.Client(runtime, kubeconfig.Access(host="x", port=1, is_tls=False), limit=limit, counts=counts)
+    yield controllers.Controllers(runtime, api_client, scope=reflector.Scope(), counts=counts)
+    await api_client.close()
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path, port: int, made: controllers.Controllers) -> AsyncIterator[None]:
-    work = asyncio.ensure_future(webhook.serve(real.RealRuntime(), options(folder, port), made))
+async def serving(folder: Path, port: int, serving_controllers: controllers.Controllers) -> AsyncIterator[None]:
+    work = asyncio.ensure_future(webhook.serve(real.RealRuntime(), options(folder, port), serving_controllers))
     try:
         yield
     finally:
@@ -73,7 +73,7 @@ async def test_reviews_are_answered_and_a_renewed_certificate_is_used(
     port, first = ports.free(), webhooks.certificate(tmp_path)
     claim = {"uid": "u", "operation": "CREATE", "kind": {"group": "ipam.metal3.io", "kind": "IPClaim"}}
     good, bad = (json.dumps(reviewed({**claim, "object": server.claim("c", of=of)})).encode() for of in ("pool-1", ""))
-    async with asyncio.timeout(PATIENCE), serving(tmp_path, port, idle):
+    async with asyncio.timeout(TIMEOUT_SECONDS), serving(tmp_path, port, idle):
         await until_trusted(port, first, good)
         assert await allowed(port, first, bad) is False
         (tmp_path / "tls.crt").write_text("half of it")

@@ -81,8 +81,8 @@ class Scripted(base.Unit[opcodes.TestDelay, None]):
         return self.scripts.get(self.op.comment or "", Script())
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        wanted = self.script.locks
-        return wanted(snapshot) if callable(wanted) else wanted
+        locks = self.script.locks
+        return locks(snapshot) if callable(locks) else locks
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
         if self.script.inspect:
@@ -98,7 +98,7 @@ class Scripted(base.Unit[opcodes.TestDelay, None]):
 def op(
     script: str = "", *, seconds: float = 0, priority: int = 0, dry_run: bool = False, depends: Sequence[object] = ()
 ) -> opcodes.TestDelay:
-    found = opcodes.decode(
+    opcode = opcodes.decode(
         {
             "OP_ID": "OP_TEST_DELAY",
             "duration": seconds,
@@ -108,8 +108,8 @@ def op(
             "depends": list(depends) or None,
         }
     )
-    assert isinstance(found, opcodes.TestDelay)
-    return found
+    assert isinstance(opcode, opcodes.TestDelay)
+    return opcode
 
 
 class House:

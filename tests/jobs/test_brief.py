@@ -1,4 +1,4 @@
-"""Jobs that are one transaction, on a simulated master: what is stored of them, and which ones go the usual way."""
+"""Jobs that are one transaction, on a simulated master: their records, and the jobs that run as usual."""
 
 from collections.abc import Iterator
 
@@ -15,9 +15,9 @@ ADD = {"OP_ID": "OP_NETWORK_ADD", "subnets": [{"cidr": "192.0.2.0/24", "pool": T
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[cluster.SimulatedCluster]:
-    with cluster.SimulatedCluster(seed=1, nodes=1) as made:
-        made.run(made.build())
-        yield made
+    with cluster.SimulatedCluster(seed=1, nodes=1) as simulation:
+        simulation.run(simulation.build())
+        yield simulation
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def test_a_change_of_the_state_alone_is_one_record(lab: cluster.SimulatedCluster
     assert (status, _records(daemon)) == ("success", before + 1)
     assert daemon.store.snapshot.network("one").subnets[0].cidr == "192.0.2.0/24"
     assert isinstance(results[0], dict)
-    found = daemon.store.snapshot.jobs[str(number)]
-    assert (found.status, found.ops[0].result) == (job.Status.SUCCESS, results[0])
-    assert None not in (found.received_timestamp, found.start_timestamp, found.end_timestamp)
+    stored = daemon.store.snapshot.jobs[str(number)]
+    assert (stored.status, stored.ops[0].result) == (job.Status.SUCCESS, results[0])
+    assert None not in (stored.received_timestamp, stored.start_timestamp, stored.end_timestamp)
     other = lab.run(lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 0}))
     assert other == number + 1
     lab.run(lab.wait(other))
@@ -57,7 +57,7 @@ def test_events_and_history_tell_of_it_as_of_any_job(lab: cluster.SimulatedClust
     cause = msgspec.convert(event["cause"], dict[str, object])
     assert (cause["job"], cause["opcode"], cause["user"]) == (number, "OP_NETWORK_ADD", "alice")
     changes = msgspec.convert(event["changes"], list[dict[str, object]])
-    assert [(one["kind"], one["name"]) for one in changes if one["kind"] != "job"] == [("network", "told")]
+    assert [(change["kind"], change["name"]) for change in changes if change["kind"] != "job"] == [("network", "told")]
 
 
 @pytest.mark.parametrize(

@@ -96,13 +96,13 @@ def nodes() -> Nodes:
 
 @pytest.fixture
 def house(world: simulated.World, nodes: Nodes) -> House:
-    made = House(world)
-    made.nodes = cast("base.Nodes", nodes)
-    made.memory.snapshot = made.memory.snapshot.apply(
+    house = House(world)
+    house.nodes = cast("base.Nodes", nodes)
+    house.memory.snapshot = house.memory.snapshot.apply(
         [states.Put(GROUP), states.Put(MASTER), states.Put(OTHER)], serial=2
     )
-    made.boot()
-    return made
+    house.boot()
+    return house
 
 
 def run(house: House, *ops: str, dry_run: bool = False) -> list[object]:
@@ -201,11 +201,11 @@ def test_a_dry_run_and_an_operation_without_hooks_ask_no_node(house: House, node
 
 
 def test_a_unit_can_take_what_failed_after_the_work_into_its_result(house: House, nodes: Nodes) -> None:
-    heard: list[base.HookFailure] = []
+    failures: list[base.HookFailure] = []
     nodes.answers = {("post", "node1"): failed("worn out")}
-    house.scripts["unit"] = Script(plan=base.Plan(hooks=around(report=heard.extend), result=lambda: len(heard)))
+    house.scripts["unit"] = Script(plan=base.Plan(hooks=around(report=failures.extend), result=lambda: len(failures)))
     assert run(house, "unit") == [1]
-    assert heard == [("node1", "10-check", "worn out")]
+    assert failures == [("node1", "10-check", "worn out")]
     assert messages(house) == []
 
 
@@ -256,14 +256,14 @@ def taking(
     hooks: base.Hooks | None = None,
     steps: Sequence[base.Step] = (),
 ) -> Script:
-    """Return a unit that makes an instance, or gives one that is there other addresses; the result are these."""
+    """Return a unit that creates an instance, or changes its addresses; the result is the list of addresses."""
 
     def plan(snapshot: states.Snapshot) -> base.Plan:
         picks = house.ledger.allocations(snapshot)
-        found = () if ip == "none" else (picks.allocate(net, driver.parse(ip, force=False)),)
-        card = instance.Nic(uuid=f"x{name}", mac=f"aa:00:00:00:00:{name}", ip=found, network="net")
+        addresses = () if ip == "none" else (picks.allocate(net, driver.parse(ip, force=False)),)
+        card = instance.Nic(uuid=f"x{name}", mac=f"aa:00:00:00:00:{name}", ip=addresses, network="net")
         vm = instance.Instance(uuid=name, name=name, primary_node="m", hypervisor="fake", nics=(card,))
-        return base.Plan(changes=[states.Put(vm)], hooks=hooks, steps=steps, result=lambda: list(found))
+        return base.Plan(changes=[states.Put(vm)], hooks=hooks, steps=steps, result=lambda: list(addresses))
 
     return Script(plan=plan)
 
@@ -311,12 +311,12 @@ def test_an_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_whe
     pool.scripts["give up"] = taking(pool, "01", "none", steps=[base.Step("unplug", procedure(slow))])
     pool.scripts["02"] = taking(pool, "02")
     pool.scripts["03"] = taking(pool, "03", "192.0.2.10")
-    lost, picked, asked = run(pool, "give up", "02", "03")
+    lost, picked, refusal = run(pool, "give up", "02", "03")
     assert isinstance(lost, list)
     assert lost[0] == "RemoteError"
     assert picked == ["192.0.2.11"]
-    assert isinstance(asked, list)
-    assert "is held by job 2" in str(asked[1])
+    assert isinstance(refusal, list)
+    assert "is held by job 2" in str(refusal[1])
     assert pool.memory.durable.instances["01"].nics[0].ip == ("192.0.2.10",)
 
 
@@ -339,11 +339,11 @@ def test_a_mac_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_
     pool.scripts["01"] = taking(pool, "01", "192.0.2.10")
     assert run(pool, "01") == [["192.0.2.10"]]
     pool.scripts["give up"], pool.scripts["02"] = Script(plan=bare), Script(plan=named)
-    lost, asked = run(pool, "give up", "02")
+    lost, refusal = run(pool, "give up", "02")
     assert isinstance(lost, list)
     assert lost[0] == "RemoteError"
-    assert isinstance(asked, list)
-    assert "MAC address aa:00:00:00:00:01 is held by running job 2" in str(asked[1])
+    assert isinstance(refusal, list)
+    assert "MAC address aa:00:00:00:00:01 is held by running job 2" in str(refusal[1])
     assert [nic.mac for nic in pool.memory.durable.instances["01"].nics] == ["aa:00:00:00:00:01"]
 
 
@@ -375,9 +375,9 @@ def test_no_address_is_given_twice_whatever_hooks_and_steps_run_side_by_side(poo
         steps = [base.Step("plug", procedure(fail))] if number % 3 == 0 else []
         pool.scripts[name] = taking(pool, name, ip, net=wide, hooks=around() if number % 2 else None, steps=steps)
     results = run(pool, *scripts)
-    given = [result[0] for result in results if isinstance(result, list) and str(result[0]).startswith("10.")]
-    assert len(given) == len(set(given)) >= 20
-    assert {address for _, address in pool.memory.durable.addresses} == set(given)
+    allocated = [result[0] for result in results if isinstance(result, list) and str(result[0]).startswith("10.")]
+    assert len(allocated) == len(set(allocated)) >= 20
+    assert {address for _, address in pool.memory.durable.addresses} == set(allocated)
 
 
 def test_the_masters_own_node_is_asked_where_the_machine_has_a_folder_of_scripts(house: House, nodes: Nodes) -> None:

@@ -69,11 +69,11 @@ def test_a_metalock_stands_against_names_that_did_not_exist_when_it_was_taken() 
 @pytest.mark.promise("cluster-46")
 def test_every_owner_shares_the_cluster_lock_and_an_exclusive_one_is_alone() -> None:
     table = lock_table.LockTable()
-    one, two = table.request(1, {A: X}), table.request(2, {})
+    first, second = table.request(1, {A: X}), table.request(2, {})
     alone = table.request(3, {BGL: X})
-    assert granted([one, two, alone]) == [1, 2]
-    assert table.release(one) == []
-    assert table.release(two) == [alone]
+    assert granted([first, second, alone]) == [1, 2]
+    assert table.release(first) == []
+    assert table.release(second) == [alone]
     assert table.request(4, {}).state is State.WAITING
 
 
@@ -95,10 +95,10 @@ def test_those_who_wait_go_by_priority_then_by_arrival() -> None:
     )
     table.change_priority(4, -20)
     order = []
-    held = [first]
-    while held:
-        held = table.release(held[0])
-        order += held
+    grants = [first]
+    while grants:
+        grants = table.release(grants[0])
+        order += grants
     assert order == [high, urgent, late, low]
 
 
@@ -125,8 +125,8 @@ def test_an_owner_that_asks_in_the_wrong_order_is_refused(holds: LockSet, asks: 
 @pytest.mark.promise("cluster-39", "cluster-44")
 def test_an_owner_may_ask_for_more_in_the_order_of_levels_and_of_names() -> None:
     table = lock_table.LockTable()
-    for wanted in ({BGL: S}, {A: X}, {B: X}, {(Level.GROUP, "g"): S}, {N: X}, {(Level.CONFIG, "config"): X}):
-        assert table.request(1, wanted).state is State.GRANTED
+    for lockset in ({BGL: S}, {A: X}, {B: X}, {(Level.GROUP, "g"): S}, {N: X}, {(Level.CONFIG, "config"): X}):
+        assert table.request(1, lockset).state is State.GRANTED
     # In one request the order of writing does not matter: the table takes all at once.
     assert table.request(2, {(Level.NODE, "z"): X, (Level.NODE, "y"): X}).state is State.GRANTED
 
@@ -169,7 +169,7 @@ def test_a_request_that_is_taken_back_lets_those_behind_its_reservation_go() -> 
 @pytest.mark.promise("cluster-38")
 @pytest.mark.parametrize("ahead", [0, 3])
 @pytest.mark.parametrize("priority", [0, 19])
-def test_nobody_is_passed_over_more_often_than_the_limit_and_those_ahead(ahead: int, priority: int) -> None:
+def test_no_waiter_is_passed_over_more_often_than_the_limit_and_those_ahead(ahead: int, priority: int) -> None:
     """Readers that overlap for ever, and more urgent writers, would starve a writer."""
     table = lock_table.LockTable()
     reader = table.request(1, {A: S})
@@ -180,34 +180,34 @@ def test_nobody_is_passed_over_more_often_than_the_limit_and_those_ahead(ahead: 
     while victim.state is State.WAITING:
         following = table.request(next(owners), {A: S}, priority=-20)
         freed = table.release(reader)
-        held = [request for request in [following, *before] if request.state is State.GRANTED]
-        passes += len([request for request in held if request in freed or request is following])
+        grants = [request for request in [following, *before] if request.state is State.GRANTED]
+        passes += len([request for request in grants if request in freed or request is following])
         assert passes < 1000, "the victim starves"
-        while held and following.state is State.WAITING and victim.state is State.WAITING:
-            held = table.release(held[0])
-            passes += len([request for request in held if request is not victim])
+        while grants and following.state is State.WAITING and victim.state is State.WAITING:
+            grants = table.release(grants[0])
+            passes += len([request for request in grants if request is not victim])
         reader = following
     assert passes <= lock_table.PASS_LIMIT + ahead + 1
 
 
 def test_a_thousand_waiters_on_one_lock_cost_a_release_one_look() -> None:
     table = CountingTable()
-    held = table.request(0, {A: X})
+    holder = table.request(0, {A: X})
     waiters = [table.request(owner, {A: X, (Level.NODE, f"n{owner}"): X}) for owner in range(1, 1001)]
     table.checks = 0
     for _ in waiters:
-        (held,) = table.release(held)
+        (holder,) = table.release(holder)
     assert table.checks == len(waiters)
 
 
 def test_waiters_that_a_busy_lock_bars_are_not_looked_at_when_another_is_released() -> None:
     table = CountingTable()
     table.request(0, {B: X})
-    held = table.request(1, {A: X})
+    holder = table.request(1, {A: X})
     for owner in range(2, 1002):
         table.request(owner, {A: X, B: X})
     table.checks = 0
-    table.release(held)
+    table.release(holder)
     assert table.checks <= 1000  # once each: they are parked at B now
     table.checks = 0
     for owner in range(2000, 2010):
@@ -215,14 +215,14 @@ def test_waiters_that_a_busy_lock_bars_are_not_looked_at_when_another_is_release
     assert table.checks == 10
 
 
-def test_nothing_is_left_of_locks_that_nobody_uses() -> None:
+def test_nothing_remains_of_unused_locks() -> None:
     table = lock_table.LockTable(pass_limit=1)
     source = random.Random(4)
     names = [(level, name) for level in (Level.INSTANCE, Level.NODE) for name in "abcdef*"]
     live: list[lock_table.Request] = []
     for owner in range(3000):
-        wanted = {key: source.choice((S, X)) for key in source.sample(names, 3)}
-        live.append(table.request(owner, wanted, priority=source.randrange(-2, 3)))
+        lockset = {key: source.choice((S, X)) for key in source.sample(names, 3)}
+        live.append(table.request(owner, lockset, priority=source.randrange(-2, 3)))
         while len(live) > source.randrange(12):
             table.release(live.pop(source.randrange(len(live))))
     for request in live:

@@ -1,4 +1,4 @@
-"""The exploration is only worth something if it finds mistakes: each of these is one that somebody could make."""
+"""Mistakes in the lock table that the exploration must find; each is easy to make."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +36,7 @@ class NoAgeing(lock_table.LockTable):
 
 
 class ReservationForgotten(lock_table.LockTable):
-    """A request that was passed over too often has its turn, and no lock knows of it."""
+    """A request that was passed over too often gets its turn, but no lock is reserved for it."""
 
     def _obstacle(self, request: Request) -> lock_modes.Key | None:
         kept = {key: lock.reserved for key, lock in self._locks.items()}
@@ -70,11 +70,11 @@ class NoOrder(lock_table.LockTable):
     def _behind(self, mine: list[Request], needs: Masks) -> Masks:
         if any(request.state is State.WAITING for request in mine):
             raise errors.LockError("waits")
-        held = {key: mask for request in mine for key, mask in request.needs.items()}
-        return {key: mask for key, mask in needs.items() if mask & ~lock_modes.COVERS[held.get(key, 0)]}
+        own = {key: mask for request in mine for key, mask in request.needs.items()}
+        return {key: mask for key, mask in needs.items() if mask & ~lock_modes.COVERS[own.get(key, 0)]}
 
 
-class NobodyIsWoken(lock_table.LockTable):
+class NoWaiterIsWoken(lock_table.LockTable):
     def _wake(self, keys: Iterable[lock_modes.Key]) -> list[Request]:
         for key in list(keys):
             lock = self._locks.get(key)
@@ -95,7 +95,7 @@ class MetalockForgotten(lock_table.LockTable):
 
 
 class NewcomersGoFirst(lock_table.LockTable):
-    """Who waits is looked at from the youngest on, and nobody counts."""
+    """Waiters are examined from the youngest on, and passes are not counted."""
 
     def _enqueue(self, request: Request, obstacle: lock_modes.Key) -> None:
         request.priority = -request.arrival
@@ -125,7 +125,7 @@ MISTAKES: Mapping[str, type[lock_table.LockTable]] = {
         PassesCountedAtTheFirstLockAlone,
         WaitersSurviveRemoval,
         NoOrder,
-        NobodyIsWoken,
+        NoWaiterIsWoken,
         OnlyTheFirstLockWakes,
         MetalockForgotten,
         NewcomersGoFirst,
@@ -147,7 +147,7 @@ def test_a_mistake_in_the_locks_is_found(name: str, figure: Callable[[str], None
     for menu, steps, pass_limit in MENUS:
         try:
             lock_world.explore(menu, steps=steps, pass_limit=pass_limit, make=MISTAKES[name])
-        except (lock_world.ViolationError, LookupError, ValueError) as found:
-            figure(f"locks: the exploration finds {name}: {str(found)[:60]}")
+        except (lock_world.ViolationError, LookupError, ValueError) as violation:
+            figure(f"locks: the exploration finds {name}: {str(violation)[:60]}")
             return
     pytest.fail(f"{name} is not found")

@@ -1,4 +1,4 @@
-"""The queue over the real store, on a simulated disk that a crash takes the power from."""
+"""The queue over the real store, on a simulated disk that loses power in a crash."""
 
 import asyncio
 import gc
@@ -97,10 +97,10 @@ def test_no_end_is_shown_that_a_crash_could_take_back(world: simulated.World) ->
         await house.queue.submit([op(depends=[(1, ["success"])])])
         await house.until(1, "running")
         disk.fail_sync = True
-        found = await house.queue.wait_for_change(
+        change = await house.queue.wait_for_change(
             1, lambda job: [job.status], previous=["running"], serial=None, timeout=60
         )
-        assert found is None
+        assert change is None
         assert house.statuses() == {1: "running", 2: "queued"}
         assert not await house.queue.archive(1)
 
@@ -154,11 +154,11 @@ def test_log_messages_are_shown_while_the_disk_fails(world: simulated.World) -> 
         await house.queue.submit([op("speaks")])
         await house.until(1, "running")
         disk.fail_sync = True
-        found = await house.queue.wait_for_change(
+        change = await house.queue.wait_for_change(
             1, lambda job: [job.status], previous=["running"], serial=None, timeout=60
         )
-        assert found is not None
-        values, log = found
+        assert change is not None
+        values, log = change
         assert values == ["running"]
         assert [entry[3] for entry in log] == ["still here"]
         disk.fail_sync = False
@@ -206,9 +206,9 @@ def test_a_job_is_always_in_the_queue_or_in_the_archive(world: simulated.World) 
         await house.wait(await house.queue.submit([op()]))
         moving = asyncio.create_task(house.queue.archive(1))
         for _ in range(round(3 * jobfiles.DELAY / 0.01)):
-            found = house.queue.jobs().get(1) or archived.job(1)
-            assert found is not None
-            assert found.status is jobs.Status.SUCCESS
+            job = house.queue.jobs().get(1) or archived.job(1)
+            assert job is not None
+            assert job.status is jobs.Status.SUCCESS
             assert 1 in house.queue.jobs() or 1 in archived.numbers()
             await asyncio.sleep(0.01)
         assert await moving
@@ -218,7 +218,7 @@ def test_a_job_is_always_in_the_queue_or_in_the_archive(world: simulated.World) 
     world.run(on_machine(world, scenario()))
 
 
-def test_a_submission_whose_caller_has_gone_may_fail_and_nobody_has_to_hear_of_it(
+def test_a_submission_whose_caller_has_gone_may_fail_silently(
     world: simulated.World, caplog: pytest.LogCaptureFixture
 ) -> None:
     house = House(world)

@@ -23,7 +23,7 @@ def raising(error: Exception) -> Callable[..., Awaitable[None]]:
 
 
 class Journal:
-    """Steps that write down that they were done and undone."""
+    """Steps that record their execution and their undo."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -67,8 +67,8 @@ def test_a_unit_declares_locks_then_inspects_plans_changes_steps_and_answers(hou
         return LOCK
 
     async def inspect(environment: base.Environment) -> None:
-        (held,) = [lock for lock in house.locks.owners_and_waiters() if lock.name == "network/u1"]
-        order.append(f"inspect with {held.mode} lock of job {held.owners}, {house.memory.durable.jobs['1'].status}")
+        (usage,) = [lock for lock in house.locks.owners_and_waiters() if lock.name == "network/u1"]
+        order.append(f"inspect with {usage.mode} lock of job {usage.owners}, {house.memory.durable.jobs['1'].status}")
 
     async def do() -> None:
         order.append(f"step with {list(house.memory.durable.networks)}")
@@ -131,7 +131,7 @@ def test_a_failing_step_undoes_those_before_it_and_takes_the_changes_back(house:
     assert house.memory.durable.nodegroups["g"] == old
 
 
-def test_an_undo_that_fails_is_told_and_does_not_stop_the_others(house: House) -> None:
+def test_an_undo_that_fails_is_logged_and_does_not_stop_the_others(house: House) -> None:
     journal = Journal()
     house.scripts["unit"] = Script(
         plan=base.Plan(
@@ -208,7 +208,7 @@ def test_a_result_that_cannot_be_written_fails_the_job(house: House) -> None:
     assert run(house, op("unit"))[0] == ["error"]
 
 
-def test_locks_that_changed_while_the_job_waited_are_asked_for_anew(house: House) -> None:
+def test_locks_that_changed_while_the_job_waited_are_requested_again(house: House) -> None:
     networks = {"u1": Mode.EXCLUSIVE}
 
     def all_networks(snapshot: states.Snapshot) -> lock.LockSet:
@@ -277,13 +277,13 @@ def test_changes_are_committed_in_the_turn_of_the_plan_so_that_two_never_plan_on
 
 
 def test_the_journal_learns_who_asked_and_why(house: House) -> None:
-    asked = opcodes.decode(
+    opcode = opcodes.decode(
         {"OP_ID": "OP_TEST_DELAY", "duration": 0, "reason": [["gnt:user", "moving racks", 1], ["gnt:opcode:x", "", 2]]}
     )
     house.scripts[""] = Script(plan=base.Plan(changes=[states.Put(NET)]))
 
     async def scenario() -> None:
-        await house.wait(await house.queue.submit([asked]))
+        await house.wait(await house.queue.submit([opcode]))
 
     house.run(scenario())
     causes = {(cause.job, cause.opcode, cause.user, cause.reason) for cause in house.memory.causes}

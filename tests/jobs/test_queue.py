@@ -82,7 +82,7 @@ def test_a_job_without_opcodes_is_refused(house: House) -> None:
     assert house.statuses() == {}
 
 
-def test_a_job_has_a_limit_of_opcodes_that_is_told(house: House) -> None:
+def test_a_job_with_too_many_opcodes_is_refused_with_the_limit(house: House) -> None:
     for count in (queue.OPCODE_LIMIT + 1, 10_000):
         with pytest.raises(errors.InvalidError, match=f"a job of {count} opcodes is too long, the maximum is 500"):
             house.run(house.queue.submit([op()] * count))
@@ -147,7 +147,7 @@ def test_a_drained_queue_takes_no_jobs_but_ends_those_it_has_and_stays_drained_o
 
 
 @pytest.mark.promise("cluster-152")
-def test_a_job_runs_to_its_end_though_nobody_waits_for_it(house: House) -> None:
+def test_a_job_runs_to_its_end_without_a_waiting_client(house: House) -> None:
     async def scenario() -> None:
         await house.queue.submit([op(seconds=5)])
         await asyncio.sleep(6)
@@ -255,10 +255,10 @@ def test_the_end_of_a_dependency_decides_over_the_jobs_that_wait_for_it(house: H
         await house.queue.submit([op("bad", depends=[(1, ["canceled", "success"])])])
         await house.queue.submit([op(depends=[(2, ["success"])])])
         await house.queue.submit([op(depends=[(2, [])])])
-        held = await house.queue.submit([op(depends=[(1, [])])])
-        wants = await house.queue.submit([op(depends=[(held, ["success"])])])
-        tolerates = await house.queue.submit([op(depends=[(held, ["canceled"])])])
-        await house.queue.cancel(held)
+        dependency = await house.queue.submit([op(depends=[(1, [])])])
+        wants = await house.queue.submit([op(depends=[(dependency, ["success"])])])
+        tolerates = await house.queue.submit([op(depends=[(dependency, ["canceled"])])])
+        await house.queue.cancel(dependency)
         assert await house.wait(wants, tolerates) == ["canceled", "success"]
         assert await house.wait(1, 2, 3, 4) == ["success", "error", "error", "success"]
 

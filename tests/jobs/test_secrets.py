@@ -1,4 +1,4 @@
-"""Secret parameters of a job: known while the daemon lives, stored nowhere."""
+"""Secret parameters of a job: kept in memory while the daemon runs, and never stored."""
 
 from typing import cast
 
@@ -14,7 +14,7 @@ OP = opcodes.InstanceReinstall(instance_name="vm", osparams_secret={"token": "s3
 
 
 def reinstalls(house: House) -> list[opcodes.InstanceReinstall]:
-    """Let the opcodes be noted that run."""
+    """Record the opcodes that run."""
     seen: list[opcodes.InstanceReinstall] = []
 
     class Unit(base.Unit[opcodes.InstanceReinstall, None]):

@@ -88,10 +88,10 @@ class House(houses.House):
         """Submit a job for each opcode, in one moment, and return how they ended: a code where one failed."""
         await self.queue.start()
         numbers = await self.queue.submit_many([[cast("opcodes.AnyOpcode", op)] for op in ops])
-        found = [one for one in numbers if isinstance(one, int)]
-        assert len(found) == len(ops)
-        await self.wait(*found)
-        return [_ended(self.job(number)) for number in found]
+        accepted = [number for number in numbers if isinstance(number, int)]
+        assert len(accepted) == len(ops)
+        await self.wait(*accepted)
+        return [_ended(self.job(number)) for number in accepted]
 
 
 def _ended(job: jobs.Job) -> str:
@@ -107,8 +107,8 @@ def _ended(job: jobs.Job) -> str:
 
 @pytest.fixture(params=SEEDS)
 def seed(request: pytest.FixtureRequest) -> int:
-    found: int = request.param
-    return found
+    value: int = request.param
+    return value
 
 
 @pytest.fixture
@@ -131,14 +131,14 @@ def lab(minimum: int, maximum: int, *, uuid: str = "lab", project: str = "p1") -
 
 
 def creation(index: int, **fields: object) -> opcodes.AnyOpcode:
-    wanted = fields or {"project": "p1", "segmented": True}
-    return opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": f"n{index}", **wanted})
+    settings = fields or {"project": "p1", "segmented": True}
+    return opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": f"n{index}", **settings})
 
 
 def ids(house: House) -> list[int]:
-    found = [net.segment.segmentation_id for net in house.state.networks.values() if net.segment]
-    assert len(found) == len(set(found))
-    return sorted(found)
+    used = [net.segment.segmentation_id for net in house.state.networks.values() if net.segment]
+    assert len(used) == len(set(used))
+    return sorted(used)
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -176,8 +176,8 @@ def test_a_range_that_is_removed_and_made_again_under_creations_leaves_no_networ
     random.Random(seed).shuffle(ops)
     outcomes = house.run(house.at_once(*ops))
     assert {*outcomes} <= {"success", "insufficient_resources", "wrong_state", "unknown_entity", "LockError"}
-    one = house.state.segmentranges["lab"]
-    assert all(one.minimum <= number <= one.maximum for number in ids(house))
+    lab_range = house.state.segmentranges["lab"]
+    assert all(lab_range.minimum <= number <= lab_range.maximum for number in ids(house))
 
 
 def test_of_overlapping_ranges_that_are_made_at_the_same_moment_one_stays(world: simulated.World, seed: int) -> None:
@@ -207,11 +207,11 @@ def test_ids_come_back_from_networks_that_hooks_stop_and_from_those_that_are_rem
 ) -> None:
     house = House(world, seed, lab(100, 109), strict=True)
     first = house.run(house.at_once(*(creation(index) for index in range(10))))
-    made = [f"n{index}" for index, outcome in enumerate(first) if outcome == "success"]
-    assert len(ids(house)) == len(made)
+    created = [f"n{index}" for index, outcome in enumerate(first) if outcome == "success"]
+    assert len(ids(house)) == len(created)
     house.slow.strict = False
-    outcomes = house.run(house.at_once(*(opcodes.NetworkRemove(network_name=name) for name in made)))
-    assert outcomes == ["success"] * len(made)
+    outcomes = house.run(house.at_once(*(opcodes.NetworkRemove(network_name=name) for name in created)))
+    assert outcomes == ["success"] * len(created)
     again = house.run(house.at_once(*(creation(index) for index in range(20, 30))))
     assert again == ["success"] * 10
     assert ids(house) == [*range(100, 110)]

@@ -1,4 +1,4 @@
-"""What a plan has beyond its steps: those after the last transaction, jobs of its own, and a way to be stopped."""
+"""Plans beyond their steps: steps after the last transaction, jobs of the plan, and a way to stop it."""
 
 import asyncio
 

@@ -23,8 +23,8 @@ async def chat(environment: base.Environment) -> None:
 def test_an_answer_comes_at_once_when_the_values_differ(house: House) -> None:
     async def scenario() -> None:
         number = await house.queue.submit([op(seconds=5)])
-        found = await house.queue.wait_for_change(number, values, previous=None, serial=None, timeout=10)
-        assert found == (["queued", ["queued"]], [])
+        change = await house.queue.wait_for_change(number, values, previous=None, serial=None, timeout=10)
+        assert change == (["queued", ["queued"]], [])
         await house.wait(number)
 
     begin = house.runtime.clock.now()
@@ -37,10 +37,10 @@ def test_an_answer_comes_when_the_status_changes(house: House) -> None:
         number = await house.queue.submit([op(seconds=5)])
         await house.until(number, "running")
         begin = house.runtime.clock.now()
-        found = await house.queue.wait_for_change(
+        change = await house.queue.wait_for_change(
             number, values, previous=["running", ["running"]], serial=None, timeout=10
         )
-        assert found == (["success", ["success"]], [])
+        assert change == (["success", ["success"]], [])
         assert house.runtime.clock.now() - begin == pytest.approx(5, abs=0.1)
 
     house.run(scenario())
@@ -61,10 +61,10 @@ def test_a_job_that_has_ended_answers_every_time(house: House) -> None:
         number = await house.queue.submit([op()])
         await house.wait(number)
         for _ in range(3):
-            found = await house.queue.wait_for_change(
+            change = await house.queue.wait_for_change(
                 number, values, previous=values(house.job(number)), serial=9, timeout=10
             )
-            assert found == (["success", ["success"]], [])
+            assert change == (["success", ["success"]], [])
 
     house.run(scenario())
 
@@ -83,9 +83,9 @@ def test_whoever_waits_sees_each_log_message_when_it_is_written(house: House) ->
         begin = house.runtime.clock.monotonic()
         serial, previous = 0, None
         while house.job(number).status not in jobs.FINAL:
-            found = await house.queue.wait_for_change(number, values, previous=previous, serial=serial, timeout=60)
-            assert found is not None
-            previous, entries = found
+            change = await house.queue.wait_for_change(number, values, previous=previous, serial=serial, timeout=60)
+            assert change is not None
+            previous, entries = change
             for entry in entries:
                 serial = entry[0]
                 seen.append((entry[0], round(house.runtime.clock.monotonic() - begin), entry[2], entry[3]))
@@ -111,7 +111,7 @@ def test_log_messages_cost_no_transaction_of_their_own(house: House) -> None:
     assert [len(step.log) for step in house.memory.durable.jobs["1"].ops] == [2]
 
 
-def test_many_may_wait_for_one_job_and_one_that_leaves_disturbs_nobody(house: House) -> None:
+def test_many_may_wait_for_one_job_and_each_may_leave_without_effect_on_the_others(house: House) -> None:
     async def scenario() -> None:
         number = await house.queue.submit([op(seconds=5)])
         await house.until(number, "running")
@@ -127,7 +127,7 @@ def test_many_may_wait_for_one_job_and_one_that_leaves_disturbs_nobody(house: Ho
     house.run(scenario())
 
 
-def test_nobody_sees_a_status_that_a_crash_could_take_back(house: House) -> None:
+def test_no_client_sees_a_status_that_a_crash_could_revert(house: House) -> None:
     order = [jobs.Status.QUEUED, jobs.Status.RUNNING, jobs.Status.SUCCESS]
 
     async def scenario() -> None:

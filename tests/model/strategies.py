@@ -37,12 +37,12 @@ def _of(kind: inspect.Type) -> st.SearchStrategy[object]:
         case inspect.LiteralType():
             return st.sampled_from(kind.values)
         case inspect.UnionType():
-            return st.one_of(*(_of(one) for one in kind.types))
+            return st.one_of(*(_of(member) for member in kind.types))
         case inspect.VarTupleType():
             most = 3 if kind.max_length is None else min(3, kind.max_length)
             return st.lists(_of(kind.item_type), min_size=kind.min_length or 0, max_size=most).map(tuple)
         case inspect.TupleType():
-            return st.tuples(*(_of(one) for one in kind.item_types))
+            return st.tuples(*(_of(item) for item in kind.item_types))
         case inspect.DictType():
             return st.dictionaries(_of(kind.key_type), _of(kind.value_type), max_size=3)
         case inspect.StructType():
@@ -55,4 +55,4 @@ def _of(kind: inspect.Type) -> st.SearchStrategy[object]:
 def _struct(kind: inspect.StructType) -> st.SearchStrategy[object]:
     required = {field.name: _of(field.type) for field in kind.fields if field.required}
     optional = {field.name: _of(field.type) for field in kind.fields if not field.required}
-    return st.fixed_dictionaries(required, optional=optional).map(lambda given: kind.cls(**given))
+    return st.fixed_dictionaries(required, optional=optional).map(lambda fields: kind.cls(**fields))

@@ -1,4 +1,4 @@
-"""What of the parameters of operating systems is shown and stored."""
+"""The public and the stored form of the parameters of operating systems."""
 
 import pytest
 
@@ -34,8 +34,8 @@ def test_scripts_get_all_and_readers_no_values() -> None:
 
 
 def test_an_opcode_is_shown_without_values_and_stored_without_secrets() -> None:
-    shown = confidential.public(OP)
-    assert (shown.osparams, shown.osparams_private, shown.osparams_secret) == (
+    public = confidential.public(OP)
+    assert (public.osparams, public.osparams_private, public.osparams_secret) == (
         {"a": 1}, {"password": "(blanked)"}, {"token": "(blanked)"},
     )  # fmt: skip
     stored, secrets = confidential.split_secrets(OP)
@@ -65,7 +65,7 @@ def test_a_parameter_is_not_public_and_private_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "displayed"),
     [
         ("postgresql://gantry:p4ss@db.example/ipam", "postgresql://gantry@db.example/ipam"),
         ("postgresql://gantry:p/a@s:s@db.example/ipam", "postgresql://gantry@db.example/ipam"),
@@ -74,7 +74,7 @@ def test_a_parameter_is_not_public_and_private_at_once() -> None:
         ("sqlite:///var/lib/gantry/ipam.db", "sqlite:///var/lib/gantry/ipam.db"),
     ],
 )  # fmt: skip
-def test_the_url_of_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
-    assert confidential.database(url) == shown
+def test_the_url_of_a_database_is_shown_without_its_password(url: str, displayed: str) -> None:
+    assert confidential.database(url) == displayed
     op = opcodes.ClusterSetParams(ipam_driver="sql", ipam_database=url)
-    assert confidential.public(op).ipam_database == shown
+    assert confidential.public(op).ipam_database == displayed

@@ -13,16 +13,16 @@ STATUSES = tuple(job.Status)
 
 def restated(statuses: Sequence[job.Status]) -> str:
     """Scan in order, as the table says."""
-    found = "queued"
+    result = "queued"
     if all(status == "success" for status in statuses):
         return "success"
     for status in statuses:
         if status in ("queued", "success"):
             continue
-        found = status.value
+        result = status.value
         if status in ("canceling", "error", "canceled"):
             break
-    return found
+    return result
 
 
 def of(statuses: Sequence[job.Status]) -> job.Job:

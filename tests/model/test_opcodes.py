@@ -28,8 +28,8 @@ def test_every_opcode_is_read_back_as_it_was_written(op: opcodes.Opcode) -> None
 @settings(max_examples=100, deadline=None)
 @given(ANY)
 def test_every_opcode_survives_in_a_job_file(op: opcodes.AnyOpcode) -> None:
-    one = job.Job(id=1, ops=(job.Step(input=op),))
-    again = msgspec.json.decode(msgspec.json.encode(one), type=job.Job)
+    original = job.Job(id=1, ops=(job.Step(input=op),))
+    again = msgspec.json.decode(msgspec.json.encode(original), type=job.Job)
     assert msgspec.json.encode(again.ops[0].input) == msgspec.json.encode(op)
 
 
@@ -100,8 +100,8 @@ def test_truth_values_and_numbers_may_be_text(text: str) -> None:
 
 
 def test_text_is_not_taken_for_numbers_where_text_is_wanted() -> None:
-    given = CREATE | {"osparams": {"release": "08"}, "hvparams": {"kernel_args": "1"}, "disks": [{"size": "20"}]}
-    op = opcodes.decode(given | {"comment": "yes", "nics": [{"network": "null"}]})
+    raw = CREATE | {"osparams": {"release": "08"}, "hvparams": {"kernel_args": "1"}, "disks": [{"size": "20"}]}
+    op = opcodes.decode(raw | {"comment": "yes", "nics": [{"network": "null"}]})
     assert isinstance(op, opcodes.InstanceCreate)
     assert (op.osparams, op.hvparams, op.disks[0].size) == ({"release": "08"}, {"kernel_args": "1"}, "20")
     assert (op.comment, op.nics[0].network) == ("yes", "null")
@@ -123,7 +123,7 @@ def test_an_opcode_is_json_with_its_op_id() -> None:
     }
 
 
-OTHERS = {
+FOREIGN_FIELDS = {
     "snode": None,
     "wait_for_sync": True,
     "ip_check": True,
@@ -133,7 +133,9 @@ OTHERS = {
 
 
 def test_fields_of_other_clients_that_ask_for_nothing_are_let_pass_and_forgotten() -> None:
-    op = opcodes.decode(CREATE | OTHERS | {"osparams_private": {}, "forthcoming": False, "identify_defaults": "no"})
+    op = opcodes.decode(
+        CREATE | FOREIGN_FIELDS | {"osparams_private": {}, "forthcoming": False, "identify_defaults": "no"}
+    )
     assert op == opcodes.decode(CREATE)
     verify = opcodes.decode({"OP_ID": "OP_CLUSTER_VERIFY", "skip_checks": ["nplusone_mem"], "ignore_errors": []})
     assert verify == opcodes.decode({"OP_ID": "OP_CLUSTER_VERIFY"})
@@ -160,5 +162,5 @@ def test_a_field_of_another_opcode_is_unknown_still() -> None:
 
 def test_an_opcodes_own_fields_count_first() -> None:
     for kind in opcodes.ALL:
-        others = opcodes.FOREIGN.get(str(kind.__struct_config__.tag), {})
-        assert not others.keys() & set(kind.__struct_fields__)
+        foreign_fields = opcodes.FOREIGN.get(str(kind.__struct_config__.tag), {})
+        assert not foreign_fields.keys() & set(kind.__struct_fields__)

@@ -33,8 +33,8 @@ def test_when_both_work_the_user_chooses_which_one_stays() -> None:
 
 def test_only_where_the_primary_node_stays_could_the_instance_be_migrated() -> None:
     for failed, keep in itertools.product([(), (P1,), (S1,)], KEEPS):
-        found = decide(failed=failed, keep=keep)
-        assert isinstance(found, str) or found.migratable == (found.secondary == P1)
+        decision = decide(failed=failed, keep=keep)
+        assert isinstance(decision, str) or decision.migratable == (decision.secondary == P1)
 
 
 def test_the_secondary_node_as_target_swaps_both_and_copies_nothing() -> None:
@@ -56,9 +56,9 @@ def test_the_secondary_node_as_target_swaps_both_and_copies_nothing() -> None:
 def test_without_a_good_copy_to_keep_it_is_refused(
     target: str, failed: tuple[str, ...], keep: pairing.Keep | None, why: str
 ) -> None:
-    found = decide(target, failed, keep)
-    assert isinstance(found, str)
-    assert why in found
+    decision = decide(target, failed, keep)
+    assert isinstance(decision, str)
+    assert why in decision
 
 
 def test_a_copy_is_good_when_it_is_up_to_date_and_one_that_fell_behind_only_for_the_lenient() -> None:

@@ -23,13 +23,13 @@ def vm(**fields: base.Parameters) -> instance.Instance:
 
 @pytest.mark.promise("cluster-71")
 def test_the_nearest_level_wins() -> None:
-    one = vm(hvparams={"kernel_args": "debug"}, beparams={"vcpus": 4})
-    assert parameters.fill_hypervisor(OWNER, one) == {
+    vm1 = vm(hvparams={"kernel_args": "debug"}, beparams={"vcpus": 4})
+    assert parameters.fill_hypervisor(OWNER, vm1) == {
         **{name: known.default for name, known in parameters.KVM.items()},
         "acpi": False,
         "kernel_args": "debug",
     }
-    assert parameters.fill_backend(OWNER, one) == {
+    assert parameters.fill_backend(OWNER, vm1) == {
         "maxmem": 512,
         "minmem": 128,
         "vcpus": 4,
@@ -58,8 +58,8 @@ def test_default_takes_a_setting_back_and_the_rest_stays(
 ) -> None:
     merged = parameters.merge(stored, change)
     for name in parameters.BACKEND:
-        wanted = change.get(name, stored.get(name))
-        assert merged.get(name) == (None if wanted == "default" else wanted)
+        expected = change.get(name, stored.get(name))
+        assert merged.get(name) == (None if expected == "default" else expected)
 
 
 def test_a_value_is_kept_though_it_equals_the_default() -> None:
@@ -68,12 +68,12 @@ def test_a_value_is_kept_though_it_equals_the_default() -> None:
 
 def test_default_is_a_reset_for_every_parameter_whatever_values_it_takes() -> None:
     for name, known in parameters.HYPERVISORS.items():
-        given = parameters.hypervisor(name, dict.fromkeys(known, "default"))
-        assert parameters.merge(dict.fromkeys(known, 1), given) == {}
+        resets = parameters.hypervisor(name, dict.fromkeys(known, "default"))
+        assert parameters.merge(dict.fromkeys(known, 1), resets) == {}
 
 
 @pytest.mark.parametrize(
-    ("given", "stored"),
+    ("raw", "stored"),
     [
         ({"vcpus": "4"}, {"vcpus": 4}),
         ({"auto_balance": "yes"}, {"auto_balance": True}),
@@ -83,12 +83,12 @@ def test_default_is_a_reset_for_every_parameter_whatever_values_it_takes() -> No
         ({"memory": "default"}, {"minmem": "default", "maxmem": "default"}),
     ],
 )
-def test_text_is_taken_for_what_the_parameter_is(given: dict[str, object], stored: base.Parameters) -> None:
-    assert parameters.backend(given) == stored
+def test_text_is_taken_for_what_the_parameter_is(raw: dict[str, object], stored: base.Parameters) -> None:
+    assert parameters.backend(raw) == stored
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("raw", "message"),
     [
         ({"vcpus": "four"}, "parameter vcpus: 'four' is not an integer"),
         ({"vcpus": 1.5}, "is not an integer"),
@@ -103,14 +103,14 @@ def test_text_is_taken_for_what_the_parameter_is(given: dict[str, object], store
         ({"memory": 1, "minmem": 2}, "cannot be given together"),
     ],
 )
-def test_backend_parameters_that_are_refused(given: dict[str, object], said: str) -> None:
+def test_backend_parameters_that_are_refused(raw: dict[str, object], message: str) -> None:
     with pytest.raises(errors.InvalidError) as refused:
-        parameters.backend(given)
-    assert said in str(refused.value)
+        parameters.backend(raw)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "said"),
+    ("name", "raw", "message"),
     [
         ("vmware", {}, "unknown hypervisor vmware; known names: chroot, fake, kvm, xen-hvm, xen-pvm"),
         ("kvm", {"colour": "red"}, "unknown kvm hypervisor parameter colour"),
@@ -123,10 +123,10 @@ def test_backend_parameters_that_are_refused(given: dict[str, object], said: str
         ("fake", {"migration_mode": "quick"}, "is not one of live, non-live"),
     ],
 )
-def test_hypervisor_parameters_that_are_refused(name: str, given: dict[str, object], said: str) -> None:
+def test_hypervisor_parameters_that_are_refused(name: str, raw: dict[str, object], message: str) -> None:
     with pytest.raises(errors.InvalidError) as refused:
-        parameters.hypervisor(name, given)
-    assert said in str(refused.value)
+        parameters.hypervisor(name, raw)
+    assert message in str(refused.value)
 
 
 EVERY = {

@@ -45,7 +45,7 @@ def test_an_expression_has_a_longest_length_and_a_largest_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "text", "found"),
+    ("pattern", "text", "matches"),
     [
         (r"^web\-1\.x(\..*)?$", "web-1.x.example", True),
         ("(?i:WEB)", "a web", True),
@@ -54,5 +54,5 @@ def test_an_expression_has_a_longest_length_and_a_largest_size() -> None:
         ("^b", "a\nb", False),
     ],
 )
-def test_what_commands_and_older_clients_write_is_found(pattern: str, text: str, found: bool) -> None:
-    assert patterns.searcher(pattern)(text) is found
+def test_what_commands_and_older_clients_write_is_found(pattern: str, text: str, matches: bool) -> None:
+    assert patterns.searcher(pattern)(text) is matches

@@ -1,4 +1,4 @@
-"""What the declarations of the calls promise as a whole."""
+"""Properties of all declared calls."""
 
 import re
 

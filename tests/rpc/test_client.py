@@ -19,13 +19,13 @@ class Http(http.Client):
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
-        self.asked: list[tuple[str, str, bytes]] = []
+        self.requests: list[tuple[str, str, bytes]] = []
         self.headers: list[dict[str, str]] = []
 
     async def post(
         self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> interface.HttpResponse:
-        self.asked.append((host, path, body))
+        self.requests.append((host, path, body))
         self.headers.append(dict(headers or {}))
         return self._reply(host)
 
@@ -44,7 +44,7 @@ def ok(result: object) -> interface.HttpResponse:
     return interface.HttpResponse(200, msgspec.json.encode((True, result)))
 
 
-def made(reply: Reply) -> tuple[client.Client, Http]:
+def build_client(reply: Reply) -> tuple[client.Client, Http]:
     http = Http(reply)
     return client.Client(Network(http), None), http
 
@@ -57,24 +57,24 @@ def raising(error: OSError) -> Reply:
 
 
 async def test_a_call_travels_under_its_name_and_comes_back_typed() -> None:
-    nodes, http = made(lambda _: ok({"software": "1", "node": "node1", "cluster": "c"}))
+    nodes, http = build_client(lambda _: ok({"software": "1", "node": "node1", "cluster": "c"}))
     assert await nodes.call(TARGET, calls.Version()) == calls.VersionInfo(software="1", node="node1", cluster="c")
-    assert http.asked == [("192.0.2.1", "/version", b"{}")]
+    assert http.requests == [("192.0.2.1", "/version", b"{}")]
 
 
 async def test_an_empty_result_is_none() -> None:
-    nodes, _ = made(lambda _: ok(None))
+    nodes, _ = build_client(lambda _: ok(None))
     assert await nodes.call(TARGET, calls.InstanceInfo(hypervisor="fake", name="x")) is None
 
 
 @pytest.mark.promise("cluster-90")
 async def test_an_offline_node_is_answered_for_without_asking_it() -> None:
-    nodes, http = made(lambda _: ok("m"))
-    asked, unasked = await nodes.fan_out([TARGET, OFFLINE], calls.MasterName())
-    assert (asked.value, asked.offline) == ("m", False)
-    assert unasked.offline
-    assert "node2 is marked offline" in str(unasked.error)
-    assert [host for host, _, _ in http.asked] == ["192.0.2.1"]
+    nodes, http = build_client(lambda _: ok("m"))
+    online, offline = await nodes.fan_out([TARGET, OFFLINE], calls.MasterName())
+    assert (online.value, online.offline) == ("m", False)
+    assert offline.offline
+    assert "node2 is marked offline" in str(offline.error)
+    assert [host for host, _, _ in http.requests] == ["192.0.2.1"]
 
 
 async def test_failures_of_some_nodes_do_not_hide_the_answers_of_others() -> None:
@@ -83,7 +83,7 @@ async def test_failures_of_some_nodes_do_not_hide_the_answers_of_others() -> Non
             raise ConnectionRefusedError(111, "Connection refused")
         return ok(host)
 
-    nodes, _ = made(reply)
+    nodes, _ = build_client(reply)
     third = targets.Target("u3", "node3", "192.0.2.3", 1811)
     answers = await nodes.fan_out([third, TARGET], calls.MasterName())
     assert isinstance(answers[0].error, errors.RemoteError)
@@ -92,42 +92,42 @@ async def test_failures_of_some_nodes_do_not_hide_the_answers_of_others() -> Non
 
 async def test_the_error_of_a_node_is_raised_here_with_its_name() -> None:
     pair = errors.NoRoomError("disk of 10 MiB does not fit").luxi_pair()
-    nodes, _ = made(lambda _: interface.HttpResponse(409, msgspec.json.encode((False, pair))))
+    nodes, _ = build_client(lambda _: interface.HttpResponse(409, msgspec.json.encode((False, pair))))
     with pytest.raises(errors.NoRoomError, match="node node1: disk of 10 MiB does not fit"):
         await nodes.call(TARGET, calls.Version())
 
 
 @pytest.mark.parametrize(
-    "error, said",
+    "error, message",
     [
         (ConnectionRefusedError(111, "Connection refused"), "cannot be reached: Connection refused.*gantry-noded"),
         (TimeoutError(), "did not answer version within 60 s.*offline"),
         (OSError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"), "no trusted connection.*cluster"),
     ],
 )
-async def test_an_unreachable_node_is_named_with_its_address_and_what_to_do(error: OSError, said: str) -> None:
-    nodes, _ = made(raising(error))
-    with pytest.raises(errors.RemoteError, match=rf"node node1 \(192.0.2.1 port 1811\).*{said}"):
+async def test_an_unreachable_node_is_named_with_its_address_and_what_to_do(error: OSError, message: str) -> None:
+    nodes, _ = build_client(raising(error))
+    with pytest.raises(errors.RemoteError, match=rf"node node1 \(192.0.2.1 port 1811\).*{message}"):
         await nodes.call(TARGET, calls.Version())
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'[true, "x"]', b"[false, 1]", b"[true, {}, 3]"])
 async def test_what_is_no_answer_is_a_remote_error(body: bytes) -> None:
-    nodes, _ = made(lambda _: interface.HttpResponse(502, body))
+    nodes, _ = build_client(lambda _: interface.HttpResponse(502, body))
     with pytest.raises(errors.RemoteError, match="node node1 sent an invalid answer to version"):
         await nodes.call(TARGET, calls.Version())
 
 
 @pytest.mark.parametrize("token", ["rubbish", '{"secret": "s", "certificate": "rubbish"}'])
 async def test_a_bad_join_token_is_the_callers_fault(token: str) -> None:
-    nodes, http = made(lambda _: ok(""))
+    nodes, http = build_client(lambda _: ok(""))
     with pytest.raises(errors.InvalidError, match=r"node node1.*join-token"):
         await nodes.join(TARGET, token, calls.Version())
-    assert not http.asked
+    assert not http.requests
 
 
 async def test_calls_carry_the_epoch_of_a_confirmed_master_and_none_before() -> None:
-    nodes, http = made(lambda _: ok("m"))
+    nodes, http = build_client(lambda _: ok("m"))
     await nodes.call(TARGET, calls.MasterName())
     nodes.fence(lambda: 7, lambda error: None)
     await nodes.call(TARGET, calls.MasterName())
@@ -141,11 +141,11 @@ async def test_a_master_hears_that_it_was_replaced_from_the_first_node_that_refu
 ) -> None:
     refused = kind("epoch 7 has passed", hint="stop it")
     body = msgspec.json.encode((False, refused.luxi_pair()))
-    nodes, _ = made(lambda _: interface.HttpResponse(refused.status, body))
-    heard: list[errors.FencedError] = []
-    nodes.fence(lambda: 7, heard.append)
+    nodes, _ = build_client(lambda _: interface.HttpResponse(refused.status, body))
+    refusals: list[errors.FencedError] = []
+    nodes.fence(lambda: 7, refusals.append)
     with pytest.raises(errors.FencedError, match="node node1: epoch 7 has passed; stop it"):
         await nodes.call(TARGET, calls.NodeDemote())
     (answer,) = await nodes.fan_out([TARGET], calls.NodeDemote())
     assert type(answer.error) is kind
-    assert [type(error) for error in heard] == [kind, kind]
+    assert [type(error) for error in refusals] == [kind, kind]

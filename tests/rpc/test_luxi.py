@@ -1,4 +1,4 @@
-"""The client side of the master's protocol: connections that are kept, and a master that comes and goes."""
+"""The client side of the master's protocol: connections that are kept, and a master that restarts."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from gantry.runtime.real import RealRuntime
 
 
 class Master:
-    """Answers each method with its first argument, ``Late`` after it was told to go on."""
+    """Answers each method with its first argument; ``Late`` waits until the test lets it continue."""
 
     def __init__(self, runtime: interface.Runtime, path: str) -> None:
         self._runtime = runtime
@@ -35,20 +35,20 @@ class Master:
         self.connections += 1
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:
-                asked = msgspec.json.decode((await reader.readuntil(luxi.ETX))[:-1])
-                if asked["method"] == "Late":
+                request = msgspec.json.decode((await reader.readuntil(luxi.ETX))[:-1])
+                if request["method"] == "Late":
                     self.asked.set()
                     await self.go_on.wait()
-                answer = {"success": asked["method"] != "Fail", "result": asked["args"][0]}
+                answer = {"success": request["method"] != "Fail", "result": request["args"][0]}
                 writer.write(msgspec.json.encode(answer) + luxi.ETX)
                 await writer.drain()
 
 
 @pytest.fixture
 async def master(tmp_path: Path) -> Master:
-    made = Master(RealRuntime(), str(tmp_path / "m.sock"))
-    await made.start()
-    return made
+    daemon = Master(RealRuntime(), str(tmp_path / "m.sock"))
+    await daemon.start()
+    return daemon
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_a_failure_of_the_master_leaves_the_connection_usable(master: Mast
     assert master.connections == 1
 
 
-async def test_a_master_that_was_started_anew_is_met_at_once(master: Master, pool: luxi.Pool) -> None:
+async def test_a_restarted_master_is_reached_at_once(master: Master, pool: luxi.Pool) -> None:
     assert await pool.call(int, "Echo", 1) == 1
     await master.stop()
     with pytest.raises(errors.RemoteError, match="does not answer"):

@@ -39,9 +39,9 @@ def queued(number: int) -> job.Job:
     return job.Job(id=number, ops=(job.Step(input=opcodes.TestDelay(duration=1.0)),), received_timestamp=(1, 2))
 
 
-def ended(one: job.Job) -> job.Job:
-    step = msgspec.structs.replace(one.ops[0], status=job.Status.SUCCESS, log=((1, (1, 5), "message", "slept"),))
-    return msgspec.structs.replace(one, ops=(step,), end_timestamp=(3, 4))
+def ended(queued_job: job.Job) -> job.Job:
+    step = msgspec.structs.replace(queued_job.ops[0], status=job.Status.SUCCESS, log=((1, (1, 5), "message", "slept"),))
+    return msgspec.structs.replace(queued_job, ops=(step,), end_timestamp=(3, 4))
 
 
 def put(*values: snapshot.Stored) -> list[snapshot.Change]:
@@ -52,7 +52,7 @@ FIRST = put(OWNER, GROUP, NET, node(0), node(1), node(2))
 
 
 def on(world: simulated.World, machine: simulated.SimulatedRuntime, work: Coroutine[object, object, T]) -> T:
-    """Run ``work`` as a task of the machine: what it starts ends with the machine."""
+    """Run ``work`` as a task of the machine; tasks that it starts end with the machine."""
 
     async def finished() -> T:
         return await machine.spawn(work)
@@ -89,7 +89,7 @@ def _plain(value: object) -> object:
 
 
 def marked(data: bytes) -> bytes:
-    """Return a ``config.data`` as who edits it leaves it: with the word for that where the checksum was."""
+    """Return a ``config.data`` as after an edit by hand: with the marker of an edit instead of the checksum."""
     return re.sub(rb'"checksum": "[0-9a-f]{64}"', b'"checksum": "edited"', data, count=1)
 
 

@@ -32,15 +32,15 @@ def test_config_data_is_one_readable_json_object_with_the_contracts_keys() -> No
         store = build.new_store(world, machine)
         build.on(world, machine, store.commit(build.put(build.vm(1, ip="10.0.0.1")), build.CAUSE))
         build.on(world, machine, store.close())
-        found = config(machine)
-        assert found.version == checkpoint.VERSION
-        assert found.serial_no == 2
-        assert found.ctime == 5.0
-        assert found.cluster["name"] == "cl.example.com"
-        assert set(found.nodes) == {"n0", "n1", "n2"}
-        assert set(found.nodegroups) == {"g"}
-        assert set(found.networks) == {"net"}
-        assert set(found.instances) == {"i1"}
+        file = config(machine)
+        assert file.version == checkpoint.VERSION
+        assert file.serial_no == 2
+        assert file.ctime == 5.0
+        assert file.cluster["name"] == "cl.example.com"
+        assert set(file.nodes) == {"n0", "n1", "n2"}
+        assert set(file.nodegroups) == {"g"}
+        assert set(file.networks) == {"net"}
+        assert set(file.instances) == {"i1"}
         assert len(machine.disk.read(build.WHERE.config).splitlines()) > 10
         assert machine.disk.status(build.WHERE.config).mode == 0o640
 
@@ -150,8 +150,8 @@ def test_what_is_edited_by_hand_and_said_to_be_counts_and_is_recorded() -> None:
         again = build.opened(world, machine)
         assert set(again.snapshot.names.values()) >= {"i1", "i2"}
         assert again.durable_serial == 4
-        noted = [one for one in history.records(machine.disk, build.WHERE.journal) if one.serial == 3]
-        assert [one.cause.reason for one in noted] == ["config.data was edited by hand"]
+        noted = [record for record in history.records(machine.disk, build.WHERE.journal) if record.serial == 3]
+        assert [record.cause.reason for record in noted] == ["config.data was edited by hand"]
         assert history.check(machine.disk, build.WHERE.journal, most=1 << 30).problem == ""
 
 

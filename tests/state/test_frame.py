@@ -8,20 +8,20 @@ RECORDS = [b'{"serial":%d,"text":"%s"}' % (n, b"x" * (n * 97 % 700)) for n in ra
 
 
 def lines() -> list[bytes]:
-    made: list[bytes] = []
+    frames: list[bytes] = []
     previous = frame.GENESIS
     for first in range(0, len(RECORDS), 2):
-        made.append(frame.pack(previous, RECORDS[first : first + 2]))
-        previous = frame.digest(made[-1])
-    return made
+        frames.append(frame.pack(previous, RECORDS[first : first + 2]))
+        previous = frame.digest(frames[-1])
+    return frames
 
 
 def test_frames_are_read_back_with_offset_records_and_chain() -> None:
-    found = list(frame.scan(b"".join(lines())))
-    assert [bytes(raw) for one in found for raw in one.records] == RECORDS
-    assert [one.line for one in found] == lines()
-    assert [one.previous for one in found] == [frame.GENESIS, *(one.digest for one in found[:-1])]
-    assert found[1].offset == len(lines()[0])
+    frames = list(frame.scan(b"".join(lines())))
+    assert [bytes(raw) for each in frames for raw in each.records] == RECORDS
+    assert [each.line for each in frames] == lines()
+    assert [each.previous for each in frames] == [frame.GENESIS, *(each.digest for each in frames[:-1])]
+    assert frames[1].offset == len(lines()[0])
 
 
 def read(data: bytes) -> tuple[int, frame.DamageError | None]:
@@ -37,10 +37,10 @@ def read(data: bytes) -> tuple[int, frame.DamageError | None]:
 @given(cut=st.integers(1, 10_000))
 def test_a_beginning_of_the_last_frame_is_torn(cut: int) -> None:
     *whole, last = lines()
-    rest = last[: cut % len(last)]
-    count, error = read(b"".join(whole) + rest)
+    beginning = last[: cut % len(last)]
+    count, error = read(b"".join(whole) + beginning)
     assert count == len(whole)
-    assert (type(error) is frame.TornError) == bool(rest)
+    assert (type(error) is frame.TornError) == bool(beginning)
     assert error is None or error.offset == len(b"".join(whole))
 
 
@@ -73,6 +73,6 @@ def test_a_complete_last_frame_that_does_not_fit_its_checksum_is_damage_and_not_
     assert type(read(bytes(data))[1]) is frame.DamageError
 
 
-@pytest.mark.parametrize("rest", [b"\n", b"garbage", b"garbage\n", b"00000000 2 {}\n"])
-def test_what_no_crash_leaves_behind_is_damage(rest: bytes) -> None:
-    assert type(read(b"".join(lines()) + rest)[1]) is frame.DamageError
+@pytest.mark.parametrize("tail", [b"\n", b"garbage", b"garbage\n", b"00000000 2 {}\n"])
+def test_what_no_crash_leaves_behind_is_damage(tail: bytes) -> None:
+    assert type(read(b"".join(lines()) + tail)[1]) is frame.DamageError

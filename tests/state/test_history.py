@@ -1,4 +1,4 @@
-"""What the journal tells of the past: records both ways, and who had which address."""
+"""The past in the journal: records in both directions, and the owners of each address."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ class Site:
         self.job = 0
 
     def commit(self, *changes: snapshot.Change) -> float:
-        """Commit as the next job; return when."""
+        """Commit as the next job; return the time of the commit."""
         self.job += 1
         cause = record.Cause(job=self.job, opcode="OP_X", user="gnt:user", reason=f"reason {self.job}")
 
@@ -50,20 +50,20 @@ def gone(number: int) -> snapshot.Change:
     return snapshot.Delete("instances", f"i{number}")
 
 
-def told(past: history.Past) -> list[tuple[str, str, int, int]]:
-    return [(one.address, one.instance, one.given.job, one.freed.job) for one in past.holdings]
+def holdings(past: history.Past) -> list[tuple[str, str, int, int]]:
+    return [(holding.address, holding.instance, holding.given.job, holding.freed.job) for holding in past.holdings]
 
 
-def test_every_holder_of_an_address_is_told_with_times_and_jobs() -> None:
+def test_every_owner_of_an_address_is_reported_with_times_and_jobs() -> None:
     with simulated.World(seed=1) as world:
         site = Site(world)
-        given = site.commit(*put(build.vm(1, ip=ADDRESS), build.vm(2, ip="10.0.0.8")))
+        allocated_at = site.commit(*put(build.vm(1, ip=ADDRESS), build.vm(2, ip="10.0.0.8")))
         freed = site.commit(gone(1))
         again = site.commit(*put(build.vm(3, ip=ADDRESS)))
         past = site.ask(address=ADDRESS)
-        assert told(past) == [(ADDRESS, "inst1", 1, 2), (ADDRESS, "inst3", 3, 0)]
+        assert holdings(past) == [(ADDRESS, "inst1", 1, 2), (ADDRESS, "inst3", 3, 0)]
         first, second = past.holdings
-        assert first.start == pytest.approx(given, abs=1)
+        assert first.start == pytest.approx(allocated_at, abs=1)
         assert first.end == pytest.approx(freed, abs=1)
         assert second.start == pytest.approx(again, abs=1)
         assert second.end is None
@@ -76,7 +76,7 @@ def test_a_change_that_keeps_the_address_is_no_event_and_one_that_moves_it_is() 
         site.commit(*put(build.vm(1, ip=ADDRESS)))
         site.commit(*put(build.vm(1, ip=ADDRESS, tags=("blue",))))
         site.commit(*put(build.vm(1, ip="10.0.0.9")))
-        assert told(site.ask()) == [(ADDRESS, "inst1", 1, 3), ("10.0.0.9", "inst1", 3, 0)]
+        assert holdings(site.ask()) == [(ADDRESS, "inst1", 1, 3), ("10.0.0.9", "inst1", 3, 0)]
 
 
 def test_a_port_has_an_address_as_an_instance_has() -> None:
@@ -87,8 +87,8 @@ def test_a_port_has_an_address_as_an_instance_has() -> None:
         site.commit(*put(build.vm(1, ip=ADDRESS)), snapshot.Delete("ports", "p"))
         site.commit(gone(1), snapshot.Put(structs.replace(port, name="vip")))
         past = site.ask()
-        assert told(past) == [(ADDRESS, "p", 1, 2), (ADDRESS, "inst1", 2, 3), (ADDRESS, "vip", 3, 0)]
-        assert [one.noun for one in past.holdings] == ["port", "instance", "port"]
+        assert holdings(past) == [(ADDRESS, "p", 1, 2), (ADDRESS, "inst1", 2, 3), (ADDRESS, "vip", 3, 0)]
+        assert [holding.noun for holding in past.holdings] == ["port", "instance", "port"]
 
 
 def test_an_address_may_pass_from_one_instance_to_another_in_one_record() -> None:
@@ -96,7 +96,7 @@ def test_an_address_may_pass_from_one_instance_to_another_in_one_record() -> Non
         site = Site(world)
         site.commit(*put(build.vm(1, ip=ADDRESS)))
         site.commit(*put(build.vm(2, ip=ADDRESS)), gone(1))
-        assert told(site.ask()) == [(ADDRESS, "inst1", 1, 2), (ADDRESS, "inst2", 2, 0)]
+        assert holdings(site.ask()) == [(ADDRESS, "inst1", 1, 2), (ADDRESS, "inst2", 2, 0)]
 
 
 def test_at_a_moment_there_is_one_holder_or_none() -> None:
@@ -105,7 +105,7 @@ def test_at_a_moment_there_is_one_holder_or_none() -> None:
         before = site.commit()
         first = site.commit(*put(build.vm(1, ip=ADDRESS)))
         second = site.commit(gone(1), *put(build.vm(2, ip=ADDRESS)))
-        assert [told(site.ask(at=at)) for at in (before, first + 1, second + 1)] == [
+        assert [holdings(site.ask(at=at)) for at in (before, first + 1, second + 1)] == [
             [],
             [(ADDRESS, "inst1", 2, 3)],
             [(ADDRESS, "inst2", 3, 0)],
@@ -119,7 +119,7 @@ def test_the_limit_keeps_the_holdings_that_ended_last() -> None:
             site.commit(*put(build.vm(number, ip=ADDRESS)))
             site.commit(gone(number))
         site.commit(*put(build.vm(6, ip=ADDRESS)))
-        assert [name for _, name, _, _ in told(site.ask(limit=3))] == ["inst4", "inst5", "inst6"]
+        assert [name for _, name, _, _ in holdings(site.ask(limit=3))] == ["inst4", "inst5", "inst6"]
 
 
 def test_an_address_may_be_asked_for_in_any_spelling() -> None:
@@ -144,7 +144,7 @@ def test_a_network_that_is_gone_is_found_by_the_name_it_had() -> None:
         there = site.commit(*put(vm))
         site.commit(snapshot.Delete("instances", "i"), snapshot.Delete("networks", "old"))
         new = site.commit(snapshot.Put(network.Network(uuid="new", name="lan")))
-        assert told(site.ask("lan")) == told(site.ask("old")) == [(ADDRESS, "inst", 2, 3)]
+        assert holdings(site.ask("lan")) == holdings(site.ask("old")) == [(ADDRESS, "inst", 2, 3)]
         then, later = site.ask("lan", at=there + 1).net, site.ask("lan", at=new + 1).net
         assert (then and then.uuid, later and later.uuid) == ("old", "new")
         with pytest.raises(errors.NotFoundError, match="no such network: wan"):
@@ -163,7 +163,7 @@ def test_what_began_before_the_kept_records_has_no_beginning() -> None:
         site.commit(*put(structs.replace(build.vm(2, ip="10.0.0.10"), serial_no=2)))
         past = site.ask()
         assert past.since == pytest.approx(known, abs=1)
-        assert [(one.address, one.instance, one.start is None) for one in past.holdings] == [
+        assert [(holding.address, holding.instance, holding.start is None) for holding in past.holdings] == [
             (ADDRESS, "inst1", True),
             ("10.0.0.10", "inst2", True),
             ("10.0.0.9", "inst3", False),
@@ -179,8 +179,8 @@ def filled(world: simulated.World) -> Site:
 
 
 def serials(site: Site, *, after: int = 0, newest_first: bool = False) -> list[int]:
-    found = history.records(site.machine.disk, build.WHERE.journal, after=after, newest_first=newest_first)
-    return [one.serial for one in found]
+    records = history.records(site.machine.disk, build.WHERE.journal, after=after, newest_first=newest_first)
+    return [entry.serial for entry in records]
 
 
 def test_records_are_read_both_ways_from_any_serial() -> None:
@@ -197,13 +197,13 @@ def test_changes_of_other_kinds_are_left_out() -> None:
     with simulated.World(seed=1) as world:
         site = Site(world)
         site.commit(*put(build.vm(1)), snapshot.Put(build.queued(1)))
-        found = list(history.records(site.machine.disk, build.WHERE.journal, kinds={"jobs"}))
-        assert [len(one.changes) for one in found] == [0, 1]
-        assert found[-1].changes == (snapshot.Put(build.queued(1)),)
+        records = list(history.records(site.machine.disk, build.WHERE.journal, kinds={"jobs"}))
+        assert [len(entry.changes) for entry in records] == [0, 1]
+        assert records[-1].changes == (snapshot.Put(build.queued(1)),)
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_a_changed_byte_or_a_missing_segment_is_told_with_the_file(newest_first: bool) -> None:
+def test_a_changed_byte_or_a_missing_segment_is_reported_with_the_file(newest_first: bool) -> None:
     with simulated.World(seed=1) as world:
         site = filled(world)
         middle = build.segments(site.machine)[1]
@@ -228,12 +228,12 @@ def test_a_frame_that_is_just_being_written_is_not_read_and_no_fault() -> None:
         assert serials(site) == list(range(1, 13))
 
 
-def test_what_is_not_safe_yet_is_not_told() -> None:
+def test_records_that_are_not_durable_yet_are_not_reported() -> None:
     with simulated.World(seed=1) as world:
         site = Site(world)
         site.commit(*put(build.vm(1, ip=ADDRESS)))
         earlier = site.store.durable
         site.commit(gone(1))
-        found: Sequence[record.Record] = list(history.records(site.machine.disk, build.WHERE.journal))
+        durable_records: Sequence[record.Record] = list(history.records(site.machine.disk, build.WHERE.journal))
         question = history.Question(name="net1", networks=frozenset({"net"}), limit=10)
-        assert told(history.holdings(found, question, now=earlier)) == [(ADDRESS, "inst1", 1, 0)]
+        assert holdings(history.holdings(durable_records, question, now=earlier)) == [(ADDRESS, "inst1", 1, 0)]

@@ -116,7 +116,7 @@ EDITS: list[tuple[bytes, bytes]] = [
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit[1][:12].decode(errors="replace"))
-def test_an_edited_file_gives_way_to_what_the_journal_says_and_is_written_anew(
+def test_an_edited_job_file_is_rewritten_from_the_journal(
     edit: tuple[bytes, bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     with simulated.World(seed=1) as world:
@@ -137,7 +137,7 @@ def test_an_edited_file_gives_way_to_what_the_journal_says_and_is_written_anew(
         assert machine.disk.read(f"{QUEUE}/job-1") == written
 
 
-def test_a_lost_file_of_a_job_is_written_anew_from_the_journal() -> None:
+def test_a_lost_job_file_is_rewritten_from_the_journal() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         store = submitted(world, machine)

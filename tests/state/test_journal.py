@@ -16,41 +16,41 @@ def written(world: simulated.World, machine: simulated.SimulatedRuntime) -> tran
     return store
 
 
-def append(world: simulated.World, machine: simulated.SimulatedRuntime, rest: bytes) -> None:
+def append(world: simulated.World, machine: simulated.SimulatedRuntime, tail: bytes) -> None:
     async def work() -> None:
         file = await machine.disk.append_file(build.segments(machine)[-1])
-        await file.append(rest)
+        await file.append(tail)
         file.close()
 
     build.on(world, machine, work())
 
 
-@pytest.mark.parametrize("rest", [b"0123abcd 99 {half", b"0123abcd 400 " + bytes(400), bytes(300), b"0"])
-def test_a_torn_last_record_is_dropped_with_a_word_in_the_log(rest: bytes, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("tail", [b"0123abcd 99 {half", b"0123abcd 400 " + bytes(400), bytes(300), b"0"])
+def test_a_torn_last_record_is_dropped_with_a_word_in_the_log(tail: bytes, caplog: pytest.LogCaptureFixture) -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         written(world, machine)
         path = build.segments(machine)[-1]
         size = machine.disk.status(path).size
-        append(world, machine, rest)
+        append(world, machine, tail)
         store = build.opened(world, machine)
         assert set(store.snapshot.instances) == {f"i{number}" for number in range(1, 6)}
-        assert f"{path}: dropped the last {len(rest)} bytes, from byte offset {size}" in caplog.text
+        assert f"{path}: dropped the last {len(tail)} bytes, from byte offset {size}" in caplog.text
         build.on(world, machine, store.commit(build.put(build.vm(6)), build.CAUSE))
         world.crash("one")
         assert "i6" in build.opened(world, machine).snapshot.instances
 
 
 @settings(deadline=None, max_examples=40)
-@given(place=st.integers(0, 2**20))
-def test_a_flipped_byte_in_the_middle_stops_the_daemon_with_file_and_offset(place: int) -> None:
+@given(position=st.integers(0, 2**20))
+def test_a_flipped_byte_in_the_middle_stops_the_daemon_with_file_and_offset(position: int) -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         written(world, machine)
         path = build.segments(machine)[-1]
         data = machine.disk.read(path)
         lines = data.splitlines(keepends=True)
-        at = place % (len(data) - len(lines[-1]))
+        at = position % (len(data) - len(lines[-1]))
         machine.disk.flip(path, at)
         with pytest.raises(errors.ConfigurationError, match=f"{path}, byte offset [0-9]+:") as refused:
             build.opened(world, machine)
@@ -88,10 +88,10 @@ def test_the_whole_history_stays_readable_over_checkpoints() -> None:
             build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
         build.on(world, machine, store.close())
         assert len(build.segments(machine)) > 3
-        found = list(journal.Replay(machine.disk, build.WHERE.journal, journal.Position()))
-        assert [one.serial for one in found] == list(range(1, 13))
-        assert found[-1].cause == build.CAUSE
-        assert found[-1].changes == tuple(build.put(build.vm(11)))
+        records = list(journal.Replay(machine.disk, build.WHERE.journal, journal.Position()))
+        assert [entry.serial for entry in records] == list(range(1, 13))
+        assert records[-1].cause == build.CAUSE
+        assert records[-1].changes == tuple(build.put(build.vm(11)))
 
 
 def test_what_follows_a_failed_sync_of_the_daemon_before_survives_a_loss_of_power() -> None:
@@ -122,8 +122,8 @@ def test_a_segment_that_a_failing_disk_left_empty_loses_nothing() -> None:
         again = build.opened(world, machine)
         assert set(again.snapshot.instances) == {f"i{number}" for number in range(1, 6)}
         build.on(world, machine, again.commit(build.put(build.vm(6)), build.CAUSE))
-        found = history.records(machine.disk, build.WHERE.journal, after=4)
-        assert [one.serial for one in found] == [5, 6, 7]
+        records = history.records(machine.disk, build.WHERE.journal, after=4)
+        assert [entry.serial for entry in records] == [5, 6, 7]
 
 
 def test_no_segment_begins_while_the_one_before_cannot_be_cut_back() -> None:
@@ -152,7 +152,7 @@ def test_a_segment_whose_name_could_not_be_synced_at_first_is_not_lost_with_the_
         machine.disk.fail_sync = False
         path = f"{build.WHERE.journal}/{3:016d}.log"
         replay = journal.Replay(machine.disk, build.WHERE.journal, journal.Position())
-        assert [one.serial for one in replay] == [1, 2]
+        assert [entry.serial for entry in replay] == [1, 2]
 
         async def work() -> None:
             log = await journal.Journal.open(machine.disk, build.WHERE.journal, replay=replay)

@@ -1,4 +1,4 @@
-"""Addresses that nobody may have for a while are in the state: in the journal, in the checkpoint, in the index."""
+"""Addresses that may not be allocated for a while are in the state: in the journal, the checkpoint and the index."""
 
 import msgspec
 import pytest
@@ -9,17 +9,17 @@ from gantry.model import instance, network
 from gantry.runtime import simulated
 from gantry.state import snapshot
 
-REST = network.Quarantine(network="net", ip="10.0.0.9", until=77.5, instance="i4", name="inst4")
+QUARANTINE = network.Quarantine(network="net", ip="10.0.0.9", until=77.5, instance="i4", name="inst4")
 LINGERING = instance.Lingering(network="net", ip="10.0.0.8", nic="x1")
 VM = msgspec.structs.replace(build.vm(1, ip="10.0.0.1"), lingering=(LINGERING,))
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["checkpoint", "journal"])
-def test_what_rests_and_what_lingers_comes_back(closed: bool) -> None:
+def test_quarantined_and_lingering_addresses_survive_a_restart(closed: bool) -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         store = build.new_store(world, machine)
-        build.on(world, machine, store.commit(build.put(VM, REST), build.CAUSE))
+        build.on(world, machine, store.commit(build.put(VM, QUARANTINE), build.CAUSE))
         before = build.content(store.snapshot)
         if closed:
             build.on(world, machine, store.close())
@@ -27,7 +27,7 @@ def test_what_rests_and_what_lingers_comes_back(closed: bool) -> None:
             world.crash("one")
             machine = world.machine("one")
         after = build.content(build.opened(world, machine).snapshot)
-        assert after["resting"] == {"net/10.0.0.9": REST}
+        assert after["resting"] == {"net/10.0.0.9": QUARANTINE}
         assert {name: after[name] for name in ("instances", "addresses", "in_network")} == {
             name: before[name] for name in ("instances", "addresses", "in_network")
         }
@@ -35,11 +35,11 @@ def test_what_rests_and_what_lingers_comes_back(closed: bool) -> None:
 
 def state(*values: snapshot.Stored) -> snapshot.Snapshot:
     return snapshot.Snapshot().apply(
-        build.put(*(one.value for one in build.FIRST if isinstance(one, snapshot.Put)), *values), serial=1
+        build.put(*(change.value for change in build.FIRST if isinstance(change, snapshot.Put)), *values), serial=1
     )
 
 
-def test_a_lingering_address_is_nobody_elses() -> None:
+def test_a_lingering_address_is_not_allocated_to_another_owner() -> None:
     before = state(VM)
     with pytest.raises(
         errors.NotUniqueError, match=r"10\.0\.0\.8 in network net1 was taken from instance inst1, whose"
@@ -49,7 +49,7 @@ def test_a_lingering_address_is_nobody_elses() -> None:
     after.apply(build.put(build.vm(2, ip="10.0.0.8")), serial=3)
 
 
-def test_a_network_stays_while_an_address_of_it_lingers() -> None:
+def test_a_network_is_not_deleted_while_one_of_its_addresses_lingers() -> None:
     before = state(msgspec.structs.replace(VM, nics=()))
     with pytest.raises(errors.WrongStateError, match="network net1 is in use by instance inst1"):
         before.apply([snapshot.Delete("networks", "net")], serial=2)
@@ -58,8 +58,8 @@ def test_a_network_stays_while_an_address_of_it_lingers() -> None:
         before.apply(build.put(shrunk), serial=2)
 
 
-def test_a_rest_is_replaced_and_removed() -> None:
-    later = msgspec.structs.replace(REST, until=99.0)
-    one = state(REST).apply(build.put(later), serial=2)
-    assert dict(one.resting.items()) == {"net/10.0.0.9": later}
-    assert not dict(one.apply([snapshot.Delete("resting", "net/10.0.0.9")], serial=3).resting.items())
+def test_a_quarantine_is_replaced_and_removed() -> None:
+    later = msgspec.structs.replace(QUARANTINE, until=99.0)
+    quarantined = state(QUARANTINE).apply(build.put(later), serial=2)
+    assert dict(quarantined.resting.items()) == {"net/10.0.0.9": later}
+    assert not dict(quarantined.apply([snapshot.Delete("resting", "net/10.0.0.9")], serial=3).resting.items())

@@ -1,4 +1,4 @@
-"""The lock of a state's folder: whose hold is waited for, and whose is told."""
+"""The lock of a state folder: which holders an open waits for, and which it reports at once."""
 
 import pytest
 from tests.state import build
@@ -16,9 +16,9 @@ def test_a_daemon_that_stores_a_copy_keeps_no_master_out() -> None:
         build.on(world, machine, build.new_store(world, machine).close())
 
         async def store() -> None:
-            held = machine.disk.lock(LOCK)
+            lock = machine.disk.lock(LOCK)
             await machine.clock.sleep(2)
-            held.release()
+            lock.release()
 
         async def scenario() -> None:
             machine.launch(["gantry-noded"], store())
@@ -31,7 +31,7 @@ def test_a_daemon_that_stores_a_copy_keeps_no_master_out() -> None:
 
 
 @pytest.mark.parametrize(("program", "seconds"), [("gantry-masterd", 0), ("something", ownership.TIMEOUT_SECONDS)])
-def test_who_keeps_the_lock_is_told(program: str, seconds: float) -> None:
+def test_the_holder_of_the_lock_is_reported(program: str, seconds: float) -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         build.on(world, machine, build.new_store(world, machine).close())

@@ -87,7 +87,7 @@ def wait(world: simulated.World, seconds: float) -> None:
 
 
 def problems(caplog: pytest.LogCaptureFixture) -> list[int]:
-    return [found.levelno for found in caplog.records if found.levelno >= logging.WARNING]
+    return [entry.levelno for entry in caplog.records if entry.levelno >= logging.WARNING]
 
 
 def test_a_commit_is_answered_when_a_majority_has_it_and_each_copy_opens_as_it_is() -> None:

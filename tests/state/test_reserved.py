@@ -1,4 +1,4 @@
-"""How networks, pools and NICs look in config.data, and that what is said twice there is compared."""
+"""Networks, pools and NICs in config.data; values that are stored twice there are compared."""
 
 import msgspec
 import pytest
@@ -160,7 +160,7 @@ def test_a_stored_nic_has_its_addresses_in_a_list_and_its_network() -> None:
 
 def test_the_serial_number_of_an_object_is_written_from_the_first(net: Network, written: bytes) -> None:
     assert net.serial_no == 1
-    assert {one.serial_no for one in msgspec.json.decode(written, type=File).instances.values()} == {1}
+    assert {instance.serial_no for instance in msgspec.json.decode(written, type=File).instances.values()} == {1}
 
 
 @pytest.mark.promise("networks-57")
@@ -186,8 +186,8 @@ def test_reservations_that_are_not_what_the_nics_use_are_refused(
 
 def test_reservations_that_are_taken_out_are_made_from_the_nics(written: bytes) -> None:
     edited = written.replace(b',"reservations":["10.0.0.10-10.0.0.11","10.0.0.13"]', b"")
-    found = checkpoint.decode(build.marked(edited), path="")
-    assert found.objects == checkpoint.decode(written, path="").objects
+    read_back = checkpoint.decode(build.marked(edited), path="")
+    assert read_back.objects == checkpoint.decode(written, path="").objects
 
 
 @pytest.mark.promise("networks-57")

@@ -181,7 +181,7 @@ def test_a_subnet_that_a_port_has_an_address_of_does_not_shrink_away() -> None:
 
 
 @pytest.mark.parametrize("used", ["10.1.0.2", "10.0.0.99"])
-def test_a_small_subnet_goes_from_a_full_network_only_if_nobody_has_anything_of_it(used: str) -> None:
+def test_a_small_subnet_is_removed_from_a_full_network_only_if_it_is_unused(used: str) -> None:
     small = network.Subnet(uuid="small", cidr="10.1.0.0/30")
     lan = network.Network(uuid="lan", name="lan", subnets=(network.Subnet(uuid="l", cidr="10.0.0.0/24"), small))
     ports = [

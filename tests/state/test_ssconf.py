@@ -13,11 +13,11 @@ def test_the_files_show_the_cluster_as_the_contract_says() -> None:
     offline = msgspec.structs.replace(build.node(2), offline=True, master_candidate=False, secondary_ip="198.51.100.3")
     tagged = msgspec.structs.replace(build.OWNER, tags=("b", "a"), hvparams={"kvm": {"kernel_path": "/k"}})
     before = state(*build.put(build.vm(2), build.vm(1)))
-    found = ssconf.values(before.apply(build.put(offline, tagged), serial=2))
-    hypervisor = found.pop("hvparams_kvm")
+    files = ssconf.values(before.apply(build.put(offline, tagged), serial=2))
+    hypervisor = files.pop("hvparams_kvm")
     assert "kernel_path=/k\n" in hypervisor
     assert "acpi=True\n" in hypervisor
-    assert found == {
+    assert files == {
         "cluster_name": "cl.example.com\n",
         "cluster_tags": "a\nb\n",
         "release_version": f"{gantry.__version__}\n",

@@ -108,7 +108,7 @@ def test_a_journal_that_cannot_be_cut_back_takes_nothing_until_it_can() -> None:
         assert set(build.opened(world, machine).snapshot.instances) == {"i2"}
 
 
-def test_a_second_daemon_is_refused_and_told_who_works() -> None:
+def test_a_second_daemon_is_refused_with_the_process_of_the_first() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         store = build.new_store(world, machine)
@@ -164,7 +164,7 @@ def test_the_configuration_is_read_once_and_kept_in_memory(monkeypatch: pytest.M
 
 
 class History:
-    """Changes at random, and what the state may be after each; ``acknowledged`` is the highest serial that was told."""
+    """Random changes, and each state that may follow; ``acknowledged`` is the highest acknowledged serial."""
 
     def __init__(self, seed: int) -> None:
         self.choice = random.Random(seed)
@@ -245,7 +245,7 @@ def test_whenever_the_machine_dies_every_acknowledged_change_is_there_and_nothin
 
 
 def _check_files(world: simulated.World, machine: simulated.SimulatedRuntime) -> None:
-    # the first sync of all is told of failures that are over
+    # The first sync reports failures that are already over.
     with contextlib.suppress(OSError):
         build.on(world, machine, machine.disk.sync("/"))
     store = build.opened(world, machine)

@@ -12,8 +12,8 @@ V3 = (FOLDER / "config-3.0.json").read_bytes()
 
 def put(data: bytes, path: Sequence[str], value: object) -> bytes:
     """Return a configuration with another value at a path."""
-    tree = place = msgspec.json.decode(data)
+    tree = parent = msgspec.json.decode(data)
     for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
+        parent = parent[step]
+    parent[path[-1]] = value
     return msgspec.json.encode(tree)

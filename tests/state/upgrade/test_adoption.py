@@ -77,8 +77,8 @@ def test_the_pool_of_an_upgraded_network_hands_out_nothing_that_was_taken() -> N
         public = store.snapshot.network("public")
         assert public.subnets[0].pools == (network.Pool(range="192.0.2.0-192.0.2.15"),)
         picks = ledger.allocations(store.snapshot)
-        given = [picks.allocate(public, driver.AnyAddress(ranges.Family.IPV4)) for _ in range(4)]
-        assert given == ["192.0.2.8", "192.0.2.12", "192.0.2.13", "192.0.2.14"]
+        addresses = [picks.allocate(public, driver.AnyAddress(ranges.Family.IPV4)) for _ in range(4)]
+        assert addresses == ["192.0.2.8", "192.0.2.12", "192.0.2.13", "192.0.2.14"]
         with pytest.raises(errors.NoRoomError):
             picks.allocate(public, driver.AnyAddress())
 

@@ -17,7 +17,7 @@ def upgraded(data: bytes) -> configuration.Upgraded:
 
 
 def state(data: bytes) -> snapshot.Snapshot:
-    return snapshot.Snapshot().apply([snapshot.Put(one) for one in upgraded(data).objects], serial=1)
+    return snapshot.Snapshot().apply([snapshot.Put(value) for value in upgraded(data).objects], serial=1)
 
 
 def notes(data: bytes) -> str:
@@ -52,15 +52,15 @@ def test_an_ipv6_network_becomes_a_second_subnet_without_a_pool(new: snapshot.Sn
 
 def test_external_reservations_become_ranges_without_those_that_no_pool_hands_out(new: snapshot.Snapshot) -> None:
     external = new.network("public").subnets[0].external
-    # .0, .1 (the gateway) and .15 were reserved as well; .6 was in use by nobody.
+    # .0, .1 (the gateway) and .15 were reserved as well; .6 was reserved without a NIC.
     assert external == ("192.0.2.2-192.0.2.3", "192.0.2.5-192.0.2.6", "192.0.2.9-192.0.2.11")
 
 
-def test_reservations_that_differ_from_what_the_nics_use_are_told() -> None:
-    told = notes(samples.V3)
-    assert "network public: reserved, but no NIC has it, so now external: 192.0.2.6" in told
-    assert "network public: in use by a NIC, but not reserved, now it is: 192.0.2.7" in told
-    assert "network storage" not in told
+def test_reservations_that_differ_from_what_the_nics_use_are_reported() -> None:
+    notices = notes(samples.V3)
+    assert "network public: reserved, but no NIC has it, so now external: 192.0.2.6" in notices
+    assert "network public: in use by a NIC, but not reserved, now it is: 192.0.2.7" in notices
+    assert "network storage" not in notices
 
 
 def test_a_nic_has_its_one_address_in_a_list_and_keeps_its_network(new: snapshot.Snapshot) -> None:
@@ -109,17 +109,17 @@ def test_the_cluster_stores_only_what_differs_from_the_defaults(new: snapshot.Sn
     assert (owner.candidate_pool_size, owner.tags, owner.mac_prefix) == (10, ("owner:ops",), "aa:bb:cc")
 
 
-def test_what_there_is_no_counterpart_for_is_told() -> None:
-    told = notes(samples.V3)
+def test_settings_without_a_counterpart_are_reported() -> None:
+    notices = notes(samples.V3)
     for name in ("lxc", "drbd", "kvm_flag"):
-        assert name in told
-    assert "kvm_path" not in told
+        assert name in notices
+    assert "kvm_path" not in notices
 
 
-def test_disks_that_no_instance_has_are_told() -> None:
+def test_disks_that_no_instance_has_are_reported() -> None:
     loose = {"dev_type": "file", "size": 8, "logical_id": ["loop", "/x/y/z"]}
-    told = notes(samples.put(samples.V3, ("disks", "loose"), loose))
-    assert "left out, disks that no instance has: loose" in told
+    notices = notes(samples.put(samples.V3, ("disks", "loose"), loose))
+    assert "left out, disks that no instance has: loose" in notices
     assert "disks that no instance has" not in notes(samples.V3)
 
 
@@ -182,17 +182,17 @@ def test_what_cannot_be_carried_over_is_refused_by_name(path: tuple[str, ...], v
     assert "/g/lib/config.data has the format version 3000000 and cannot be upgraded" in str(refused.value)
 
 
-def test_all_that_stands_in_the_way_is_told_at_once() -> None:
+def test_all_obstacles_are_reported_at_once() -> None:
     whole = msgspec.json.decode(samples.V3)["instances"][WEB]
     many = {f"vm{number}": {**whole, "name": f"vm{number}", "hypervisor": "lxc"} for number in range(7)}
     data = samples.put(samples.V3, ("instances",), many)
     data = samples.put(data, ("networks", PUBLIC, "gateway"), "192.0.3.1")
     with pytest.raises(errors.ConfigurationError) as refused:
         upgraded(data)
-    told = str(refused.value)
-    assert "lxc does not exist here: instance vm0, instance vm1" in told
-    assert "instance vm4 and 2 more; gateway 192.0.3.1" in told
-    assert "nothing was changed" in told
+    notices = str(refused.value)
+    assert "lxc does not exist here: instance vm0, instance vm1" in notices
+    assert "instance vm4 and 2 more; gateway 192.0.3.1" in notices
+    assert "nothing was changed" in notices
 
 
 @pytest.mark.parametrize("version", [1_000_000, 4_000_000, 10_000_000])
