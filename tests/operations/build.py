@@ -150,7 +150,7 @@ class Machine:
             case calls.OsDiagnose():
                 return self.systems
             case calls.OsValidate():
-                matching_systems = [vm for vm in self.systems if vm.name == call.name]
+                matching_systems = [system for system in self.systems if system.name == call.name]
                 if not matching_systems:
                     raise errors.NotFoundError(f"no OS definition {call.name}")
                 return matching_systems[0]

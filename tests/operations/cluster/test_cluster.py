@@ -71,13 +71,13 @@ async def test_systems_that_are_hidden_or_blacklisted_are_not_offered(house: bui
         house.machine(node).systems = (variants, build.Machine().systems[1])
     fields = ("name", "hidden", "blacklisted", "offered")
 
-    async def displayed_tags() -> object:
+    async def displayed_systems() -> object:
         return await house.run(opcodes.OsDiagnose(output_fields=fields))
 
     await house.run(opcodes.ClusterSetParams(hidden_os=(("add", "other"),), blacklisted_os=(("add", "plain+big"),)))
-    assert await displayed_tags() == [["other", True, False, []], ["plain", False, False, ["plain+small"]]]
+    assert await displayed_systems() == [["other", True, False, []], ["plain", False, False, ["plain+small"]]]
     await house.run(opcodes.ClusterSetParams(hidden_os=(("remove", "other"),), blacklisted_os=(("add", "plain"),)))
-    assert await displayed_tags() == [["other", False, False, ["other"]], ["plain", False, True, []]]
+    assert await displayed_systems() == [["other", False, False, ["other"]], ["plain", False, True, []]]
     assert "no node has operating system minix" in str(
         await house.refused(opcodes.ClusterSetParams(hidden_os=(("add", "minix"),)))
     )

@@ -21,14 +21,14 @@ def house() -> build.House:
 
 def tags(house: build.House, kind: str) -> tuple[str, ...]:
     state = house.state
-    tags_by_object = {
+    objects_by_kind = {
         "cluster": state.the_cluster,
         "nodegroup": state.group("default"),
         "node": state.node("node2"),
         "instance": state.instance("vm1"),
         "network": state.network("net1"),
     }
-    return tags_by_object[kind].tags
+    return objects_by_kind[kind].tags
 
 
 @CASES

@@ -158,7 +158,7 @@ async def test_disks_are_plain_again_when_the_second_node_dies(house: build.Hous
 
 
 @pytest.mark.parametrize(
-    ("template", "fields", "created_at"),
+    ("template", "fields", "expected_ids"),
     [
         ("file", {}, [("file", "/file/vm1/u{}"), ("file", "/file/vm1/u{}")]),
         ("sharedfile", {}, [("sharedfile", "/file/vm1/u{}"), ("sharedfile", "/file/vm1/u{}")]),
@@ -166,12 +166,12 @@ async def test_disks_are_plain_again_when_the_second_node_dies(house: build.Hous
     ],
 )
 async def test_other_templates_are_copied_to_on_the_same_node(
-    house: build.House, template: str, fields: dict[str, object], created_at: Sequence[tuple[str, str]]
+    house: build.House, template: str, fields: dict[str, object], expected_ids: Sequence[tuple[str, str]]
 ) -> None:
     await house.run(convert(template, **fields))
     new = disks(house)
     assert [disk.dev_type for disk in new] == [template] * 2
-    for disk, old, (first, last) in zip(new, VOLUMES, created_at, strict=True):
+    for disk, old, (first, last) in zip(new, VOLUMES, expected_ids, strict=True):
         assert disk.logical_id == (first, last.format(disk.uuid.removeprefix("u")))
         assert disk.uuid != old.uuid
         assert (disk.size, disk.name, disk.mode) == (old.size, old.name, old.mode)

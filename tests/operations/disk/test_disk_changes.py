@@ -106,9 +106,9 @@ async def test_a_disk_grows_on_both_nodes(house: build.House, amount: int | str,
     await house.run(opcodes.InstanceGrowDisk(instance_name="new", disk=0, amount=amount, absolute=absolute))
     grown = house.state.instance("new").disks[0]
     assert (grown.size, grown.children[0].size, grown.children[1].size) == (size, size, 128)
-    created_at = [(node, call.backing) for node, call in house.nodes.made
+    grow_calls = [(node, call.backing) for node, call in house.nodes.made
             if isinstance(call, calls.BlockdevGrow) and not call.dry_run]  # fmt: skip
-    assert created_at == [("node3", True), ("node2", True), ("node2", False)]
+    assert grow_calls == [("node3", True), ("node2", True), ("node2", False)]
     assert house.machine("node2").disks[vm.disks[0].uuid] == size
     assert house.machine("node2").active == {}
 
@@ -343,11 +343,11 @@ async def test_running_instances_with_inactive_disks_are_reported(house: build.H
     verify = opcodes.GroupVerifyDisks(group_name="default")
     assert await house.run(verify) == [{}, [], {}]
     house.machine("node2").active.clear()
-    missing_disks = cast("list[object]", await house.run(verify))
-    assert "new" in cast("list[str]", missing_disks[1])
+    verify_result = cast("list[object]", await house.run(verify))
+    assert "new" in cast("list[str]", verify_result[1])
     house.machine("node2").disks.clear()
-    missing_disks = cast("list[object]", await house.run(verify))
-    assert cast("dict[str, object]", missing_disks[2])["new"] == [("node2", "disk/0"), ("node2", "disk/1")]
+    verify_result = cast("list[object]", await house.run(verify))
+    assert cast("dict[str, object]", verify_result[2])["new"] == [("node2", "disk/0"), ("node2", "disk/1")]
     house.machine("node2").down = True
     assert "node2" in cast("dict[str, str]", cast("list[object]", await house.run(verify))[0])
 
