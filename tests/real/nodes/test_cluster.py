@@ -143,7 +143,7 @@ def test_a_guest_goes_to_its_other_node_and_to_any(cluster: Cluster, vm: Guest) 
         f"pair disk 0 of {two} with {three}",
         f"let disk 0 on {three} receive",
         "start vm1",
-        "wait until",
+        "wait until the disks",
         "remove disk",
     )
     order = [said.index(step) for step in steps]
@@ -335,7 +335,7 @@ def test_plain_volumes_become_mirrored_disks_and_plain_ones_again(cluster: Clust
         where = ("-t", "plain", "-n", "node1", "--no-nics", "-o", "plain", "--disk", "0:size=16m")
         cluster.run("gnt-instance", "add", *where, vm.name)
         (volume,), before = lying(cluster, "node1", vm.name), vm.write()
-        assert "instance convert.example runs" in vm.refused("modify", "-t", "drbd", "-n", "node2")
+        assert "instance convert.example is running" in vm.refused("modify", "-t", "drbd", "-n", "node2")
         vm.gnt("stop")
         vm.gnt("modify", "-t", "drbd", "-n", "node2")
         assert vm.place == ("node1", "node2", "ADMIN_down")
