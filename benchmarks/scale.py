@@ -133,7 +133,7 @@ async def _costs(folder: str, nodes: int, instances: int) -> tuple[list[float], 
     runtime, where, wires = RealRuntime(), paths.Paths.below(folder), _Nodes()
     await _prepare(runtime, where, nodes, instances)
     runtime.network.http_client = lambda *, tls: wires  # type: ignore[method-assign, assignment, return-value]
-    daemon = master.Master(runtime, where, wish=role.Wish(voting=False))
+    daemon = master.Master(runtime, where, request=role.Request(voting=False))
     await daemon.start()
     try:
         await asyncio.sleep(2)

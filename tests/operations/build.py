@@ -145,8 +145,6 @@ class Machine:
             case calls.NodeDemote():
                 self.files.pop("authority.key", None)
                 self.files.pop("authority.pem", None)
-            case calls.Version():
-                return calls.VersionInfo(software="0")
             case calls.OsDiagnose():
                 return self.systems
             case calls.OsValidate():

@@ -124,10 +124,10 @@ def test_a_living_master_is_not_replaced_while_operations_run(lab: cluster.Simul
         running = await lab.submit(delay(60, "node3"))
         await until_running(lab, running)
         with pytest.raises(errors.WrongStateError, match=rf"node1, is alive and runs jobs .*: {running}; wait until"):
-            await lab.failover("node2", breaking_off=False)
+            await lab.failover("node2", interrupts_jobs=False)
         assert lab.masters() == ["node1"]
         assert (await lab.wait(running, on="node1"))[0] == "success"
-        await lab.failover("node2", breaking_off=False)
+        await lab.failover("node2", interrupts_jobs=False)
         assert lab.masters() == ["node2"]
 
     lab.run(scenario())
@@ -138,7 +138,7 @@ def test_jobs_of_a_master_that_is_gone_do_not_stand_in_the_way(lab: cluster.Simu
         running = await lab.submit(delay(3600, "node3"))
         await until_running(lab, running)
         lab.kill_master("node1")
-        await lab.failover("node2", breaking_off=False)
+        await lab.failover("node2", interrupts_jobs=False)
         assert (await lab.wait(running))[0] == "error"
 
     lab.run(scenario())

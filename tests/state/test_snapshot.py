@@ -40,7 +40,7 @@ def test_ports_segments_and_subnets_are_found_by_all_that_they_hold_and_by_nothi
     empty = state()
     full = empty.apply(build.put(PORT, CUT, TAGGED, RANGE), serial=2)
     assert full.addresses["net", "10.0.0.7"] == snapshot.AddressOwner(port="p")
-    assert full.holder(full.addresses["net", "10.0.0.7"]) is PORT
+    assert full.owner(full.addresses["net", "10.0.0.7"]) is PORT
     assert full.macs[PORT.mac] == "p"
     assert set(full.ports_in["net"]) == set(full.ports_of["d"]) == {"p"}
     assert full.segments["vlan", "wire", 7] == full.subnet_network["t"] == "tagged"

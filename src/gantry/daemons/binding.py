@@ -19,7 +19,7 @@ _SITE = re.compile(r"[A-Za-z0-9._-]{1,63}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options to a command."""
+    """Add ``--cluster`` to the options of a command: the master socket of the cluster with the bound networks."""
     parser.add_argument(
         "--cluster",
         nargs="?",

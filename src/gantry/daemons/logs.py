@@ -14,7 +14,10 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def configure(folders: paths.Paths, name: str, *, debug: bool) -> None:
-    """Send this process's log to its file, in an existing folder; a moved file is reopened."""
+    """Write this process's log to ``NAME.log`` in the log folder, and warnings to standard error.
+
+    The folder must exist. The file is opened again after log rotation.
+    """
     file = logging.handlers.WatchedFileHandler(f"{folders.log}/{name}.log")
     file.setLevel(logging.DEBUG if debug else logging.INFO)
     screen = logging.StreamHandler()

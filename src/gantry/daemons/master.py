@@ -54,13 +54,13 @@ class Master:
         folders: paths.Paths,
         *,
         secure: bool = True,
-        wish: role.Wish = role.Wish(),  # noqa: B008 - it is immutable
+        request: role.Request = role.Request(),  # noqa: B008 - it is immutable
     ) -> None:
         self._runtime = runtime
         self._folders = folders
         self._secure = secure
         self._closing = contextlib.AsyncExitStack()
-        self._wish = wish
+        self._request = request
         self.destroyed = asyncio.Event()
 
     async def start(self) -> None:
@@ -73,7 +73,7 @@ class Master:
 
     async def _start(self) -> None:
         runtime, folders = self._runtime, self._folders
-        if self._wish.taking_over:
+        if self._request.taking_over:
             role.check_candidate(runtime, folders)
         authority = identity.load(runtime, folders)
         tls = await identity.client_context(runtime, folders, authority, secure=self._secure)
@@ -82,7 +82,7 @@ class Master:
         self.candidates = candidates = replication.Candidates(runtime, self.nodes)
         self.store = await transaction.Store.open(runtime, folders, candidates=candidates)
         self._closing.push_async_callback(self.store.close)
-        own = role.Role(runtime, folders, store=self.store, nodes=self.nodes, wish=self._wish)
+        own = role.Role(runtime, folders, store=self.store, nodes=self.nodes, request=self._request)
         await own.confirm()
         ledger = embedded.Ledger(runtime.clock.now)
         ledger.follow(self.store.snapshot, self.store.snapshot, ())
@@ -206,7 +206,7 @@ async def serve(
     runtime: interface.Runtime,
     folders: paths.Paths,
     *,
-    wish: role.Wish,
+    request: role.Request,
     stop: asyncio.Event,
     up: Callable[[Master], None],
     secure: bool = True,
@@ -217,7 +217,7 @@ async def serve(
     got too few promises, it never becomes the master. So this daemon starts over, and the vote decides.
     """
     while True:
-        master = Master(runtime, folders, secure=secure, wish=wish)
+        master = Master(runtime, folders, secure=secure, request=request)
         await master.start()
         up(master)
         try:
@@ -226,21 +226,21 @@ async def serve(
             if master.candidates.replaced or stop.is_set():
                 raise
             log.warning("asking the nodes for confirmation again: %s", error.message)
-        wish = role.Wish()
+        request = role.Request()
 
 
-async def _serve(runtime: interface.Runtime, folders: paths.Paths, wish: role.Wish) -> None:
+async def _serve(runtime: interface.Runtime, folders: paths.Paths, request: role.Request) -> None:
     """Run the master until a signal stops it."""
     stop = asyncio.Event()
 
     def up(_: Master) -> None:
-        if wish.taking_over:
+        if request.taking_over:
             # The command that started this daemon no longer reads its output.
             logs.leave_screen()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
-    await serve(runtime, folders, wish=wish, stop=stop, up=up)
+    await serve(runtime, folders, request=request, stop=stop, up=up)
 
 
 async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> None:
@@ -250,21 +250,21 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     if options.action == "init":
         await bootstrap.init(runtime, folders, bootstrap.decode(sys.stdin.buffer.read()))
     else:
-        await _serve(runtime, folders, _wish(options))
+        await _serve(runtime, folders, _request(options))
 
 
-def _wish(options: argparse.Namespace) -> role.Wish:
+def _request(options: argparse.Namespace) -> role.Request:
     if options.no_voting and not options.yes_do_it:
         raise errors.InvalidError(
             "--no-voting needs --yes-do-it: without a vote the master cannot know whether its state is the newest, "
             "or whether another master runs",
             hint="check both on all nodes, then add --yes-do-it",
         )
-    return role.Wish(
+    return role.Request(
         taking_over=options.action == "failover",
         voting=not options.no_voting,
         ignore_offline=options.ignore_offline_nodes,
-        breaking_off=options.yes_do_it,
+        interrupts_jobs=options.yes_do_it,
     )
 
 

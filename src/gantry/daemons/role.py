@@ -56,16 +56,16 @@ OVERRIDE = "--no-voting --yes-do-it"
 
 
 @dataclass(frozen=True)
-class Wish:
+class Request:
     """How to get the role: by takeover or confirmation, with or without a vote, with or without silent offline nodes.
 
-    ``breaking_off`` allows to replace a living master that runs jobs.
+    ``interrupts_jobs`` allows to replace a living master that runs jobs.
     """
 
     taking_over: bool = False
     voting: bool = True
     ignore_offline: bool = False
-    breaking_off: bool = False
+    interrupts_jobs: bool = False
 
 
 class _Member(msgspec.Struct, frozen=True):
@@ -117,22 +117,22 @@ class Role:
         *,
         store: transaction.Store,
         nodes: client.Client,
-        wish: Wish,
+        request: Request,
     ) -> None:
         self._runtime = runtime
         self._folders = folders
         self._own = _member(runtime.disk, folders)
         self._store = store
         self._nodes = nodes
-        self._wish = wish
+        self._request = request
         self._answers: list[vote.Answer] = []
         self._epoch = 0
 
     async def confirm(self) -> None:
         """Return when this machine has the role; WrongStateError has each node's answer, and what to do."""
         self._check_claim()
-        self._answers = await self._confirm(before_stop=self._wish.taking_over)
-        if self._wish.taking_over:
+        self._answers = await self._confirm(before_stop=self._request.taking_over)
+        if self._request.taking_over:
             self._check_at_rest(self._answers)
             if await self._stop_old(self._answers):
                 self._answers = await self._confirm()
@@ -142,14 +142,14 @@ class Role:
     async def begin(self) -> None:
         """Begin the epoch of this master, which the nodes have confirmed."""
         changes: Sequence[states.Change] = ()
-        if self._wish.taking_over:
+        if self._request.taking_over:
             changes = handover(self._store.snapshot, self._own.uuid, now=self._runtime.clock.now())
         epoch = await self._store.begin_epoch(changes, above=self._epoch - 1, who=f"node {self._own.node}")
         log.info("node %s is the master, epoch %d: %s", self._own.node, epoch, vote.described(self._answers))
 
     def _check_claim(self) -> None:
         state = self._store.snapshot
-        if self._wish.taking_over:
+        if self._request.taking_over:
             self._check_takeover(state)
         elif state.the_cluster.master_node != self._own.uuid:
             raise errors.WrongStateError(
@@ -174,7 +174,7 @@ class Role:
         until = clock.monotonic() + VOTE_TIMEOUT_SECONDS
         while True:
             answers = await self._ask_all()
-            if not self._wish.voting:
+            if not self._request.voting:
                 log.warning("starting without a vote: this node's state is used as it is; %s", vote.described(answers))
                 return answers
             before = self._store.position
@@ -200,7 +200,7 @@ class Role:
         highest = max(vote.highest_epoch(answers), self._store.epoch, self._own_promise().epoch)
         while True:
             epoch = highest + 1
-            if not self._wish.voting:
+            if not self._request.voting:
                 await self._promise_self(epoch)
                 return epoch
             promises = await asyncio.gather(*(self._ask_promise(answer.node, epoch) for answer in answers))
@@ -251,7 +251,7 @@ class Role:
         owner = state.the_cluster
         keeping = (cluster.Role.CANDIDATE, cluster.Role.MASTER)
         names = {node.name for node in state.nodes.values() if node.role(owner) in keeping}
-        return vote.Claim(self._own.node, self._copy(), names, taking_over=self._wish.taking_over)
+        return vote.Claim(self._own.node, self._copy(), names, taking_over=self._request.taking_over)
 
     def _taken_for_granted(self, answers: Sequence[vote.Answer]) -> list[vote.Answer]:
         own = self._copy()
@@ -264,8 +264,8 @@ class Role:
 
     def _refusal(self, verdict: vote.Verdict, answers: Sequence[vote.Answer]) -> errors.WrongStateError:
         failover = "gnt-cluster master-failover"
-        again = "" if self._wish.taking_over else f"; or make this node the master with {failover}"
-        program = failover if self._wish.taking_over else "gantry-masterd"
+        again = "" if self._request.taking_over else f"; or make this node the master with {failover}"
+        program = failover if self._request.taking_over else "gantry-masterd"
         return errors.WrongStateError(
             f"node {self._own.node} is not confirmed as the master: {'; '.join(verdict.reasons)} "
             f"({vote.described(answers)})",
@@ -280,7 +280,7 @@ class Role:
 
     async def _ask_all(self) -> list[vote.Answer]:
         answers = await asyncio.gather(*map(self._ask, self._other_nodes()))
-        ignored = self._wish.ignore_offline
+        ignored = self._request.ignore_offline
         return [answer for answer in answers if not (ignored and answer.offline and not answer.reached)]
 
     async def _ask(self, node: cluster.Node) -> vote.Answer:
@@ -312,7 +312,7 @@ class Role:
     async def _catch_up(self, answers: Sequence[vote.Answer]) -> None:
         """Fetch the frames with which others continue this journal: in a takeover, or if a majority names this node."""
         named = sum(answer.master == self._own.node for answer in answers) + 1
-        if not self._wish.taking_over and 2 * named <= len(answers) + 1:
+        if not self._request.taking_over and 2 * named <= len(answers) + 1:
             return
         ahead = [answer for answer in answers if answer.copy and vote.is_newer(answer.copy, self._copy())]
         nodes = {node.name: node for node in self._other_nodes()}
@@ -336,7 +336,7 @@ class Role:
         old = state.nodes.get(state.the_cluster.master_node)
         alive = any(old and answer.node == old.name and answer.reached and not answer.copy for answer in answers)
         running = sorted(entry.id for entry in state.jobs.values() if entry.status is job.Status.RUNNING)
-        if old and alive and running and not self._wish.breaking_off:
+        if old and alive and running and not self._request.interrupts_jobs:
             numbers = ", ".join(map(str, running[:MAX_DISPLAYED_JOBS]))
             more = " ..." if len(running) > MAX_DISPLAYED_JOBS else ""
             raise errors.WrongStateError(
@@ -358,7 +358,7 @@ class Role:
         try:
             return await self._nodes.call(self._target(old), calls.StopMaster(patience=STOP_TIMEOUT_SECONDS))
         except errors.GantryError as error:
-            if self._wish.voting:
+            if self._request.voting:
                 raise
             log.warning("the old master's daemon was not stopped: %s", error)
             return False
@@ -368,7 +368,7 @@ class Role:
 
         The calls carry the epoch, so these nodes refuse the old master from then on.
         """
-        if not self._wish.taking_over:
+        if not self._request.taking_over:
             return
         values = ssconf.master(self._store.snapshot)
         silent = {answer.node for answer in self._answers if not answer.reached}

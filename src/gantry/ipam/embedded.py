@@ -89,7 +89,7 @@ class Ledger:
         for record in filter(None, map(after.resting.get, record_keys)):
             self._quarantine(record)
 
-    def _mark(self, owner: states.Holder | None, *, used: bool) -> None:
+    def _mark(self, owner: states.Owner | None, *, used: bool) -> None:
         if isinstance(owner, instance.Instance):
             self.mirrors.mark(owner, used=used)
         for network_uuid, address in _addresses(owner):
@@ -182,11 +182,11 @@ class Ledger:
 _OWNER_KINDS = ("instances", "ports")
 
 
-def _owner(state: states.Snapshot, kind: str, key: str) -> states.Holder | None:
+def _owner(state: states.Snapshot, kind: str, key: str) -> states.Owner | None:
     return state.ports.get(key) if kind == "ports" else state.instances.get(key)
 
 
-def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Iterator[states.Holder]:
+def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Iterator[states.Owner]:
     """Yield the changed instances and ports, as they are in ``before`` and as they are after the changes."""
     for change in changes:
         if change.kind in _OWNER_KINDS:
@@ -196,14 +196,14 @@ def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Itera
                 yield change.value
 
 
-def _addresses(owner: states.Holder | None) -> Iterator[tuple[str, ranges.Address]]:
+def _addresses(owner: states.Owner | None) -> Iterator[tuple[str, ranges.Address]]:
     """Yield the addresses of an instance or port that belong to networks, with the networks' UUIDs."""
     for nic in owner.allocations() if owner else ():
         if nic.network:
             yield nic.network, ranges.known_address(nic.ip)
 
 
-def _macs(owner: states.Holder) -> list[str]:
+def _macs(owner: states.Owner) -> list[str]:
     return [nic.mac for nic in owner.nics] if isinstance(owner, instance.Instance) else [owner.mac]
 
 
@@ -284,7 +284,7 @@ class Allocations:
         pools.check_usable(ranges.known_cidr(subnet.cidr), address.value, gateway=gateway)
         owner = self.snapshot.addresses.get((net.uuid, str(address)))
         if owner is not None and (net.uuid, str(address)) not in self._released:
-            raise conflicts.address_in_use(net, str(address), holder=self.snapshot.holder(owner))
+            raise conflicts.address_in_use(net, str(address), owner=self.snapshot.owner(owner))
         job = self.ledger.held_numbers(net.uuid, address.family).get(address.value)
         if job is not None:
             raise errors.BusyError(

@@ -13,13 +13,13 @@ NetworkAddress = tuple[str, str]
 
 def before_and_after(
     state: states.Snapshot, changes: Iterable[states.Change]
-) -> tuple[dict[NetworkAddress, states.Holder], dict[NetworkAddress, states.Holder]]:
+) -> tuple[dict[NetworkAddress, states.Owner], dict[NetworkAddress, states.Owner]]:
     """Return the addresses of the changed instances and ports, with their owners: in ``state``, and after the changes.
 
     An address that its owner keeps is in both.
     """
-    owners_before: dict[NetworkAddress, states.Holder] = {}
-    owners_after: dict[NetworkAddress, states.Holder] = {}
+    owners_before: dict[NetworkAddress, states.Owner] = {}
+    owners_after: dict[NetworkAddress, states.Owner] = {}
     for change in changes:
         if change.kind in ("instances", "ports"):
             old = state.ports.get(change.key) if change.kind == "ports" else state.instances.get(change.key)
@@ -29,6 +29,6 @@ def before_and_after(
     return owners_before, owners_after
 
 
-def of_owner(owner: states.Holder) -> dict[NetworkAddress, states.Holder]:
+def of_owner(owner: states.Owner) -> dict[NetworkAddress, states.Owner]:
     """Return the network addresses of an instance or port, with that owner."""
     return {(nic.network, nic.ip): owner for nic in owner.allocations() if nic.network}

@@ -77,7 +77,7 @@ class Quarantine:
         return [*(states.Delete("resting", key) for key in deleted if key not in added_keys), *map(states.Put, added)]
 
 
-def _record(network_uuid: str, ip: str, *, until: float, owner: states.Holder) -> network.Quarantine:
+def _record(network_uuid: str, ip: str, *, until: float, owner: states.Owner) -> network.Quarantine:
     noun = "port" if isinstance(owner, network.Port) else "instance"
     name = owner.name or owner.uuid
     return network.Quarantine(network=network_uuid, ip=ip, until=until, instance=owner.uuid, name=name, noun=noun)

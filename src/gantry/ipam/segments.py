@@ -191,7 +191,7 @@ class Segments:
         """Refuse a segment that a network has (NotUniqueError) or that a job holds (BusyError)."""
         owner = state.segments.get(segment.key)
         if owner is not None:
-            raise conflicts.segment_in_use(segment, holder=state.networks[owner])
+            raise conflicts.segment_in_use(segment, owner=state.networks[owner])
         job = self._at(segment).held.get(segment.segmentation_id)
         if job is not None:
             raise errors.BusyError(

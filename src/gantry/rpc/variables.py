@@ -63,11 +63,11 @@ def nic(plugged: calls.Nic) -> Environment:
     return link | (network(plugged.network, own) if plugged.network else {}) | _addresses(plugged.addresses)
 
 
-def network(cable: calls.Network, own: Sequence[calls.Subnet] = ()) -> Environment:
+def network(net: calls.Network, own: Sequence[calls.Subnet] = ()) -> Environment:
     """Return the variables of a network; the subnets ``own`` go before the network's first ones."""
-    identity = {"NETWORK_NAME": cable.name, "NETWORK_UUID": cable.uuid, "NETWORK_TAGS": " ".join(cable.tags)}
-    identity |= known(NETWORK_MAC_PREFIX=cable.mac_prefix) | _segment(cable.segment)
-    return identity | _first_subnets([*own, *cable.subnets])
+    identity = {"NETWORK_NAME": net.name, "NETWORK_UUID": net.uuid, "NETWORK_TAGS": " ".join(net.tags)}
+    identity |= known(NETWORK_MAC_PREFIX=net.mac_prefix) | _segment(net.segment)
+    return identity | _first_subnets([*own, *net.subnets])
 
 
 def _segment(segment: calls.Segment | None) -> Environment:

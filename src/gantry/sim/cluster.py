@@ -161,7 +161,7 @@ class SimulatedCluster:
         agent = wiring.node(machine, FOLDERS, software="simulation", secure=False)
         await self._launch(name, NODE, lambda ready: agent.run("0.0.0.0", PORT, ready=ready))
 
-    async def start_master(self, name: str = "", wish: role.Wish = role.Wish()) -> None:  # noqa: B008 - it is immutable
+    async def start_master(self, name: str = "", request: role.Request = role.Request()) -> None:  # noqa: B008 - it is immutable
         """Start the master daemon of a machine (default: the leader), and wait until it answers.
 
         Raises the daemon's own error if the daemon ends instead, ConnectionResetError if its machine ends. Cancelling
@@ -179,7 +179,7 @@ class SimulatedCluster:
                 ready()
 
             try:
-                await master.serve(self.world.machine(name), FOLDERS, wish=wish, stop=stop, up=up, secure=False)
+                await master.serve(self.world.machine(name), FOLDERS, request=request, stop=stop, up=up, secure=False)
             finally:
                 if started and self.daemons.get(name) is started[-1]:
                     del self.daemons[name]
@@ -223,12 +223,12 @@ class SimulatedCluster:
         self.world.machine(name).processes.signal(process.boot.pid, signal.SIGTERM)
         await asyncio.wait([process.task])
 
-    async def failover(self, name: str, *, voting: bool = True, breaking_off: bool = True) -> None:
+    async def failover(self, name: str, *, voting: bool = True, interrupts_jobs: bool = True) -> None:
         """Do what ``gnt-cluster master-failover`` does on a machine; errors as in ``start_master``.
 
-        ``breaking_off`` is ``--yes-do-it``: without it, a running master that runs jobs is not replaced.
+        ``interrupts_jobs`` is ``--yes-do-it``: without it, a running master that runs jobs is not replaced.
         """
-        await self.start_master(name, role.Wish(taking_over=True, voting=voting, breaking_off=breaking_off))
+        await self.start_master(name, role.Request(taking_over=True, voting=voting, interrupts_jobs=interrupts_jobs))
 
     async def restart(self, name: str) -> None:
         """Start the daemons of a machine after a kill or a crash; errors as in ``start_master``.

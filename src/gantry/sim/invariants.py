@@ -88,7 +88,7 @@ def _check_state(state: states.Snapshot) -> None:
             )
 
 
-def owners(state: states.Snapshot) -> list[states.Holder]:
+def owners(state: states.Snapshot) -> list[states.Owner]:
     """Return the possible owners of addresses: instances and ports."""
     return [*state.instances.values(), *state.ports.values()]
 

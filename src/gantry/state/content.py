@@ -151,9 +151,9 @@ class Content:
             hint="gnt-node list -o name,detached_disks shows those there are",
         )
 
-    def holder(self, owner: kinds.AddressOwner) -> kinds.Holder:
+    def owner(self, reference: kinds.AddressOwner) -> kinds.Owner:
         """Return the instance or port that owns an address."""
-        return self.ports[owner.port] if owner.port else self.instances[owner.instance]
+        return self.ports[reference.port] if reference.port else self.instances[reference.instance]
 
     def instance(self, name: str) -> instance.Instance:
         """Return an instance by name or UUID; NotFoundError."""

@@ -201,19 +201,19 @@ class _Fold:
         """Apply a record: it releases addresses before it allocates them, as ``Snapshot.apply`` does."""
         if self.since is None:
             self.since, self.is_whole = journal_record.time, journal_record.serial == 1
-        moved: list[tuple[str, states.Holder | None]] = []
+        moved: list[tuple[str, states.Owner | None]] = []
         for change in journal_record.changes:
             value = change.value if isinstance(change, states.Put) else None
             if change.kind == "networks":
                 self._meet(change.key, value if isinstance(value, network.Network) else None, journal_record.time)
             elif change.kind in ("instances", "ports"):
                 moved.append((change.key, value if isinstance(value, instance.Instance | network.Port) else None))
-        for uuid, holder in moved:
-            for address in self.addresses.get(uuid, frozenset()) - self._addresses_of(holder):
+        for uuid, owner in moved:
+            for address in self.addresses.get(uuid, frozenset()) - self._addresses_of(owner):
                 self._end(address, journal_record)
-        for uuid, holder in moved:
-            if holder is not None:
-                self._begin(holder, journal_record)
+        for uuid, owner in moved:
+            if owner is not None:
+                self._begin(owner, journal_record)
             else:
                 self.addresses.pop(uuid, None)
 
@@ -227,25 +227,25 @@ class _Fold:
         else:
             self.then.pop(uuid, None)
 
-    def _addresses_of(self, holder: states.Holder | None) -> frozenset[NetworkAddress]:
+    def _addresses_of(self, owner: states.Owner | None) -> frozenset[NetworkAddress]:
         requested_address = self.question.address
         return frozenset(
             (allocation.network, allocation.ip)
-            for allocation in (holder.allocations() if holder else ())
+            for allocation in (owner.allocations() if owner else ())
             if allocation.network in self.networks and requested_address in ("", allocation.ip)
         )
 
-    def _begin(self, holder: states.Holder, journal_record: record.Record) -> None:
-        addresses = self._addresses_of(holder)
+    def _begin(self, owner: states.Owner, journal_record: record.Record) -> None:
+        addresses = self._addresses_of(owner)
         # serial_no counts changes: an owner first seen with a higher one existed before the first kept record.
-        was_there = not self.is_whole and holder.uuid not in self.addresses and holder.serial_no > 1
+        was_there = not self.is_whole and owner.uuid not in self.addresses and owner.serial_no > 1
         for address in addresses:
             known = self.current.get(address)
             if known is None:
-                known = _holding(holder, address, start=None if was_there else journal_record.time)
+                known = _holding(owner, address, start=None if was_there else journal_record.time)
                 known = known if was_there else msgspec.structs.replace(known, given=journal_record.cause)
-            self.current[address] = msgspec.structs.replace(known, instance=holder.name or holder.uuid)
-        self.addresses[holder.uuid] = addresses
+            self.current[address] = msgspec.structs.replace(known, instance=owner.name or owner.uuid)
+        self.addresses[owner.uuid] = addresses
 
     def _end(self, address: NetworkAddress, journal_record: record.Record) -> None:
         ended = msgspec.structs.replace(self.current.pop(address), end=journal_record.time, freed=journal_record.cause)
@@ -261,21 +261,19 @@ class _Fold:
             raise errors.NotFoundError(
                 f"no such network: {self.question.name}", hint="the journal has no deleted network of that name either"
             )
-        there: list[states.Holder] = [*self.now.instances.values(), *self.now.ports.values()]
-        for holder in () if self.is_whole else there:
-            if holder.uuid not in self.addresses:
-                self.current |= {
-                    address: _holding(holder, address, start=None) for address in self._addresses_of(holder)
-                }
+        there: list[states.Owner] = [*self.now.instances.values(), *self.now.ports.values()]
+        for owner in () if self.is_whole else there:
+            if owner.uuid not in self.addresses:
+                self.current |= {address: _holding(owner, address, start=None) for address in self._addresses_of(owner)}
         lasting = filter(self._matches, self.current.values())
         kept = [*self.ended, *sorted(lasting, key=_age)][-self.question.limit :]
         return tuple(sorted(kept, key=_age))
 
 
-def _holding(holder: states.Holder, address: NetworkAddress, *, start: float | None) -> Holding:
-    noun = "port" if isinstance(holder, network.Port) else "instance"
-    name = holder.name or holder.uuid
-    return Holding(address=address[1], network=address[0], instance=name, uuid=holder.uuid, start=start, noun=noun)
+def _holding(owner: states.Owner, address: NetworkAddress, *, start: float | None) -> Holding:
+    noun = "port" if isinstance(owner, network.Port) else "instance"
+    name = owner.name or owner.uuid
+    return Holding(address=address[1], network=address[0], instance=name, uuid=owner.uuid, start=start, noun=noun)
 
 
 def _age(holding: Holding) -> tuple[float, ranges.Address]:

@@ -108,31 +108,31 @@ def _check_instance(after: content.Content, vm: instance.Instance) -> None:
             _check_addresses(after.networks[allocation.network], (allocation.ip,))
 
 
-def _check_network(before: content.Content, after: content.Content, cable: network.Network) -> None:
-    if cable.segment:
-        kind, physical, number = cable.segment.key
+def _check_network(before: content.Content, after: content.Content, net: network.Network) -> None:
+    if net.segment:
+        kind, physical, number = net.segment.key
         segments.check_scope(kind, physical)
         segments.checked_run(kind, number, maximum=number)
-    old = before.networks.get(cable.uuid)
-    lost_ranges = list(_lost(old, cable)) if old else []
+    old = before.networks.get(net.uuid)
+    lost_ranges = list(_lost(old, net)) if old else []
     if not lost_ranges:
         return
-    instances, ports = after.in_network.get(cable.uuid) or (), after.ports_in.get(cable.uuid) or ()
+    instances, ports = after.in_network.get(net.uuid) or (), after.ports_in.get(net.uuid) or ()
     if sum(run.size for _, run in lost_ranges) < len(instances) + len(ports):
         lost_addresses = (
             ranges.format_address(of, number) for of, run in lost_ranges for number in range(run.first, run.last + 1)
         )
-        _check_addresses(cable, tuple(ip for ip in lost_addresses if (cable.uuid, ip) in after.addresses))
+        _check_addresses(net, tuple(ip for ip in lost_addresses if (net.uuid, ip) in after.addresses))
         return
     for uuid in instances:
         _check_addresses(
-            cable,
+            net,
             tuple(
-                allocation.ip for allocation in after.instances[uuid].allocations() if allocation.network == cable.uuid
+                allocation.ip for allocation in after.instances[uuid].allocations() if allocation.network == net.uuid
             ),
         )
     for uuid in ports:
-        _check_addresses(cable, after.ports[uuid].ip)
+        _check_addresses(net, after.ports[uuid].ip)
 
 
 def _lost(old: network.Network, new: network.Network) -> Iterator[tuple[ranges.Family, ranges.Range]]:
@@ -143,12 +143,12 @@ def _lost(old: network.Network, new: network.Network) -> Iterator[tuple[ranges.F
         yield from ((family, run) for run in ranges.difference(*parts))
 
 
-def _check_addresses(cable: network.Network, addresses: tuple[str, ...]) -> None:
-    subnets = [ranges.known_cidr(subnet.cidr) for subnet in cable.subnets] if addresses else []
+def _check_addresses(net: network.Network, addresses: tuple[str, ...]) -> None:
+    subnets = [ranges.known_cidr(subnet.cidr) for subnet in net.subnets] if addresses else []
     for text in addresses:
         address = ranges.known_address(text)
         if str(address) != text:
             raise errors.InternalError(f"address {text} is not stored in its canonical spelling {address}")
         if not any(cidr.family is address.family and address.value in cidr.range for cidr in subnets):
             listed = ", ".join(map(str, subnets)) or "none"
-            raise errors.InvalidError(f"address {text} is outside every subnet of network {cable.name} ({listed})")
+            raise errors.InvalidError(f"address {text} is outside every subnet of network {net.name} ({listed})")

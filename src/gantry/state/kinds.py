@@ -17,7 +17,7 @@ from gantry.state.indexes import Index, Maps, Reference, SetIndex, UniqueIndex
 Keeper = instance.Instance | instance.DetachedDisk
 """An object that owns minors and ports of mirrored disks."""
 
-Holder = conflicts.Holder
+Owner = conflicts.Owner
 
 Layer = network.Network | network.Quarantine | network.SegmentRange | network.Port | network.SubnetPool
 
@@ -71,24 +71,24 @@ class Kind(Generic[T]):
 
 
 def _mac_conflict(maps: Maps, mac: str, uuid: str) -> errors.GantryError:
-    return conflicts.mac_in_use(mac, holder=maps.instances.get(uuid) or maps.ports[uuid])
+    return conflicts.mac_in_use(mac, owner=maps.instances.get(uuid) or maps.ports[uuid])
 
 
-def _address_conflict(maps: Maps, key: tuple[str, str], owner: AddressOwner) -> errors.GantryError:
-    holder = maps.ports[owner.port] if owner.port else maps.instances[owner.instance]
-    return conflicts.address_in_use(maps.networks.get(key[0]), key[1], holder=holder)
+def _address_conflict(maps: Maps, key: tuple[str, str], reference: AddressOwner) -> errors.GantryError:
+    owner = maps.ports[reference.port] if reference.port else maps.instances[reference.instance]
+    return conflicts.address_in_use(maps.networks.get(key[0]), key[1], owner=owner)
 
 
 def _number_conflict(maps: Maps, number: instance.Number, uuid: str) -> errors.GantryError:
     vm = maps.instances.get(uuid)
-    holder = f"a disk of instance {vm.name}" if vm else f"disk {uuid}, which has no instance"
-    return conflicts.number_in_use(number, maps.nodes, holder=holder)
+    owner = f"a disk of instance {vm.name}" if vm else f"disk {uuid}, which has no instance"
+    return conflicts.number_in_use(number, maps.nodes, owner=owner)
 
 
 def _segment_conflict(maps: Maps, key: tuple[str, str, int], uuid: str) -> errors.GantryError:
     network_type, physical, number = key
     segment = network.Segment(network_type=network_type, segmentation_id=number, physical_network=physical)
-    return conflicts.segment_in_use(segment, holder=maps.networks[uuid])
+    return conflicts.segment_in_use(segment, owner=maps.networks[uuid])
 
 
 def _subnet_conflict(maps: Maps, subnet: str, uuid: str) -> errors.GantryError:

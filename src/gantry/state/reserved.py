@@ -51,9 +51,9 @@ def _used(networks: Iterable[network.Network], owned_addresses: Iterable[tuple[s
     used: dict[str, list[ranges.Address]] = {
         net.uuid: [] for net in networks if any(subnet.pools for subnet in net.subnets)
     }
-    for cable, ip in owned_addresses:
-        if cable in used:
-            used[cable].append(ranges.parse_address(ip))
+    for network_uuid, ip in owned_addresses:
+        if network_uuid in used:
+            used[network_uuid].append(ranges.parse_address(ip))
     for addresses in used.values():
         addresses.sort()
     return used

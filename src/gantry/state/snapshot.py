@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gantry.state import content, draft, integrity, kinds
 
 Keeper = kinds.Keeper
-Holder = kinds.Holder
+Owner = kinds.Owner
 Stored = kinds.Stored
 KINDS = kinds.KINDS
 Put = kinds.Put

@@ -16,15 +16,25 @@ def _admission(backend: backends.Backend, tmp_path_factory: pytest.TempPathFacto
         yield
 
 
-@pytest.mark.parametrize("name", [name for name in samples.names("valid") if name != NAMESPACE])
+@pytest.mark.parametrize("name", [name for name in samples.names("valid") if name not in (NAMESPACE, OLD_TEMPLATE)])
 @pytest.mark.promise("claims-12")
-async def test_what_is_right_is_kept_as_it_is(kube: namespace.Namespace, backend: backends.Backend, name: str) -> None:
-    if name == OLD_TEMPLATE and not backends.is_embedded(backend):
-        pytest.skip("the fields of an old version are kept by the conversion of those who define the kind")
+async def test_valid_samples_are_stored_unchanged(kube: namespace.Namespace, name: str) -> None:
+    await _check_stored_unchanged(kube, name)
+
+
+async def test_the_fields_of_an_old_template_are_stored_unchanged(
+    kube: namespace.Namespace, backend: backends.Backend
+) -> None:
+    if not backends.is_embedded(backend):
+        pytest.skip("the real server drops fields of old versions, unless Metal3's conversion webhook runs beside it")
+    await _check_stored_unchanged(kube, OLD_TEMPLATE)
+
+
+async def _check_stored_unchanged(kube: namespace.Namespace, name: str) -> None:
     for body in samples.valid(name, kube.name):
-        said = await kube.create(body)
-        assert said.status == 201, said
-        assert _holds(said.body["spec"], body["spec"])
+        answer = await kube.create(body)
+        assert answer.status == 201, answer
+        assert _holds(answer.body["spec"], body["spec"])
 
 
 def _holds(kept: object, sent: object) -> bool:
@@ -37,7 +47,9 @@ def _holds(kept: object, sent: object) -> bool:
 
 
 @pytest.mark.parametrize("name", samples.names("invalid"))
-async def test_what_is_wrong_is_refused_with_what_its_head_says(kube: namespace.Namespace, name: str) -> None:
+async def test_invalid_samples_are_rejected_with_the_message_in_their_header(
+    kube: namespace.Namespace, name: str
+) -> None:
     layer, expect, body = samples.invalid(name, kube.name)
     refused = await kube.create(body)
     assert refused.refusal[:2] == (422, "Invalid")

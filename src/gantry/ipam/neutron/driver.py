@@ -67,7 +67,10 @@ class Pool(subnet_alloc.SubnetAllocator):
         return Subnet(self._context, subnet_id)
 
     def update_subnet(self, request: requests.SpecificSubnetRequest) -> "Subnet | None":
-        """Update pools and CIDR; prefix delegation changes the CIDR."""
+        """Update the allocation pools and the CIDR of a subnet; prefix delegation changes the CIDR.
+
+        Returns the updated subnet, or None if the request has no allocation pools: then nothing changes.
+        """
         if not request.subnet_id:
             raise exceptions.InvalidSubnetRequest(reason="the update does not have the id of the subnet")
         if request.allocation_pools is None:

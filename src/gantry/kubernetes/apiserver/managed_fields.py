@@ -128,7 +128,9 @@ def _tree(paths: frozenset[Path]) -> schema.Json:
 def after_update(
     entries: object, old: schema.Json, new: schema.Json, *, owner: FieldManager, api_version: str, now: str
 ) -> list[schema.Json]:
-    """Return ``managedFields`` (currently ``entries``) after an update: its manager alone owns the changed fields.
+    """Return the ``managedFields`` of an object after an update; ``entries`` are those before it.
+
+    The manager that sent the update becomes the only owner of the fields that it changed.
 
     Do not modify the result: it is shared by thousands of objects that one client writes in the same way.
     """

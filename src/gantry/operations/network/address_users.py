@@ -24,7 +24,7 @@ def owners(snapshot: states.Snapshot, ledger: embedded.Ledger, net: network.Netw
                     address = ranges.Address(family, number)
                     # A quarantined address is used in the ledger, but has no owner in the state.
                     if owner := snapshot.addresses.get((net.uuid, str(address))):
-                        title = conflicts.owner_title(snapshot.holder(owner))
+                        title = conflicts.owner_title(snapshot.owner(owner))
                         yield subnets.Owner(address, title, is_port=bool(owner.port))
 
     return find

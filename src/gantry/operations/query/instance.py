@@ -79,8 +79,8 @@ def _bridge(context: cells.Context, nic: Nic) -> cells.Cell:
 
 
 def _network_name(context: cells.Context, nic: Nic) -> cells.Cell:
-    cable = context.state.networks.get(nic.network) if nic.network else None
-    return cable.name if cable else None
+    net = context.state.networks.get(nic.network) if nic.network else None
+    return net.name if net else None
 
 
 _NIC: dict[str, tuple[str, NicGetter]] = {

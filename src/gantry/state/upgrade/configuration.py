@@ -67,8 +67,8 @@ def refused(data: bytes, *, path: str, why: str) -> errors.ConfigurationError:
 
 
 def _objects(old: document.Document, report: findings.Findings, *, storage: str) -> tuple[snapshot.Stored, ...]:
-    cables, nodes = old.networks or {}, clusters.identities("node", old.nodes)
-    network_names = clusters.identities("network", cables)
+    old_networks, nodes = old.networks or {}, clusters.identities("node", old.nodes)
+    network_names = clusters.identities("network", old_networks)
     groups = clusters.groups(old.nodegroups or {}, network_names, report)
     group_names = {name: group.uuid for group in groups for name in (group.name, group.uuid)}
     machines = [
@@ -93,7 +93,7 @@ def _objects(old: document.Document, report: findings.Findings, *, storage: str)
         networks.network_of(
             old_network, network_names[key], used.get(network_names[key], ()), report, name=old_network.name or key
         )
-        for key, old_network in cables.items()
+        for key, old_network in old_networks.items()
     ]
     owner = clusters.owner(old.cluster, nodes, report)
     return owner, *groups, *machines, *nets, *vms

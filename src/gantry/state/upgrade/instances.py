@@ -109,8 +109,8 @@ class Conversion:
         )
 
     def _nic(self, old: document.Nic, index: int) -> instance.Nic:
-        cable = self.around.networks.get(old.network or "", "")
-        if old.network and not cable:
+        network_uuid = self.around.networks.get(old.network or "", "")
+        if old.network and not network_uuid:
             self.report.refuse(f"there is no network {old.network}", self._what)
         ip = self.report.address(old.ip, what=self._what)
         return instance.Nic(
@@ -118,15 +118,15 @@ class Conversion:
             mac=old.mac.lower(),
             name=old.name or "",
             ip=(ip,) if ip else (),
-            network=cable,
-            nicparams=self._plug(old, cable),
+            network=network_uuid,
+            nicparams=self._plug(old, network_uuid),
         )
 
-    def _plug(self, old: document.Nic, cable: str) -> base.Parameters:
+    def _plug(self, old: document.Nic, network_uuid: str) -> base.Parameters:
         """Return mode, link and VLAN: the NIC's own, and for one with a network those of the connection."""
         old_values: document.Parameters = {"mode": "bridged", "link": old.bridge} if old.bridge else {}
         group = self.around.groups.get(self.around.nodes.get(self.old.primary_node, ""))
-        connection = group.networks.get(cable) if group else None
+        connection = group.networks.get(network_uuid) if group else None
         if connection:
             old_values = {"mode": connection.mode, "link": connection.link, "vlan": connection.vlan}
         plug = self.report.carried(old_values | (old.nicparams or {}), parameters.NIC, what=f"a NIC of {self._what}")
