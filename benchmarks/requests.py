@@ -88,7 +88,7 @@ def api() -> Iterator[tuple[lab.Lab, int, int]]:
             yield cluster_lab, daemon.pid, port
         finally:
             daemon.terminate()
-            daemon.wait(lab.PATIENCE)
+            daemon.wait(lab.TIMEOUT)
 
 
 def rate(port: int, clients: int, path: str, body: object) -> float:

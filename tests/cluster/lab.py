@@ -23,7 +23,7 @@ from tests import ports
 from gantry.runtime.real import RealRuntime
 
 BIN = Path(sys.executable).parent
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 OS_FILES = {
     "ganeti_api_version": "20\n",
@@ -33,11 +33,11 @@ OS_FILES = {
 }
 
 
-def wait_until(condition: Callable[[], bool], what: str, *, patience: float = PATIENCE) -> None:
-    deadline = time.monotonic() + patience
+def wait_until(condition: Callable[[], bool], what: str, *, timeout: float = TIMEOUT) -> None:
+    deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {patience:.0f} s for {what}")
+            raise TimeoutError(f"waited {timeout:.0f} s for {what}")
         time.sleep(0.02)
 
 
@@ -68,12 +68,12 @@ class Node:
     def _listens(self) -> bool:
         assert self.daemon is None or self.daemon.poll() is None, f"the daemon of {self.name} has ended"
         joined = [self.root / "lib/join-token", self.root / "lib/certs/node.pem"]
-        return listens(self.port, self.address) and any(one.exists() for one in joined)
+        return listens(self.port, self.address) and any(file.exists() for file in joined)
 
     def stop(self) -> None:
         if self.daemon and self.daemon.poll() is None:
             self.daemon.terminate()
-            self.daemon.wait(PATIENCE)
+            self.daemon.wait(TIMEOUT)
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Lab:
 
     def verified(self) -> str:
         """Return what verify says when it finds nothing wrong: files on the nodes follow a change a moment later."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while (done := self.run("gnt-cluster", "verify", check=False)).returncode:
             assert time.monotonic() < deadline, done.stdout + done.stderr
             time.sleep(0.1)
@@ -213,7 +213,7 @@ class Lab:
 
 
 def is_gone(pid: int) -> bool:
-    """Tell whether a process has ended; a zombie has, when none of its threads is left that hold its files."""
+    """Return whether a process has ended; a zombie has, when none of its threads is left that hold its files."""
     return not RealRuntime().processes.alive(pid)
 
 
@@ -276,8 +276,8 @@ class Luxi:
 @contextlib.contextmanager
 def lab() -> Iterator[Lab]:
     """A folder for a lab, with a path short enough for sockets where that of ``tempfile`` is; all ends with it."""
-    made = Lab(Path(tempfile.mkdtemp(prefix="gl")))
+    cluster = Lab(Path(tempfile.mkdtemp(prefix="gl")))
     try:
-        yield made
+        yield cluster
     finally:
-        made.close()
+        cluster.close()

@@ -39,7 +39,7 @@ def _masters(cluster: lab.Lab) -> list[str]:
 def _refusal(cluster: lab.Lab, node: int, *options: str) -> str:
     """Start a master daemon that must refuse; return what it said."""
     daemon = cluster.start_master(*options, check=False, on=cluster.nodes[node])
-    assert daemon.wait(lab.PATIENCE) == 1
+    assert daemon.wait(lab.TIMEOUT) == 1
     assert daemon.stderr is not None
     output = daemon.stderr.read()
     assert "Traceback" not in output

@@ -63,7 +63,7 @@ class Api:
 
     def close(self) -> None:
         self.daemon.terminate()
-        self.daemon.wait(lab.PATIENCE)
+        self.daemon.wait(lab.TIMEOUT)
 
 
 @pytest.fixture(scope="module")

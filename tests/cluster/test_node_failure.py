@@ -14,7 +14,7 @@ def test_a_cluster_copes_with_a_node_that_dies() -> None:
             cluster_lab.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "-n", node, name)
         assert lost.daemon is not None
         lost.daemon.kill()
-        lost.daemon.wait(lab.PATIENCE)
+        lost.daemon.wait(lab.TIMEOUT)
 
         # All others go on, and what is lost is shown, not waited for.
         assert _status(cluster_lab) == {"stays.example": "running", "moves.example": "ERROR_nodedown"}

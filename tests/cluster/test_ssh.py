@@ -114,7 +114,7 @@ def server(tmp_path: Path) -> Iterator[Path]:
         yield programs
     finally:
         daemon.terminate()
-        daemon.wait(lab.PATIENCE)
+        daemon.wait(lab.TIMEOUT)
 
 
 @pytest.mark.promise("cluster-10")

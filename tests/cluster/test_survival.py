@@ -81,7 +81,7 @@ def test_a_killed_master_loses_no_acknowledged_job_instance_or_address(own: lab.
     for client in clients:
         client.ended.set()
     for client in clients:
-        client.join(lab.PATIENCE)
+        client.join(lab.TIMEOUT)
     own.kill_master()
     own.start_master()
     _check_nothing_lost(own, clients)
@@ -127,7 +127,7 @@ def test_a_flipped_byte_is_refused_with_file_and_offset(own: lab.Lab) -> None:
     whole[offset] ^= 1
     journal.write_bytes(whole)
     daemon = own.start_master(check=False)
-    assert daemon.wait(lab.PATIENCE) == 2
+    assert daemon.wait(lab.TIMEOUT) == 2
     assert daemon.stderr is not None
     output = daemon.stderr.read()
     assert str(journal) in output
@@ -139,7 +139,7 @@ def test_a_flipped_byte_is_refused_with_file_and_offset(own: lab.Lab) -> None:
 def test_a_second_master_on_one_folder_refuses(own: lab.Lab) -> None:
     pid = own.master_pid()
     second = own.start_master(check=False)
-    assert second.wait(lab.PATIENCE) == 1
+    assert second.wait(lab.TIMEOUT) == 1
     assert second.stderr is not None
     assert str(pid) in second.stderr.read()
     assert own.answers()

@@ -18,7 +18,7 @@ def _watch(cluster: lab.Lab, *options: str, code: int = 0) -> str:
     log = cluster.master / "log/watcher.log"
     before = len(log.read_text()) if log.exists() else 0
     program = [sys.executable, "-m", "gantry.daemons.watcher", *options, "--root", str(cluster.master)]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=lab.PATIENCE, check=False)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=lab.TIMEOUT, check=False)
     assert done.returncode == code, done.stderr
     return log.read_text()[before:] if log.exists() else ""
 
@@ -124,4 +124,4 @@ def test_without_a_master_daemon_there_is_nothing_to_do_or_it_is_said(guests: la
     guests.kill_master()
     assert "the master daemon does not answer" in _watch(guests, code=1)
     program = [sys.executable, "-m", "gantry.daemons.watcher", "--root", str(tmp_path)]
-    assert subprocess.run(program, check=False, timeout=lab.PATIENCE).returncode == 0
+    assert subprocess.run(program, check=False, timeout=lab.TIMEOUT).returncode == 0

@@ -62,7 +62,7 @@ def here(body: schema.Json) -> schema.Json:
 
 async def bound(user: client.Client, name: str) -> str:
     """Wait for the address of a claim, and return its name."""
-    async with asyncio.timeout(lab.PATIENCE):
+    async with asyncio.timeout(lab.TIMEOUT):
         while True:
             claim = meta.read(await user.get(f"{HERE}/ipclaims/{name}"), ipam.IPClaim)
             if claim.address_name:
@@ -124,14 +124,14 @@ async def test_controllers_do_not_outlive_a_server_that_is_killed(tmp_path: Path
 async def test_a_server_whose_controllers_die_ends_and_says_so(tmp_path: Path, port: int) -> None:
     with serving(tmp_path, port) as running:
         os.kill(controllers_of(running), signal.SIGKILL)
-        _, output = running.communicate(timeout=lab.PATIENCE)
+        _, output = running.communicate(timeout=lab.TIMEOUT)
     assert running.returncode == 1
     assert "gantry-kube: the controllers have exited with code -9; see the log above" in output
 
 
 async def test_a_server_that_cannot_have_controllers_says_why(tmp_path: Path, port: int) -> None:
     with serving(tmp_path, port, "--site", "a b") as running:
-        _, output = running.communicate(timeout=lab.PATIENCE)
+        _, output = running.communicate(timeout=lab.TIMEOUT)
     assert running.returncode == 1
     assert "gantry-kube: 'a b' is not a valid site name" in output
     assert "the controllers have exited with code 1" in output
@@ -146,7 +146,7 @@ async def test_a_server_that_ends_on_a_signal_lets_its_controllers_release_the_l
         controllers = controllers_of(running)
         await serve_one(tmp_path)
         running.send_signal(number)
-        _, output = running.communicate(timeout=lab.PATIENCE)
+        _, output = running.communicate(timeout=lab.TIMEOUT)
         assert running.returncode == 0, output
         assert not runtime.processes.alive(controllers)
     (tmp_path / "kubeconfig").unlink()

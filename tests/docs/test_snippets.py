@@ -88,7 +88,7 @@ class Environment:
         path.chmod(0o755 if step.text.startswith("#!") else 0o644)
 
     def _check(self, shell: subprocess.Popen[str], step: pages.Command) -> None:
-        deadline = time.monotonic() + lab.PATIENCE
+        deadline = time.monotonic() + lab.TIMEOUT
         while True:
             code, printed = self._do(shell, step)
             good = bool(code) == step.fails and (not step.shown or pages.matches(step.shown, printed))

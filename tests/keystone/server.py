@@ -123,7 +123,7 @@ class Keystone:
                 env={**os.environ, "OS_KEYSTONE_CONFIG_FILES": str(folder / "keystone.conf")},
                 cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
-        machines.until(lambda: self._answers(port), f"see {folder}/log", patience=TIMEOUT_SECONDS)
+        machines.until(lambda: self._answers(port), f"see {folder}/log", timeout=TIMEOUT_SECONDS)
 
     def _answers(self, port: int) -> bool:
         assert self.servers[port].poll() is None, (self.folder / str(port) / "log").read_text()[-4000:]

@@ -92,7 +92,7 @@ class Site(Reached):
         """Stop the process, by ``kill -9`` unless ``orderly``."""
         if self.running:
             self.running.terminate() if orderly else self.running.kill()
-            self.running.wait(lab.PATIENCE)
+            self.running.wait(lab.TIMEOUT)
             self.running = None
 
     def kill(self) -> None:

@@ -54,7 +54,7 @@ def program(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         yield running
     finally:
         running.kill()
-        running.wait(labs.PATIENCE)
+        running.wait(labs.TIMEOUT)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def create_instances(cluster: labs.Lab) -> int:
 
 
 async def until_served(talk: client.Client, count: int) -> dict[str, str]:
-    async with asyncio.timeout(labs.PATIENCE):
+    async with asyncio.timeout(labs.TIMEOUT):
         while True:
             found = await given(talk)
             if len(found) >= count:

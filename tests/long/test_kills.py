@@ -31,7 +31,7 @@ def test_two_hundred_kills_lose_nothing_and_each_recovery_is_short() -> None:
         for client in clients:
             client.ended.set()
         for client in clients:
-            client.join(lab.PATIENCE)
+            client.join(lab.TIMEOUT)
         times.append(_recovery(cluster))
         print(f"{len(times)} recoveries: median {statistics.median(times):.2f} s, longest {max(times):.2f} s")
         _check(cluster, clients)

@@ -157,7 +157,7 @@ class Neutron:
                 env=self.variables, cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )  # fmt: skip
-        lab.until(lambda: self._answers(port), f"see {folder}/log", patience=TIMEOUT_SECONDS)
+        lab.until(lambda: self._answers(port), f"see {folder}/log", timeout=TIMEOUT_SECONDS)
         return Client(port)
 
     def _answers(self, port: int) -> bool:

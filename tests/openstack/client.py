@@ -146,4 +146,4 @@ def cloud(*options: str) -> Iterator[Cloud]:
             yield Cloud(cluster_lab, f"http://127.0.0.1:{port}", folder)
         finally:
             daemon.terminate()
-            daemon.wait(lab.PATIENCE)
+            daemon.wait(lab.TIMEOUT)

@@ -12,19 +12,19 @@ TRY = 5.0
 
 
 def main() -> int:
-    path, command, text, patience = sys.argv[1:]
-    limit, said = time.monotonic() + float(patience), ""
+    path, command, text, timeout = sys.argv[1:]
+    limit, output = time.monotonic() + float(timeout), ""
     with socket.socket(socket.AF_UNIX) as console:
         console.connect(path)
         console.settimeout(0.5)
-        while text not in said and time.monotonic() < limit:
+        while text not in output and time.monotonic() < limit:
             console.sendall(f"\n{command}\n".encode())
             again = time.monotonic() + TRY
-            while text not in said and time.monotonic() < again:
+            while text not in output and time.monotonic() < again:
                 with contextlib.suppress(TimeoutError):
-                    said += console.recv(4096).decode(errors="replace")
-    print(said)
-    return text not in said
+                    output += console.recv(4096).decode(errors="replace")
+    print(output)
+    return text not in output
 
 
 if __name__ == "__main__":

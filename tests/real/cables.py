@@ -15,7 +15,7 @@ from gantry.rpc import calls
 
 ASK = Path(__file__).parent / "ask.py"
 DISK = "d15c0000-0000-4000-8000-000000000000"
-PATIENCE = 90
+TIMEOUT = 90
 
 INIT = """#!/bin/sh
 export PATH=/bin
@@ -69,9 +69,9 @@ def make_system(path: str) -> None:
     machines.make_system(path, init=INIT)
 
 
-def ask(command: str, *, until: str, socket: str, python: str, script: str, patience: int = PATIENCE) -> list[str]:
+def ask(command: str, *, until: str, socket: str, python: str, script: str, timeout: int = TIMEOUT) -> list[str]:
     """Return the command that types another one into a guest."""
-    return [python, script, socket, command, until, str(patience)]
+    return [python, script, socket, command, until, str(timeout)]
 
 
 def reaches(address: str, *, size: int = 56) -> tuple[str, str]:

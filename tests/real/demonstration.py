@@ -67,10 +67,10 @@ class Demo:
             assert time.monotonic() < deadline, f"{address}: {'no' if answer else 'still an'} answer"
             time.sleep(0.2)
 
-    def console(self, command: str, *, until: str, patience: float = 60) -> str:
+    def console(self, command: str, *, until: str, timeout: float = 60) -> str:
         """Type a command into the guest's console again and again until it prints a text; return what was read."""
         where = f"UNIX-CONNECT:{self.guest}/serial"
-        deadline, read = time.monotonic() + patience, b""
+        deadline, read = time.monotonic() + timeout, b""
         with subprocess.Popen(
             ["socat", "-", where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         ) as process:
@@ -95,13 +95,13 @@ def up(prefix: str) -> Iterator[Demo]:
     leftovers.clear(prefix)
     # A name that ends with a letter, as demo/net.sh asks for.
     own = f"{prefix}{os.getpid()}x"
-    made = Demo(tempfile.mkdtemp(prefix=own, dir=leftovers.FOLDERS) + "/d", own)
+    demo = Demo(tempfile.mkdtemp(prefix=own, dir=leftovers.FOLDERS) + "/d", own)
     try:
-        made.said = made.script("up").stdout
-        yield made
+        demo.said = demo.script("up").stdout
+        yield demo
     finally:
-        made.script("down")
+        demo.script("down")
         spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-        assert made.prefix not in spaces
-        assert not Path(made.folder).exists()
-        Path(made.folder).parent.rmdir()
+        assert demo.prefix not in spaces
+        assert not Path(demo.folder).exists()
+        Path(demo.folder).parent.rmdir()

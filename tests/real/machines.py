@@ -35,7 +35,7 @@ GUEST = CHECKOUT / "build/guest"
 ADDRESS, SWITCH = "192.0.2.50", "192.0.2.254"
 KIND = "gm"
 SECTOR = 512
-PATIENCE = 120.0
+TIMEOUT = 120.0
 
 NEEDS = [
     pytest.mark.real,
@@ -89,13 +89,13 @@ def without_gap(read: Callable[[], list[int]]) -> list[int]:
     below a number that was found had been written, so another reading has it.
     """
     highest = max(read(), default=0)
-    found = read()[:highest]
-    assert found == list(range(1, highest + 1)), "a write was lost"
-    return found
+    numbers = read()[:highest]
+    assert numbers == list(range(1, highest + 1)), "a write was lost"
+    return numbers
 
 
 async def until(true: Callable[[], bool], what: str) -> None:
-    limit = time.monotonic() + PATIENCE
+    limit = time.monotonic() + TIMEOUT
     while not true():
         assert time.monotonic() < limit, f"{what} did not come"
         await asyncio.sleep(0.02)
@@ -112,7 +112,7 @@ class Node:
         self.restart()
 
     def restart(self) -> None:
-        """Start the drivers anew, as a restarted node daemon does."""
+        """Start the drivers again, as a restarted node daemon does."""
         self.runtime = samples.runtime(self.name, namespace=self.namespace)
         accelerators = accelerator_probe.Accelerators(self.runtime, self.folders, bootid="")
         self.registry = wiring.registry(self.runtime, self.folders, accelerators=accelerators)
@@ -121,9 +121,9 @@ class Node:
 
     @property
     def pid(self) -> int:
-        found = self.guests.pid("vm1")
-        assert found is not None
-        return found
+        pid = self.guests.pid("vm1")
+        assert pid is not None
+        return pid
 
     def taps(self) -> list[str]:
         done = subprocess.run(["ip", "-n", self.namespace, "-o", "link"], capture_output=True, check=True, text=True)
@@ -136,20 +136,20 @@ class Node:
     async def console(self, command: str, *, until: str) -> str:
         """Type a command into the guest's serial console again and again until it prints a text."""
         reader, writer = await asyncio.open_unix_connection(self.guests.files("vm1").serial)
-        said = ""
+        output = ""
         try:
-            async with asyncio.timeout(PATIENCE):
-                while until not in said:
+            async with asyncio.timeout(TIMEOUT):
+                while until not in output:
                     writer.write(f"\n{command}\n".encode())
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(1):
-                            while until not in said:
+                            while until not in output:
                                 part = await reader.read(4096)
-                                assert part, f"the guest ended and had not said {until!r}: {said}"
-                                said += part.decode(errors="replace")
+                                assert part, f"the guest ended and had not said {until!r}: {output}"
+                                output += part.decode(errors="replace")
         finally:
             writer.close()
-        return said
+        return output
 
 
 class Lab:
@@ -171,17 +171,17 @@ class Lab:
         return Node(f"node{index}", f"192.0.2.{index}", namespace=f"{self.prefix}-{index}", folders=folders)
 
     def disks(self, node: Node) -> tuple[calls.Disk, ...]:
-        made = []
+        disks = []
         for index, size in enumerate((16, 8)):
             number = f"d15c0000-0000-4000-8000-00000000000{index}"
             where = f"{node.folders.shared_file_storage}/vm1/{number}"
-            made.append(
+            disks.append(
                 calls.Disk(index=index, uuid=number, dev_type="sharedfile", size=size, logical_id=("file", where))
             )
-        return tuple(made)
+        return tuple(disks)
 
     def instance(self, node: Node, **hvparams: calls.Value) -> calls.Instance:
-        wanted: dict[str, calls.Value] = {
+        defaults: dict[str, calls.Value] = {
             "kernel_path": f"{GUEST}/vmlinuz",
             "initrd_path": f"{GUEST}/initrd",
             "root_path": "/dev/vda",
@@ -190,7 +190,7 @@ class Lab:
         }
         vm = samples.instance(disks=self.disks(node), nics=(samples.nic(addresses=()),))
         beparams: dict[str, calls.Value] = {"maxmem": 128, "minmem": 64, "vcpus": 1}
-        return msgspec.structs.replace(vm, hvparams=samples.kvm(**{**wanted, **hvparams}), beparams=beparams)
+        return msgspec.structs.replace(vm, hvparams=samples.kvm(**{**defaults, **hvparams}), beparams=beparams)
 
     def make_disks(self, node: Node, *, empty: bool = False) -> None:
         system, numbers = (disk.logical_id[-1] for disk in self.disks(node))
@@ -206,9 +206,9 @@ class Lab:
     def extra_disk(self, node: Node) -> calls.Disk:
         """Return a disk that the guest does not have at its start."""
         first = self.disks(node)[0]
-        place = os.path.dirname(first.logical_id[-1])
+        folder = os.path.dirname(first.logical_id[-1])
         number = "d15c0000-0000-4000-8000-000000000002"
-        return msgspec.structs.replace(first, index=2, uuid=number, size=4, logical_id=("file", f"{place}/{number}"))
+        return msgspec.structs.replace(first, index=2, uuid=number, size=4, logical_id=("file", f"{folder}/{number}"))
 
     def make_extra_disk(self, node: Node) -> None:
         path = self.extra_disk(node).logical_id[-1]
@@ -237,8 +237,8 @@ class Lab:
 
     async def joined(self) -> None:
         """Wait until the nodes reach each other."""
-        one, two = self.nodes
-        await until(lambda: _pings(one.namespace, two.address), "the nodes' way to each other")
+        source, target = self.nodes
+        await until(lambda: _pings(source.namespace, target.address), "the nodes' way to each other")
 
     async def answers(self) -> None:
         """Wait until the guest answers a ping."""
@@ -269,7 +269,7 @@ class Lab:
 
     async def ended(self, source: Node) -> calls.MigrationStatus:
         """Wait for the end of a migration, as a master does."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 status = await source.kvm.migration_status(self.instance(source), wait=10)
                 if status.final:
@@ -296,7 +296,7 @@ class Lab:
         def gap() -> float:
             ping.terminate()
             ping.wait()
-            times = [float(found) for found in re.findall(r"\[([\d.]+)\].*icmp_seq", log.read_text())]
+            times = [float(seconds) for seconds in re.findall(r"\[([\d.]+)\].*icmp_seq", log.read_text())]
             return 1000 * max(later - before for before, later in itertools.pairwise(times))
 
         try:
@@ -347,11 +347,11 @@ async def lab(*, shared: bool = True) -> AsyncIterator[Lab]:
     kernel()
     leftovers.clear(KIND)
     with leftovers.folder(KIND) as root:
-        made = Lab(root, shared=shared)
+        new_lab = Lab(root, shared=shared)
         try:
-            _plug(made)
-            await made.joined()
-            yield made
+            _plug(new_lab)
+            await new_lab.joined()
+            yield new_lab
         finally:
-            for name in (made.switch, *(node.namespace for node in made.nodes)):
+            for name in (new_lab.switch, *(node.namespace for node in new_lab.nodes)):
                 leftovers.end_space(name)

@@ -20,8 +20,8 @@ class Moved(Demo):
 
 @pytest.fixture
 def demo() -> Iterator[Demo]:
-    with demonstration.up("gb") as made:
-        yield made
+    with demonstration.up("gb") as demo:
+        yield demo
 
 
 @pytest.mark.promise("cluster-113", "cluster-120")

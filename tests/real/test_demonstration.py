@@ -13,8 +13,8 @@ pytestmark = demonstration.NEEDS
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:
-    with demonstration.up("gt") as made:
-        yield made
+    with demonstration.up("gt") as demo:
+        yield demo
 
 
 @pytest.mark.promise("networks-4", "networks-6", "networks-40")

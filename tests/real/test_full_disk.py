@@ -1,4 +1,4 @@
-"""A master whose disk is full: what is asked fails, what is stored stays whole, and room is all it takes to go on."""
+"""A master whose disk is full: requests fail, the stored state stays complete, and work goes on when there is space."""
 
 import os
 import subprocess
@@ -20,16 +20,16 @@ BIG = {"OP_ID": "OP_TEST_DELAY", "duration": 0, "comment": "x" * 4096}
 @pytest.fixture
 def small() -> Iterator[lab.Lab]:
     """A cluster whose first machine keeps its state on a file system of 16 MiB."""
-    with lab.lab() as made:
-        state = made.folder / "node1/lib"
+    with lab.lab() as cluster:
+        state = cluster.folder / "node1/lib"
         state.mkdir(parents=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", state], check=True)
         try:
-            made.init()
-            made.add_network()
-            yield made
+            cluster.init()
+            cluster.add_network()
+            yield cluster
         finally:
-            made.close_daemons()
+            cluster.close_daemons()
             subprocess.run(["umount", "--lazy", state], check=True)
 
 

@@ -1,4 +1,4 @@
-"""Disks, memory, reboots and deaths of a real guest, and a node daemon that starts anew beside it."""
+"""Disks, memory, reboots and deaths of a real guest, and a node daemon that restarts beside it."""
 
 import asyncio
 import os
@@ -16,11 +16,11 @@ pytestmark = machines.NEEDS
 
 @pytest.fixture
 async def lab() -> AsyncIterator[machines.Lab]:
-    async with machines.lab() as made:
-        yield made
+    async with machines.lab() as running_lab:
+        yield running_lab
 
 
-async def test_a_disk_is_plugged_in_grows_and_is_taken_out_by_a_daemon_that_started_anew(lab: machines.Lab) -> None:
+async def test_a_disk_is_attached_grown_and_detached_by_a_restarted_daemon(lab: machines.Lab) -> None:
     node = await lab.up()
     vm, disk = lab.instance(node), lab.extra_disk(node)
     lab.make_extra_disk(node)
@@ -52,9 +52,9 @@ async def test_memory_is_taken_and_given_back_but_never_below_what_the_guest_use
     node = await lab.up()
     vm = lab.instance(node)
     assert await node.kvm.balloon(vm, 112) == 112
-    found = await node.kvm.info("vm1")
-    assert found is not None
-    assert found.memory == 112
+    info = await node.kvm.info("vm1")
+    assert info is not None
+    assert info.memory == 112
     with pytest.raises(errors.WrongStateError, match=r"be reduced to 64 MiB; the minimum is now \d+ MiB"):
         await node.kvm.balloon(vm, 64)
     for outside in (63, 129):
@@ -70,8 +70,8 @@ async def test_a_rebooted_guest_comes_up_again_in_its_qemu(lab: machines.Lab, ki
     pid = node.pid
     listening = asyncio.create_task(node.console("", until="GUEST-UP"))
     await node.kvm.reboot("vm1", kind=kind, timeout=60)
-    said = await listening
-    assert ("GUEST-OFF" in said) is (kind == "soft")
+    output = await listening
+    assert ("GUEST-OFF" in output) is (kind == "soft")
     assert node.pid == pid
     await lab.answers()
 
@@ -84,7 +84,7 @@ async def test_a_guest_that_is_asked_to_stop_powers_off(lab: machines.Lab) -> No
     assert (node.remains(), await node.kvm.endings()) == ([], ())
 
 
-async def test_a_guest_that_its_user_switches_off_is_told_from_one_that_was_killed(lab: machines.Lab) -> None:
+async def test_a_guest_shut_down_by_its_user_is_distinguished_from_a_killed_one(lab: machines.Lab) -> None:
     node = await lab.up()
     pid = node.pid
     await node.console("poweroff -f", until="Power")

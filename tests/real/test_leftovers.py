@@ -25,7 +25,7 @@ def dead() -> int:
 
 
 @pytest.mark.parametrize("alive", [True, False])
-def test_only_what_nobody_owns_any_more_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alive: bool) -> None:
+def test_only_processes_without_an_owner_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alive: bool) -> None:
     monkeypatch.setattr(leftovers, "FOLDERS", tmp_path)
     # Other runs of the tests clear away what is nobody's too, and are to leave this.
     kind = "gz" + "".join(random.choices(string.ascii_lowercase, k=8))
@@ -37,7 +37,7 @@ def test_only_what_nobody_owns_any_more_ends(tmp_path: Path, monkeypatch: pytest
             lab.wait_until(lambda: leftovers.inside(name) == [process.pid], "the process in its namespace")
             leftovers.clear(kind)
             if not alive:
-                process.wait(lab.PATIENCE)
+                process.wait(lab.TIMEOUT)
             assert (process.poll() is None, (tmp_path / name).exists()) == (alive, alive)
         finally:
             leftovers.end_space(name)

@@ -17,13 +17,13 @@ pytestmark = machines.NEEDS
 
 @pytest.fixture
 async def lab() -> AsyncIterator[machines.Lab]:
-    async with machines.lab() as made:
-        yield made
+    async with machines.lab() as running_lab:
+        yield running_lab
 
 
 async def state(node: machines.Node) -> str:
-    found = await node.kvm.info("vm1")
-    return found.state if found else ""
+    info = await node.kvm.info("vm1")
+    return info.state if info else ""
 
 
 async def test_a_guest_goes_there_and_back_and_loses_nothing(lab: machines.Lab) -> None:
@@ -56,7 +56,7 @@ async def test_it_runs_on_one_node_alone_and_both_tell_where_a_migration_stands(
     for node in (source, target):  # both daemons die, and know it still
         node.restart()
     assert (await state(source), await state(target)) == ("migrated", "arrived")
-    assert [one.name for one in await target.kvm.running()] == []
+    assert [guest.name for guest in await target.kvm.running()] == []
     with pytest.raises(errors.WrongStateError, match="a migration of instance vm1 to node node2 is not finished"):
         await target.kvm.start(lab.instance(target), paused=False)
     before = len(lab.written(source))
@@ -67,7 +67,7 @@ async def test_it_runs_on_one_node_alone_and_both_tell_where_a_migration_stands(
     assert (await state(source), target.remains()) == ("running", [])
 
 
-async def test_progress_is_told_and_a_migration_that_is_given_up_leaves_the_guest_where_it_was(
+async def test_progress_is_reported_and_a_cancelled_migration_leaves_the_guest_on_its_node(
     lab: machines.Lab,
 ) -> None:
     source = await lab.up()
@@ -132,7 +132,7 @@ async def test_a_target_that_accepts_and_never_speaks_holds_up_neither_the_guest
     assert await state(source) == "running"
 
 
-async def test_a_target_that_cannot_be_reached_is_told_and_the_guest_never_stops(lab: machines.Lab) -> None:
+async def test_an_unreachable_target_is_reported_and_the_guest_never_stops(lab: machines.Lab) -> None:
     source = await lab.up()
     target = lab.nodes[1]
     reception = calls.Reception(host=target.address, port=1, secret="00" * 32)
@@ -179,9 +179,9 @@ async def test_what_was_plugged_in_on_the_way_is_found_again_and_the_balloon_too
     await lab.send(source, target)
     await lab.finish(source, target)
     await lab.writes(target)
-    found = await target.kvm.info("vm1")
-    assert found is not None
-    assert found.memory == 112
+    info = await target.kvm.info("vm1")
+    assert info is not None
+    assert info.memory == 112
     await target.kvm.unplug_disk(lab.instance(target), lab.extra_disk(target))
     await target.kvm.unplug_nic(lab.instance(target), machines.second_nic())
     await lab.writes(target)

@@ -27,8 +27,8 @@ LINKS = "ip -o link | grep -c ether | sed s/^/cards:/"
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:
-    with demonstration.up("gp") as made:
-        yield made
+    with demonstration.up("gp") as demo:
+        yield demo
 
 
 def modify(demo: Demo, *changes: str) -> None:
@@ -64,15 +64,15 @@ def test_a_nic_with_two_addresses_comes_and_goes_while_the_guest_runs(demo: Demo
 
 
 @pytest.mark.promise("networks-65")
-def test_addresses_change_while_the_guest_runs_and_the_interface_script_is_told(demo: Demo) -> None:
+def test_addresses_change_while_the_guest_runs_and_the_interface_script_receives_them(demo: Demo) -> None:
     seen, script = demo.node / "seen", demo.node / "etc/kvm-vif-bridge"
     script.parent.mkdir(exist_ok=True)
     script.write_text(SCRIPT.format(seen=seen))
     script.chmod(0o755)
     modify(demo, "0:modify,ip1=192.0.2.100", "0:modify,ip2=none")
-    told = set(seen.read_text().split("\0"))
-    assert {f"IP={IPV4}", f"IP:0={IPV4}", "IP:1=192.0.2.100", "IP_1=192.0.2.100", "ACTION=up"} <= told
-    assert not any(variable.startswith("IP:2=") for variable in told)
+    variables = set(seen.read_text().split("\0"))
+    assert {f"IP={IPV4}", f"IP:0={IPV4}", "IP:1=192.0.2.100", "IP_1=192.0.2.100", "ACTION=up"} <= variables
+    assert not any(variable.startswith("IP:2=") for variable in variables)
     assert remembered(demo) == [[IPV4, "192.0.2.100"]]
     demo.wait(IPV4)
 
@@ -123,15 +123,15 @@ def test_a_nic_in_a_segment_comes_and_goes_with_all_that_its_node_made_for_it(de
 
 def _daemon(space: str) -> tuple[int, list[str]]:
     """Return the process of the daemon in a namespace, and its command line."""
-    found: dict[int, tuple[int, list[str]]] = {}
+    daemons: dict[int, tuple[int, list[str]]] = {}
     for pid in leftovers.inside(space):
         with contextlib.suppress(OSError):  # others come and go
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
             command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
             if any("gantry-noded" in word for word in command):
-                found[pid] = (parent, command)
+                daemons[pid] = (parent, command)
     # Whom it has just forked is called as it is, until it runs a program of its own.
-    (daemon,) = [(pid, command) for pid, (parent, command) in found.items() if parent not in found]
+    (daemon,) = [(pid, command) for pid, (parent, command) in daemons.items() if parent not in daemons]
     return daemon
 
 
@@ -151,7 +151,7 @@ def restart_daemon(demo: Demo) -> None:
         time.sleep(0.2)
 
 
-def test_a_daemon_that_starts_anew_unplugs_what_was_plugged_in_before(demo: Demo) -> None:
+def test_a_restarted_daemon_unplugs_a_nic_that_was_plugged_in_before(demo: Demo) -> None:
     modify(demo, "add:ip=lan4,network=net1")
     demo.console(LINKS, until="cards:2")
     restart_daemon(demo)

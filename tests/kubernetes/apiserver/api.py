@@ -25,7 +25,7 @@ SECRETS = "/api/v1/namespaces/default/secrets"
 EVENTS = "/api/v1/namespaces/default/events"
 NAMESPACES = "/api/v1/namespaces"
 MERGE, STEPS, APPLY = "application/merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml"
-PATIENCE = 30
+TIMEOUT = 30
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Events:
 
     async def next(self) -> tuple[str, Said]:
         """Return type and object of the next event; fail without one."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             line = await self.answer.content.readline()
         assert line, "the watch has ended"
         event = msgspec.json.decode(line, type=Json)
@@ -95,7 +95,7 @@ class Events:
 
     async def rest(self) -> list[str]:
         """Return the types of all events until the watch ends."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             lines = (await self.answer.content.read()).splitlines()
         return [str(json.loads(line)["type"]) for line in lines]
 
@@ -148,7 +148,7 @@ class Caller:
 
     async def gone(self, path: str) -> None:
         """Wait until an object does not exist."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (await self.get(path)).status != 404:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 

@@ -135,7 +135,7 @@ async def test_watches_beyond_the_most_are_told_to_come_later(kube: api.Api, mon
         async with kube.watch(api.POOLS) as events:
             return (await events.next())[0] == "ADDED"
 
-    async with asyncio.timeout(api.PATIENCE):
+    async with asyncio.timeout(api.TIMEOUT):
         while not await begins():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -153,7 +153,7 @@ async def test_bytes_that_are_no_characters_do_not_make_the_server_fail(tmp_path
         reader, writer = await asyncio.open_connection("127.0.0.1", kube.port)
         body = json.dumps(api.pool()).encode()
         writer.write(head + b"Host: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-        async with asyncio.timeout(api.PATIENCE):
+        async with asyncio.timeout(api.TIMEOUT):
             answer = await reader.read()
         writer.close()
     assert int(answer.split()[1]) < 500, answer

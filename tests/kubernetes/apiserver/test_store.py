@@ -156,7 +156,7 @@ async def _program(folder: Path, port: int) -> AsyncIterator[subprocess.Popen[by
     arguments = ["serve", "--data", str(folder), "--port", str(port), "--no-ssl", "--no-controllers"]
     running = subprocess.Popen([sys.executable, "-m", "gantry.daemons.kube", *arguments])  # noqa: ASYNC220
     try:
-        async with asyncio.timeout(api.PATIENCE):
+        async with asyncio.timeout(api.TIMEOUT):
             while not lab.listens(port):
                 assert running.poll() is None
                 await asyncio.sleep(0.05)
@@ -188,7 +188,7 @@ async def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
                 assert len(listed) <= len(answered) + rounds * 4
                 writing = [asyncio.create_task(write(session, 4 * rounds + worker)) for worker in range(4)]
                 before = len(answered)
-                async with asyncio.timeout(api.PATIENCE):
+                async with asyncio.timeout(api.TIMEOUT):
                     while len(answered) < before + 50:  # noqa: ASYNC110
                         await asyncio.sleep(0.01)
                 running.send_signal(signal.SIGKILL)

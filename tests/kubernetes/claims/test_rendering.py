@@ -42,7 +42,7 @@ class Judges:
         if missing := [name for name in ("apt-get", "dpkg-deb") if not shutil.which(name)]:
             pytest.skip(f"there is no {', '.join(missing)} here, so no cloud-init")
         try:
-            self.cloudinit = lab.made("cloudinit", HERE / "cloudinit.sh")
+            self.cloudinit = lab.cached("cloudinit", HERE / "cloudinit.sh")
         except AssertionError as error:
             pytest.skip(f"the package cloud-init cannot be had: {error}")
         self.python = lab.environment("rendering", PINNED, "--no-deps", "--requirement", str(PINNED)) / "bin/python"

@@ -35,7 +35,7 @@ def installed(backend: backends.Backend, folder: Path) -> Iterator[None]:
 async def _install(backend: backends.Backend, folder: Path, configuration: schema.Json) -> None:
     """Install the webhook configuration, and wait until it is effective."""
     entrance = await backends.entrance(backend, folder)
-    async with entrance.session() as session, asyncio.timeout(lab.PATIENCE):
+    async with entrance.session() as session, asyncio.timeout(lab.TIMEOUT):
         server = api.Caller(entrance.base, session)
         await server.add(webhooks.PATH, configuration)
         bad = api.pool(pools=[{"start": "10.0.0.9", "end": "10.0.0.1"}])

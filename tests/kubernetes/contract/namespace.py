@@ -12,7 +12,7 @@ from tests.kubernetes.contract import backends
 
 from gantry.kubernetes.apiserver import resources
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 IPAM = "ipam.metal3.io/v1alpha1"
 CAPI = "ipam.cluster.x-k8s.io/v1beta2"
 
@@ -55,9 +55,9 @@ class Namespace(api.Caller):
         )
         return await self.say("POST", self.of(str(body["apiVersion"]), found.plural), body)
 
-    async def until(self, condition: Callable[[], Awaitable[object]], *, patience: float = PATIENCE) -> None:
+    async def until(self, condition: Callable[[], Awaitable[object]], *, timeout: float = TIMEOUT) -> None:
         """Wait until a condition holds."""
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             while not await condition():  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
@@ -70,7 +70,7 @@ class Namespace(api.Caller):
             path = self.capi_addresses
         return str((await self.get(f"{path}/{name}")).at("spec.address") or "") if name else ""
 
-    async def bound(self, *claims: str, kind: str = "IPClaim", patience: float = PATIENCE) -> list[str]:
+    async def bound(self, *claims: str, kind: str = "IPClaim", timeout: float = TIMEOUT) -> list[str]:
         """Wait until claims are bound; return their addresses."""
         found: list[str] = []
 
@@ -79,7 +79,7 @@ class Namespace(api.Caller):
             found = [await self.address_of(claim, kind=kind) for claim in claims]
             return all(found)
 
-        await self.until(all_are, patience=patience)
+        await self.until(all_are, timeout=timeout)
         return found
 
     async def told(self, claim: str, part: str) -> None:

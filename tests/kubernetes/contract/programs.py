@@ -48,7 +48,7 @@ class Program:
     def kill(self) -> None:
         if self.running:
             self.running.kill()
-            self.running.wait(lab.PATIENCE)
+            self.running.wait(lab.TIMEOUT)
             self.running = None
 
     def stop(self) -> None:
@@ -56,7 +56,7 @@ class Program:
         if self.running:
             assert self.running.poll() is None, (self.folder / "log").read_text()[-3000:]
             self.running.terminate()
-            assert self.running.wait(lab.PATIENCE) == 0
+            assert self.running.wait(lab.TIMEOUT) == 0
             self.running = None
 
 

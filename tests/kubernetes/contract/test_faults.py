@@ -217,14 +217,14 @@ async def test_of_two_controllers_one_works_and_the_other_takes_over_within_15_s
         assert len(leading) == 1
         leading[0].kill()
         await kube.put(namespace.claim("two"))
-        assert await kube.bound("two", patience=15) == ["10.0.0.2"]
+        assert await kube.bound("two", timeout=15) == ["10.0.0.2"]
         (other,) = [one for one in both if one is not leading[0]]
         assert await asyncio.to_thread(lambda: other.leads)
         leading[0].start()
         await _ready(kube, leading[0])
         await asyncio.to_thread(other.stop)
         await kube.put(namespace.claim("three"))
-        assert await kube.bound("three", patience=15) == ["10.0.0.3"]
+        assert await kube.bound("three", timeout=15) == ["10.0.0.3"]
     finally:
         for one in both:
             one.kill()

@@ -133,16 +133,16 @@ def test_somebody_who_undoes_our_work_again_and_again_does_not_make_us_write_as_
 
 
 def test_a_server_that_asks_for_endless_patience_is_asked_again(site: api.Site) -> None:
-    patience = [40]
+    timeout = [40]
 
     def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
-        if request.method != "POST" or "/ipaddresses" not in request.path or not patience:
+        if request.method != "POST" or "/ipaddresses" not in request.path or not timeout:
             return None
-        return api.refused(429, "TooManyRequests", **{"retry-after": "9" * 400 if patience.pop() else "1"})
+        return api.refused(429, "TooManyRequests", **{"retry-after": "9" * 400 if timeout.pop() else "1"})
 
     async def check() -> None:
         site.api.fault = fault
-        patience[:] = [1]
+        timeout[:] = [1]
         site.start()
         site.put(server.pool(), server.claim("a"))
         await site.until(lambda: given(site, "a") == "10.0.0.1", limit=900)

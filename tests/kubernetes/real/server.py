@@ -34,7 +34,7 @@ from gantry.kubernetes.api import definitions, manifests
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"
 TOKEN = "administrator"
-PATIENCE = 120.0
+TIMEOUT = 120.0
 CONTROLLERS = "namespace,garbagecollector,serviceaccount,serviceaccount-token"
 LEASH = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -9 0) & exec "$@" 3<&-'
 """Starts a program that is killed when the other end of its standard input is closed, so when we end, however we do.
@@ -49,7 +49,7 @@ NEEDS = [
 
 def programs() -> Path:
     """Return the folder with the programs, compiled now if they were not before."""
-    return machines.made("kube", HERE / "build.sh", HERE / "compile.sh")
+    return machines.cached("kube", HERE / "build.sh", HERE / "compile.sh")
 
 
 class _Metadata(msgspec.Struct):
@@ -161,7 +161,7 @@ class Server(site.Reached):
             service_account_issuer="https://kubernetes.default.svc",
             service_account_key_file=keys / "account.key", service_account_signing_key_file=keys / "account.key",
         )  # fmt: skip
-        machines.until(self._is_ready, f"the API server is not ready: see {self.folder}", patience=PATIENCE)
+        machines.until(self._is_ready, f"the API server is not ready: see {self.folder}", timeout=TIMEOUT)
 
     def _is_ready(self) -> bool:
         for program in self.processes:
@@ -196,7 +196,7 @@ class Server(site.Reached):
     def send(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
         """Send a request as the administrator; return status and body of the answer."""
         trusted = ssl.create_default_context(cafile=self.folder / "authority.pem")
-        connection = http.client.HTTPSConnection(HOST, self.port, timeout=PATIENCE, context=trusted)
+        connection = http.client.HTTPSConnection(HOST, self.port, timeout=TIMEOUT, context=trusted)
         try:
             sent = None if body is None else json.dumps(body)
             headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}

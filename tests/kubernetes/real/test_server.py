@@ -50,7 +50,7 @@ def status(here: server.Server, kubeconfig: Path, path: str) -> int:
     """Return the status of what somebody else reads."""
     token = msgspec.json.decode(kubeconfig.read_bytes())["users"][0]["user"]["token"]
     trusted = ssl.create_default_context(cafile=here.folder / "authority.pem")
-    connection = http.client.HTTPSConnection(server.HOST, here.port, timeout=server.PATIENCE, context=trusted)
+    connection = http.client.HTTPSConnection(server.HOST, here.port, timeout=server.TIMEOUT, context=trusted)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         return connection.getresponse().status

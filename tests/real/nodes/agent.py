@@ -1,4 +1,4 @@
-"""Runs what it is told, as root: inside a node of the storage tests, which nobody but the test can reach.
+"""Runs the commands that it receives, as root: inside a node of the storage tests, which only the test can reach.
 
 One connection, one command: a line of JSON with ``arguments`` and ``timeout`` goes in, one with ``code`` and ``output``
 comes out.
@@ -13,14 +13,14 @@ PORT = 7000
 
 class Command(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        wanted = json.loads(self.rfile.readline())
+        request = json.loads(self.rfile.readline())
         try:
             done = subprocess.run(
-                wanted["arguments"],
+                request["arguments"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=wanted["timeout"],
+                timeout=request["timeout"],
                 check=False,
             )
             answer = {"code": done.returncode, "output": done.stdout.decode(errors="replace")}

@@ -75,13 +75,13 @@ def install(node: Node, name: str, create: str) -> None:
 def up(*, kind: type[Node] = Node, hypervisor: str = "fake") -> Iterator[Cluster]:
     """Make the cluster; the calling thread is in its network meanwhile."""
     with lab.up(3, disks=DISKS, kind=kind, joined=False) as machines, machines.entered():
-        made = Cluster(machines.folder / "cluster", machines, hypervisor)
-        made.folder.mkdir()
+        cluster = Cluster(machines.folder / "cluster", machines, hypervisor)
+        cluster.folder.mkdir()
         try:
-            made.begin()
-            yield made
+            cluster.begin()
+            yield cluster
         finally:
-            made.close_daemons()
+            cluster.close_daemons()
 
 
 class Guest:
@@ -111,7 +111,7 @@ class Guest:
         return value
 
     @property
-    def place(self) -> tuple[str, str, str]:
+    def placement(self) -> tuple[str, str, str]:
         """Return its primary and its secondary node, and its status."""
         primary, secondary, status = (self.field(name) for name in ("pnode", "snodes", "status"))
         return primary, secondary, status
@@ -126,11 +126,11 @@ class Guest:
 
     def sides(self, disk: int = 0) -> list[str]:
         """Return what gnt-instance info says of a disk on its primary and on its secondary node."""
-        found = re.findall(r'on (?:primary|secondary): "?(.*?)"?$', self.gnt("info"), re.MULTILINE)
-        return found[2 * disk : 2 * disk + 2]
+        disks = re.findall(r'on (?:primary|secondary): "?(.*?)"?$', self.gnt("info"), re.MULTILINE)
+        return disks[2 * disk : 2 * disk + 2]
 
     def is_whole(self, disk: int = 0) -> bool:
-        """Tell whether both sides of a disk have all that was written to it."""
+        """Return whether both copies of a disk have everything that was written to it."""
         return [side.partition(", ")[2] for side in self.sides(disk)] == ["UpToDate", "UpToDate"]
 
     def until_whole(self, disk: int = 0) -> None:
@@ -138,13 +138,13 @@ class Guest:
         lab.until(
             lambda: self.is_whole(disk),
             lambda: f"disk {disk} of {self.name} is not whole: {self.sides(disk)}",
-            patience=commands.PATIENCE,
+            timeout=commands.TIMEOUT,
         )
 
     def device(self, disk: int = 0) -> str:
         """Return where a disk is on its primary node."""
-        found: list[str] = re.findall(r'on primary: "?(/dev/[^,"]+)', self.gnt("info"))
-        return found[disk]
+        paths: list[str] = re.findall(r'on primary: "?(/dev/[^,"]+)', self.gnt("info"))
+        return paths[disk]
 
     def write(self, *, megabytes: int = 8) -> str:
         """Write to the first disk as the guest would; return the checksum of all of it."""

@@ -14,13 +14,13 @@ SIZES = (192, 128, 64, 64)
 
 @pytest.fixture(scope="session")
 def running() -> Iterator[lab.Lab]:
-    with lab.up(2, disks=SIZES) as made:
-        with made.entered():
-            for node in made.nodes:
+    with lab.up(2, disks=SIZES) as machines:
+        with machines.entered():
+            for node in machines.nodes:
                 pairs = [f"{node.device(index)} {node.device(index + 1)}" for index in (0, 2)]
                 for group, disks in zip((storage.GROUP, storage.LOST), pairs, strict=True):
                     node.sh(f"vgcreate -qq {group} {disks}")
-        yield made
+        yield machines
 
 
 @pytest.fixture

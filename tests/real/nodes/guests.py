@@ -20,7 +20,7 @@ from tests.real.nodes.cluster import Cluster
 from tests.real.nodes.lab import HERE, ROOT, Node
 
 HOST = "/host"
-PATIENCE = 120.0
+TIMEOUT = 120.0
 OS = "numbers"
 LOADER = os.path.realpath("/lib64/ld-linux-x86-64.so.2")
 LIBRARIES = os.path.dirname(LOADER)
@@ -66,12 +66,12 @@ class Host(Node):
 @contextlib.contextmanager
 def up() -> Iterator[Cluster]:
     """Make a cluster whose nodes run guests."""
-    with clusters.up(kind=Host, hypervisor="kvm") as made:
-        system = f"{made.folder}/system"
+    with clusters.up(kind=Host, hypervisor="kvm") as cluster:
+        system = f"{cluster.folder}/system"
         machines.make_system(system)
-        for node in made.machines.nodes:
+        for node in cluster.machines.nodes:
             clusters.install(node, OS, CREATE % system)
-        yield made
+        yield cluster
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Watch:
 
         Below zero it ran on both at once: that it ran at the source was asked after the target had said the same.
         """
-        return min(answered for _, answered in self.target) - max(asked for asked, _ in self.source)
+        return min(answered for _, answered in self.target) - max(sent for sent, _ in self.source)
 
 
 class Guest(clusters.Guest):
@@ -107,11 +107,11 @@ class Guest(clusters.Guest):
 
     def until_up(self) -> None:
         """Wait until it answers a ping, and writes."""
-        commands.wait_until(self.answers, "a ping's answer", patience=PATIENCE)
+        commands.wait_until(self.answers, "a ping's answer", timeout=TIMEOUT)
         self.until_written(5)
 
     def answers(self) -> bool:
-        """Tell whether it answers a ping."""
+        """Return whether the guest answers a ping."""
         ping = ["ping", "-c1", "-W1", machines.ADDRESS]
         return subprocess.run(ping, capture_output=True, check=False).returncode == 0
 
@@ -120,12 +120,10 @@ class Guest(clusters.Guest):
         return _numbers(self.primary, self.device(1))
 
     def until_written(self, more: int) -> None:
-        """Wait until it has written so many numbers from now on."""
+        """Wait until the guest has written ``more`` numbers from now on."""
         node, device = self.primary, self.device(1)
         before = _numbers(node, device)
-        commands.wait_until(
-            lambda: _numbers(node, device) >= before + more, f"writes of {self.name}", patience=PATIENCE
-        )
+        commands.wait_until(lambda: _numbers(node, device) >= before + more, f"writes of {self.name}", timeout=TIMEOUT)
 
     def hosts(self) -> list[str]:
         """Return the nodes that have a QEMU for it."""
@@ -147,7 +145,7 @@ class Guest(clusters.Guest):
                 node.sh("kill $(cat /root/watcher)")
         for node, seen in zip(nodes, (watch.source, watch.target), strict=True):
             lines = [line.split() for line in node.sh("cat /root/seen").splitlines()]
-            seen += [(float(asked), float(answered)) for asked, answered, said in lines if said == "running"]
+            seen += [(float(sent), float(answered)) for sent, answered, status in lines if status == "running"]
 
 
 def _numbers(node: Node, device: str) -> int:

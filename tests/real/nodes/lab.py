@@ -51,44 +51,44 @@ NEEDS = [
     pytest.mark.skipif(not shutil.which(KERNEL), reason="User-Mode Linux is not installed: make system"),
     pytest.mark.skipif(not shutil.which("mmdebstrap"), reason="mmdebstrap is not installed: make system"),
 ]
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 def image() -> Path:
     """Return the nodes' root file system."""
-    return made("node", HERE / "image.sh", suffix=".ext4")
+    return cached("node", HERE / "image.sh", suffix=".ext4")
 
 
-def made(name: str, *scripts: Path, suffix: str = "", arguments: Sequence[str | Path] = ()) -> Path:
-    """Return what the first of the scripts makes, made now if it was not before; several may ask at once.
+def cached(name: str, *scripts: Path, suffix: str = "", arguments: Sequence[str | Path] = ()) -> Path:
+    """Return the output file of the first script; it runs only if the file is not cached. Safe for several callers.
 
-    It is told where, and the ``arguments``. What it makes depends on the content of all ``scripts`` and nothing else.
+    Its arguments are the path of the output and ``arguments``. The output depends only on the content of ``scripts``.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gantry"
     cache.mkdir(parents=True, exist_ok=True)
     content = b"".join(script.read_bytes() for script in scripts)
-    found = cache / f"{name}-{hashlib.sha256(content).hexdigest()[:12]}{suffix}"
+    path = cache / f"{name}-{hashlib.sha256(content).hexdigest()[:12]}{suffix}"
     with open(cache / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not found.exists():
-            done = subprocess.run([scripts[0], found, *arguments], capture_output=True, text=True, check=False)
+        if not path.exists():
+            done = subprocess.run([scripts[0], path, *arguments], capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
-    return found
+    return path
 
 
 def environment(name: str, constraints: Path, *requirements: str) -> Path:
     """Return a virtual environment with other people's programs, made once for all checkouts (``environment.sh``)."""
     script = Path(__file__).parents[2] / "environment.sh"
-    return made(name, script, constraints, arguments=(sys.executable, constraints, *requirements))
+    return cached(name, script, constraints, arguments=(sys.executable, constraints, *requirements))
 
 
-def until(condition: Callable[[], Found | None], what: str | Callable[[], str], *, patience: float = 90) -> Found:
-    """Return what ``condition`` gives as soon as that is something; ``what`` tells in the end why it never did."""
-    deadline = time.monotonic() + patience
-    while not (found := condition()):
+def until(condition: Callable[[], Answer | None], what: str | Callable[[], str], *, timeout: float = 90) -> Answer:
+    """Return the result of ``condition`` as soon as it is true; ``what`` describes the failure after the timeout."""
+    deadline = time.monotonic() + timeout
+    while not (result := condition()):
         assert time.monotonic() < deadline, what if isinstance(what, str) else what()
         time.sleep(0.1)
-    return found
+    return result
 
 
 @dataclass
@@ -172,7 +172,7 @@ class Node:
                 return self.run("true")[0] == 0
             return False
 
-        until(up, lambda: f"{self.name} did not boot: {log.read_text()[-2000:]}", patience=240)
+        until(up, lambda: f"{self.name} did not boot: {log.read_text()[-2000:]}", timeout=240)
 
     def run(self, *arguments: str, timeout: float = 120) -> tuple[int, str]:
         """Run a command in the node; return its exit code and what it wrote."""
@@ -255,11 +255,11 @@ class Lab:
         where = ["master", "br0"] if plugged else ["nomaster"]
         subprocess.run(["ip", "-n", self.namespace, "link", "set", node.tap, *where], check=True)
 
-    def call(self, node: Node, call: calls.Call[Found]) -> Found:
+    def call(self, node: Node, call: calls.Call[Answer]) -> Answer:
         """Call a node as its master."""
         return asyncio.run(self._call(node, call))
 
-    async def _call(self, node: Node, call: calls.Call[Found]) -> Found:
+    async def _call(self, node: Node, call: calls.Call[Answer]) -> Answer:
         master = client.Client(real.RealRuntime().network, self._tls())
         try:
             return await master.call(node.target, call)

@@ -43,7 +43,7 @@ def mirror(
     minor: int, node: Node, peer: Node | None, *,
     size: int = 16, secret: str = SECRET, mode: str = "rw", suffix: str = "", **params: calls.Value,
 ) -> calls.Disk:  # fmt: skip
-    """Return a mirrored disk as ``node`` is told of it; keyword arguments are parameters, with underscores."""
+    """Return a mirrored disk as ``node`` receives it; keyword arguments are parameters, with underscores."""
     return calls.Disk(
         index=0,
         uuid=f"uuid-{minor}",
@@ -66,9 +66,9 @@ def mirror(
 
 
 def state(nodes: Lab, node: Node, disk: calls.Disk) -> calls.DiskState:
-    found = nodes.call(node, calls.BlockdevFind(disk=disk))
-    assert found is not None
-    return found
+    disk_state = nodes.call(node, calls.BlockdevFind(disk=disk))
+    assert disk_state is not None
+    return disk_state
 
 
 def checksum(node: Node, path: str) -> str:

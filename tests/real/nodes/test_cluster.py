@@ -21,39 +21,39 @@ LISTED = "lvs --noheadings --separator '|' -o lv_name,lv_tags,devices 2>/dev/nul
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with clusters.up() as made:
-        yield made
+    with clusters.up() as cluster:
+        yield cluster
 
 
 @pytest.fixture
 def vm(cluster: Cluster) -> Guest:
-    """A guest with one disk, as another test left it or made anew."""
-    found = Guest(cluster, "vm1.example")
+    """A guest with one disk, as another test left it, or a new one."""
+    guest = Guest(cluster, "vm1.example")
     known = [name for (name,) in cluster.rows("gnt-instance", "name")]
-    if found.name in known and found.place[2] == "running" and found.is_whole():
-        return found
-    if found.name in known:
-        found.gnt("remove", "-f", "--ignore-failures")
-    return found.add("node1", "node2")
+    if guest.name in known and guest.placement[2] == "running" and guest.is_whole():
+        return guest
+    if guest.name in known:
+        guest.gnt("remove", "-f", "--ignore-failures")
+    return guest.add("node1", "node2")
 
 
 def minor(vm: Guest, node: str, disk: int = 0) -> str:
     """Return the minor of a disk on a node, as the configuration has it."""
-    found: list[str] = re.findall(rf"{node}, minor=(\d+)", vm.gnt("info"))
-    return found[disk]
+    minors: list[str] = re.findall(rf"{node}, minor=(\d+)", vm.gnt("info"))
+    return minors[disk]
 
 
 def secret(vm: Guest, node: str, disk: int) -> str:
     """Return the secret that a node's kernel was given for a disk."""
-    (found,) = re.findall(
+    (shared_secret,) = re.findall(
         r'shared-secret\s+"(\w+)"', vm.cluster.node(node).sh(f"drbdsetup show {minor(vm, node, disk)}")
     )
-    return str(found)
+    return str(shared_secret)
 
 
-def places(vm: Guest) -> tuple[str, str, str]:
+def three_nodes(vm: Guest) -> tuple[str, str, str]:
     """Return its primary node, its secondary one, and the third."""
-    primary, secondary, _ = vm.place
+    primary, secondary, _ = vm.placement
     (third,) = {node.name for node in vm.cluster.machines.nodes} - {primary, secondary}
     return primary, secondary, third
 
@@ -67,11 +67,11 @@ def lying(cluster: Cluster, node: str, name: str = "") -> dict[str, str]:
 @contextlib.contextmanager
 def extra(cluster: Cluster, name: str) -> Iterator[Guest]:
     """An instance that the test makes, and that is gone after it."""
-    made = Guest(cluster, name)
+    guest = Guest(cluster, name)
     try:
-        yield made
+        yield guest
     finally:
-        made.gnt("remove", "-f", "--ignore-failures")
+        guest.gnt("remove", "-f", "--ignore-failures")
     assert not [lying(cluster, node.name, name) for node in cluster.machines.nodes if lying(cluster, node.name, name)]
 
 
@@ -89,18 +89,18 @@ def nearly_full(cluster: Cluster, name: str) -> Iterator[None]:
 def test_mirrored_disks_from_their_making_to_their_end(cluster: Cluster) -> None:
     with extra(cluster, "disks.example") as vm, nearly_full(cluster, "node1"), nearly_full(cluster, "node3"):
         vm.add("node1", "node3", "--disk", "0:size=16m", "--disk", "1:size=8m,access=w")
-        assert vm.place == ("node1", "node3", "running")
+        assert vm.placement == ("node1", "node3", "running")
         node, paths = vm.primary, [vm.device(index) for index in (0, 1)]
         assert [node.sh(f"head -n 1 {path}") for path in paths] == [
             f"{vm.name} installed on disk {index}" for index in (0, 1)
         ]
         # All four volumes of the instance are together where they fit, not where there was room for the first.
-        for place in ("node1", "node3"):
-            found = lying(cluster, place, vm.name)
-            assert (len(found), len({*found.values()})) == (4, 1)
+        for node_name in ("node1", "node3"):
+            volumes = lying(cluster, node_name, vm.name)
+            assert (len(volumes), len({*volumes.values()})) == (4, 1)
         assert paths == [f"/dev/drbd{minor(vm, 'node1', disk)}" for disk in (0, 1)]
-        secrets = {(disk, secret(vm, place, disk)) for disk in (0, 1) for place in ("node1", "node3")}
-        assert len(secrets) == len({said for _, said in secrets}) == 2
+        secrets = {(disk, secret(vm, node_name, disk)) for disk in (0, 1) for node_name in ("node1", "node3")}
+        assert len(secrets) == len({output for _, output in secrets}) == 2
         assert "Peer authenticated" in cluster.node("node3").sh("dmesg")
 
         vm.gnt("stop")
@@ -122,99 +122,99 @@ def test_mirrored_disks_from_their_making_to_their_end(cluster: Cluster) -> None
         assert node.sh(f"head -c {16 << 20} {paths[0]} | md5sum").split()[0] == before
         assert "ERROR" not in cluster.run("gnt-cluster", "verify").stdout
         node.sh(f"lvcreate -qq -y -n left --addtag originstname+gone -L 4M {GROUP}")
-        said = cluster.run("gnt-cluster", "verify", check=False).stdout
-        assert f"node node1: volume {GROUP}/left is unknown; it was created for instance gone" in said
+        output = cluster.run("gnt-cluster", "verify", check=False).stdout
+        assert f"node node1: volume {GROUP}/left is unknown; it was created for instance gone" in output
         node.sh(f"lvremove -qq -y {GROUP}/left")
 
 
 @pytest.mark.promise("cluster-107", "cluster-108", "cluster-109")
 def test_a_guest_goes_to_its_other_node_and_to_any(cluster: Cluster, vm: Guest) -> None:
-    one, two, three = places(vm)
+    first, second, third = three_nodes(vm)
     before = vm.write()
     vm.gnt("migrate", "-f")
-    assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
-    assert "no copy of its disks" in vm.refused("migrate", "-f", "-n", three)
+    assert (vm.placement, vm.checksum()) == ((second, first, "running"), before)
+    assert "no copy of its disks" in vm.refused("migrate", "-f", "-n", third)
     before = vm.write(megabytes=4)
     vm.gnt("failover", "-f")
-    assert (vm.place, vm.checksum()) == ((one, two, "running"), before)
+    assert (vm.placement, vm.checksum()) == ((first, second, "running"), before)
 
-    said = vm.gnt("failover", "-f", "-n", three)  # S1 becomes S2
+    output = vm.gnt("failover", "-f", "-n", third)  # S1 becomes S2
     steps = (
-        f"pair disk 0 of {two} with {three}",
-        f"let disk 0 on {three} receive",
+        f"pair disk 0 of {second} with {third}",
+        f"let disk 0 on {third} receive",
         "start vm1",
         "wait until the disks",
         "remove disk",
     )
-    order = [said.index(step) for step in steps]
+    order = [output.index(step) for step in steps]
     assert order == sorted(order)
-    assert (vm.place, vm.checksum()) == ((three, two, "running"), before)
-    assert lying(cluster, one) == {}
+    assert (vm.placement, vm.checksum()) == ((third, second, "running"), before)
+    assert lying(cluster, first) == {}
 
-    vm.gnt("failover", "-f", "-n", one, "--keep", "primary")  # P1 becomes S2
-    assert (vm.place, vm.checksum()) == ((one, three, "running"), before)
-    assert lying(cluster, two) == {}
+    vm.gnt("failover", "-f", "-n", first, "--keep", "primary")  # P1 becomes S2
+    assert (vm.placement, vm.checksum()) == ((first, third, "running"), before)
+    assert lying(cluster, second) == {}
     vm.gnt("stop")
-    vm.gnt("failover", "-f", "-n", two)
-    assert vm.place == (two, three, "ADMIN_down")
+    vm.gnt("failover", "-f", "-n", second)
+    assert vm.placement == (second, third, "ADMIN_down")
     vm.gnt("start")
     assert vm.checksum() == before
 
 
 @pytest.mark.promise("cluster-153")
-def test_each_side_is_made_anew_and_a_node_emptied(cluster: Cluster, vm: Guest) -> None:
-    one, two, three = places(vm)
+def test_each_side_is_recreated_and_a_node_is_evacuated(cluster: Cluster, vm: Guest) -> None:
+    first, second, third = three_nodes(vm)
     before = vm.write()
     for side in ("-s", "-p"):
         vm.gnt("replace-disks", side)
-        assert (vm.place, vm.is_whole(), vm.checksum()) == ((one, two, "running"), True, before)
-    vm.gnt("replace-disks", "-n", three)
-    assert (vm.place, vm.is_whole(), vm.checksum()) == ((one, three, "running"), True, before)
-    assert lying(cluster, two) == {}
+        assert (vm.placement, vm.is_whole(), vm.checksum()) == ((first, second, "running"), True, before)
+    vm.gnt("replace-disks", "-n", third)
+    assert (vm.placement, vm.is_whole(), vm.checksum()) == ((first, third, "running"), True, before)
+    assert lying(cluster, second) == {}
 
     assert "nothing to do" in vm.gnt("replace-disks", "-a")
-    cluster.node(three).sh(f"drbdsetup detach {minor(vm, three)}")
+    cluster.node(third).sh(f"drbdsetup detach {minor(vm, third)}")
     commands.wait_until(lambda: not vm.is_whole(), "the lost side")
     vm.gnt("replace-disks", "-a")
     assert (vm.is_whole(), vm.checksum()) == (True, before)
 
-    said = cluster.run("gnt-node", "evacuate", "-f", "-s", "-n", two, three).stdout
-    assert f"connect to {two}" in said
-    assert (vm.place, vm.is_whole(), vm.checksum()) == ((one, two, "running"), True, before)
-    assert lying(cluster, three) == {}
-    cluster.run("gnt-node", "evacuate", "-f", "-p", one)
-    assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
-    cluster.run("gnt-node", "migrate", "-f", two)
-    assert (vm.place, vm.checksum()) == ((one, two, "running"), before)
+    output = cluster.run("gnt-node", "evacuate", "-f", "-s", "-n", second, third).stdout
+    assert f"connect to {second}" in output
+    assert (vm.placement, vm.is_whole(), vm.checksum()) == ((first, second, "running"), True, before)
+    assert lying(cluster, third) == {}
+    cluster.run("gnt-node", "evacuate", "-f", "-p", first)
+    assert (vm.placement, vm.checksum()) == ((second, first, "running"), before)
+    cluster.run("gnt-node", "migrate", "-f", second)
+    assert (vm.placement, vm.checksum()) == ((first, second, "running"), before)
 
 
 def test_a_node_that_dies_is_done_without_and_caught_up_with(cluster: Cluster, vm: Guest) -> None:
-    one, two, _ = places(vm)
+    first, second, _ = three_nodes(vm)
     before, dead = vm.write(), vm.primary
     dead.kill()
     try:
-        said = vm.refused("failover", "-f")
-        assert f"node {one} does not answer, so instance vm1.example cannot be stopped there" in said
-        assert "cannot be reached" in said
-        cluster.run("gnt-node", "modify", "-f", "--offline", "yes", one)
+        output = vm.refused("failover", "-f")
+        assert f"node {first} does not answer, so instance vm1.example cannot be stopped there" in output
+        assert "cannot be reached" in output
+        cluster.run("gnt-node", "modify", "-f", "--offline", "yes", first)
         vm.gnt("failover", "-f")
-        assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
+        assert (vm.placement, vm.checksum()) == ((second, first, "running"), before)
         before = vm.write(megabytes=4)
         verified = cluster.run("gnt-cluster", "verify").stdout
         assert "ERROR" not in verified
-        assert f"WARNING: instance vm1.example: disk 0 on {two} is not complete on both nodes" in verified
+        assert f"WARNING: instance vm1.example: disk 0 on {second} is not complete on both nodes" in verified
     finally:
         dead.reboot()
-    cluster.run("gnt-node", "modify", "--offline", "no", one)
+    cluster.run("gnt-node", "modify", "--offline", "no", first)
     assert vm.sides()[1].endswith("not active, degraded")
     cluster.run("gnt-cluster", "verify-disks")
     vm.until_whole()
     vm.gnt("failover", "-f")
-    assert (vm.place, vm.checksum()) == ((one, two, "running"), before)
+    assert (vm.placement, vm.checksum()) == ((first, second, "running"), before)
 
 
 def test_what_a_cut_cable_kept_away_is_made_up_for_before_a_guest_goes_there(cluster: Cluster, vm: Guest) -> None:
-    one, two, _ = places(vm)
+    first, second, _ = three_nodes(vm)
     other = vm.secondary
     cluster.machines.cable(other, plugged=False)
     try:
@@ -223,13 +223,13 @@ def test_what_a_cut_cable_kept_away_is_made_up_for_before_a_guest_goes_there(clu
     finally:
         cluster.machines.cable(other, plugged=True)
     vm.gnt("failover", "-f")
-    assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
+    assert (vm.placement, vm.checksum()) == ((second, first, "running"), before)
 
 
 @pytest.mark.promise("cluster-101")
 def test_a_minor_that_somebody_else_has_is_taken_back_unless_it_is_in_use(cluster: Cluster, vm: Guest) -> None:
-    one, two, three = places(vm)
-    node = cluster.node(three)  # it has none of the guest's disks, so the first minor is the next one there
+    first, second, third = three_nodes(vm)
+    node = cluster.node(third)  # it has none of the guest's disks, so the first minor is the next one there
     node.sh(
         f"lvcreate -qq -y -n foreign -L 8M {GROUP}; lvcreate -qq -y -n foreign_meta -L 4M {GROUP};"
         "drbdsetup new-resource foreign; drbdsetup new-minor foreign 0 0;"
@@ -240,25 +240,25 @@ def test_a_minor_that_somebody_else_has_is_taken_back_unless_it_is_in_use(cluste
     before, theirs = vm.write(), storage.checksum(node, "/dev/drbd0")
     storage.hold(node, "/dev/drbd0")
     try:
-        said = vm.refused("replace-disks", "-n", three)
-        assert f"drbd0 on node {three} cannot be shut down" in said
-        assert "stop the program that uses it" in said
-        assert (vm.place, vm.is_whole(), vm.checksum()) == ((one, two, "running"), True, before)
-        assert lying(cluster, three, vm.name) == {}
+        output = vm.refused("replace-disks", "-n", third)
+        assert f"drbd0 on node {third} cannot be shut down" in output
+        assert "stop the program that uses it" in output
+        assert (vm.placement, vm.is_whole(), vm.checksum()) == ((first, second, "running"), True, before)
+        assert lying(cluster, third, vm.name) == {}
         assert storage.checksum(node, "/dev/drbd0") == theirs
     finally:
         storage.release(node)
-    vm.gnt("replace-disks", "-n", three)
-    assert (minor(vm, three), vm.is_whole(), vm.checksum()) == ("0", True, before)
+    vm.gnt("replace-disks", "-n", third)
+    assert (minor(vm, third), vm.is_whole(), vm.checksum()) == ("0", True, before)
     assert "foreign" not in node.sh("drbdsetup show all")
     assert storage.checksum(node, f"/dev/{GROUP}/foreign") == theirs
     node.sh(f"lvremove -qq -y {GROUP}/foreign {GROUP}/foreign_meta")
 
 
 @pytest.mark.promise("cluster-105")
-def test_a_peer_with_another_secret_is_told_of_and_let_in_with_the_right_one(cluster: Cluster, vm: Guest) -> None:
-    one, two, _ = places(vm)
-    node, number = vm.secondary, minor(vm, two)
+def test_a_peer_with_another_secret_is_reported_and_connects_with_the_right_one(cluster: Cluster, vm: Guest) -> None:
+    first, second, _ = three_nodes(vm)
+    node, number = vm.secondary, minor(vm, second)
     there, here = re.findall(r"address\s+(ipv4 [\d.:]+);", node.sh(f"drbdsetup show {number}"))
     ends = f"{here} {there}".replace("ipv4 ", "ipv4:")
     node.sh(
@@ -268,23 +268,23 @@ def test_a_peer_with_another_secret_is_told_of_and_let_in_with_the_right_one(clu
     commands.wait_until(lambda: "StandAlone" in node.sh("cat /proc/drbd"), "the end of the connection")
     before = vm.write()
     assert "has another shared secret" in vm.sides()[1]
-    said = vm.refused("failover", "-f")
-    assert "not connected to the primary copy" in said
-    assert "authentication failed, as its peer has another shared secret" in said
-    assert vm.place == (one, two, "running")
+    output = vm.refused("failover", "-f")
+    assert "not connected to the primary copy" in output
+    assert "authentication failed, as its peer has another shared secret" in output
+    assert vm.placement == (first, second, "running")
     vm.gnt("activate-disks", "--wait-for-sync")
     vm.gnt("failover", "-f")
-    assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
+    assert (vm.placement, vm.checksum()) == ((second, first, "running"), before)
 
 
 @pytest.mark.promise("cluster-106")
-def test_a_disk_that_dies_is_taken_out_and_what_was_on_it_made_anew(cluster: Cluster, vm: Guest) -> None:
+def test_a_failed_disk_is_removed_and_its_volumes_are_recreated(cluster: Cluster, vm: Guest) -> None:
     before, node = vm.write(), vm.secondary
     watcher = ("gantry-watcher", "--repair-storage", "--root", cluster.master)
     cluster.run(*watcher)  # it sees that all is well
     vm.gnt("stop")  # User-Mode Linux gives a disk up only when nothing holds it
-    (place,) = {*lying(cluster, node.name, vm.name).values()}
-    index = next(index for index in range(len(node.disks)) if node.device(index) == place)
+    (device,) = {*lying(cluster, node.name, vm.name).values()}
+    index = next(index for index in range(len(node.disks)) if node.device(index) == device)
     node.pull_disk(index)
     assert "missing" in vm.refused("start")
     assert "misses 1 of its physical volumes" in cluster.run("gnt-cluster", "verify", check=False).stdout
@@ -300,14 +300,14 @@ def test_a_disk_that_dies_is_taken_out_and_what_was_on_it_made_anew(cluster: Clu
     assert vm.checksum() == before
 
 
-def test_lost_disks_are_made_anew_on_other_nodes(cluster: Cluster) -> None:
+def test_lost_disks_are_recreated_on_other_nodes(cluster: Cluster) -> None:
     with extra(cluster, "lost.example") as vm:
         vm.add("node3", "node2", "--disk", "0:size=8m")
         vm.gnt("stop")
         assert "exists on node" in vm.refused("recreate-disks")
         for name in ("node3", "node2"):
             cluster.node(name).sh(
-                f"lvremove -qq -y {' '.join(f'{GROUP}/{one}' for one in lying(cluster, name, vm.name))}"
+                f"lvremove -qq -y {' '.join(f'{GROUP}/{volume}' for volume in lying(cluster, name, vm.name))}"
             )
         vm.gnt("recreate-disks", "-n", "node3:node1")
         assert vm.field("snodes") == "node1"
@@ -338,11 +338,11 @@ def test_plain_volumes_become_mirrored_disks_and_plain_ones_again(cluster: Clust
         assert "instance convert.example is running" in vm.refused("modify", "-t", "drbd", "-n", "node2")
         vm.gnt("stop")
         vm.gnt("modify", "-t", "drbd", "-n", "node2")
-        assert vm.place == ("node1", "node2", "ADMIN_down")
+        assert vm.placement == ("node1", "node2", "ADMIN_down")
         vm.gnt("start")
         assert (vm.is_whole(), vm.checksum()) == (True, before)
         vm.gnt("failover", "-f")
-        assert (vm.place, vm.checksum()) == (("node2", "node1", "running"), before)
+        assert (vm.placement, vm.checksum()) == (("node2", "node1", "running"), before)
 
         before, numbers = vm.write(megabytes=4), [(node, minor(vm, node)) for node in ("node1", "node2")]
         vm.gnt("stop")

@@ -15,7 +15,7 @@ pytestmark = lab.NEEDS
 
 
 class Pair:
-    """A mirrored disk on both nodes of a lab, and what its state is waited for."""
+    """A mirrored disk on both nodes of a lab; ``until`` waits for a state of it."""
 
     def __init__(self, nodes: Lab, minor: int) -> None:
         self.nodes = nodes
@@ -30,15 +30,15 @@ class Pair:
     def state(self, node: Node) -> calls.DiskState:
         return state(self.nodes, node, self.disk(node))
 
-    def until(self, node: Node, wanted: Callable[[calls.DiskState], bool], what: str) -> calls.DiskState:
+    def until(self, node: Node, is_reached: Callable[[calls.DiskState], bool], what: str) -> calls.DiskState:
         def reached() -> calls.DiskState | None:
-            found = self.state(node)
-            return found if wanted(found) else None
+            disk_state = self.state(node)
+            return disk_state if is_reached(disk_state) else None
 
         return lab.until(reached, lambda: f"{what}: {self.state(node)}")
 
     def synced(self, node: Node) -> None:
-        self.until(node, lambda found: not found.degraded, f"drbd{self.minor} on {node.name} is not in sync")
+        self.until(node, lambda disk_state: not disk_state.degraded, f"drbd{self.minor} on {node.name} is not in sync")
 
     def both(self, make: Callable[[calls.Disk], calls.Call[object]]) -> None:
         for node in (self.one, self.two):
@@ -78,20 +78,20 @@ class Pair:
 
 @contextlib.contextmanager
 def pair(nodes: Lab, minor: int) -> Iterator[Pair]:
-    made = Pair(nodes, minor)
-    made.make()
-    yield made
-    made.remove()
+    new_pair = Pair(nodes, minor)
+    new_pair.make()
+    yield new_pair
+    new_pair.remove()
 
 
 @pytest.fixture(scope="module")
 def shared(running: Lab) -> Iterator[Pair]:
-    made = Pair(running, 1)
+    new_pair = Pair(running, 1)
     with running.entered():
-        made.make()
-    yield made
+        new_pair.make()
+    yield new_pair
     with running.entered():
-        made.remove()
+        new_pair.remove()
 
 
 @pytest.fixture
@@ -103,9 +103,14 @@ def disk(shared: Pair, nodes: Lab) -> Pair:
 def test_what_one_node_writes_the_other_has(nodes: Lab, disk: Pair) -> None:
     for _ in range(2):
         disk.assemble()
-    found = disk.state(disk.one)
-    assert (found.path, found.size, found.active, found.role) == ("/dev/drbd1", 16, True, "primary")
-    assert (found.connection, found.local, found.peer, found.problem) == ("Connected", "UpToDate", "UpToDate", "")
+    disk_state = disk.state(disk.one)
+    assert (disk_state.path, disk_state.size, disk_state.active, disk_state.role) == ("/dev/drbd1", 16, True, "primary")
+    assert (disk_state.connection, disk_state.local, disk_state.peer, disk_state.problem) == (
+        "Connected",
+        "UpToDate",
+        "UpToDate",
+        "",
+    )
     scribble(disk.one, disk.path, megabytes=16)
     before = checksum(disk.one, disk.path)
     for _ in range(2):
@@ -129,7 +134,7 @@ def test_making_a_mirrored_disk_again_keeps_its_data(nodes: Lab, disk: Pair) -> 
     disk.both(lambda each: calls.BlockdevShutdown(disk=each))
     disk.both(lambda each: calls.BlockdevCreate(disk=each, owner=OWNER))
     disk.assemble()
-    disk.until(disk.one, lambda found: found.connection == "Connected", "the connection")
+    disk.until(disk.one, lambda disk_state: disk_state.connection == "Connected", "the connection")
     disk.open(disk.one)
     assert checksum(disk.one, disk.path) == before
 
@@ -152,16 +157,18 @@ def test_a_peer_with_another_secret_is_not_let_in(nodes: Lab, disk: Pair) -> Non
     disk.both(lambda each: calls.DrbdDisconnectNet(disk=each))
     nodes.call(disk.one, calls.DrbdAttachNet(disk=disk.first))
     nodes.call(disk.two, calls.DrbdAttachNet(disk=wrong))
-    said = disk.until(disk.one, lambda found: "secret" in found.problem, "the wrong secret is not noticed")
-    assert "drbd1 on node node1 is not connected to its peer: authentication failed" in said.problem
-    assert said.connection == "StandAlone"
+    disk_state = disk.until(
+        disk.one, lambda disk_state: "secret" in disk_state.problem, "the wrong secret is not noticed"
+    )
+    assert "drbd1 on node node1 is not connected to its peer: authentication failed" in disk_state.problem
+    assert disk_state.connection == "StandAlone"
     disk.assemble()
     disk.synced(disk.one)
 
 
 def test_a_cut_cable_is_noticed_and_what_was_missed_is_made_up_for(nodes: Lab, disk: Pair) -> None:
     nodes.cable(disk.two, plugged=False)
-    alone = disk.until(disk.one, lambda found: found.connection != "Connected", "the cut")
+    alone = disk.until(disk.one, lambda disk_state: disk_state.connection != "Connected", "the cut")
     assert alone.degraded
     scribble(disk.one, disk.path, megabytes=4)
     nodes.cable(disk.two, plugged=True)
@@ -229,8 +236,8 @@ def test_somebody_elses_device_in_the_way_is_taken_down_unless_it_is_in_use(node
     assert checksum(node, "/dev/drbd8") == before
     release(node)
     nodes.call(node, calls.BlockdevAssemble(disk=disk, primary=False))
-    found = state(nodes, node, disk)
-    assert (found.size, found.problem) == (16, "")
+    disk_state = state(nodes, node, disk)
+    assert (disk_state.size, disk_state.problem) == (16, "")
     assert "foreign" not in node.sh("drbdsetup show all")
     assert checksum(node, f"/dev/{storage.GROUP}/foreign") == before
     nodes.call(node, calls.BlockdevRemove(disk=disk, owner=OWNER))
@@ -265,7 +272,7 @@ def test_a_new_local_disk_gets_its_data_from_the_peer_at_the_rate_that_is_set(no
         before = checksum(disk.one, disk.path)
         for _ in range(2):
             nodes.call(disk.two, calls.BlockdevRemovechildren(disk=disk.second))
-        gone = disk.until(disk.two, lambda found: found.local == "Diskless", "the disk is not detached")
+        gone = disk.until(disk.two, lambda disk_state: disk_state.local == "Diskless", "the disk is not detached")
         assert "drbd11 on node node2 has no local disk" in gone.problem
         for child in disk.second.children:
             nodes.call(disk.two, calls.BlockdevRemove(disk=child, owner=OWNER))
@@ -275,10 +282,10 @@ def test_a_new_local_disk_gets_its_data_from_the_peer_at_the_rate_that_is_set(no
             nodes.call(disk.two, calls.BlockdevCreate(disk=child, owner=OWNER))
         for _ in range(2):
             nodes.call(disk.two, calls.BlockdevAddchildren(disk=disk.second))
-        slow = disk.until(disk.two, lambda found: found.sync_percent is not None, "it does not synchronise")
+        slow = disk.until(disk.two, lambda disk_state: disk_state.sync_percent is not None, "it does not synchronise")
         assert (slow.local, slow.degraded) == ("Inconsistent", True)
         nodes.call(disk.two, calls.BlockdevPauseResumeSync(disk=disk.second, pause=True))
-        disk.until(disk.two, lambda found: found.connection.startswith("PausedSync"), "it goes on")
+        disk.until(disk.two, lambda disk_state: disk_state.connection.startswith("PausedSync"), "it goes on")
         nodes.call(disk.two, calls.BlockdevPauseResumeSync(disk=disk.second, pause=False))
         disk.second = mirror(11, disk.two, disk.one, suffix="new")
         nodes.call(disk.two, calls.BlockdevAssemble(disk=disk.second, primary=False))
@@ -291,7 +298,7 @@ def test_a_new_local_disk_gets_its_data_from_the_peer_at_the_rate_that_is_set(no
 def test_a_killed_peer_is_done_without_and_caught_up_with(nodes: Lab, disk: Pair) -> None:
     scribble(disk.one, disk.path, megabytes=8)
     disk.two.kill()
-    disk.until(disk.one, lambda found: found.connection != "Connected", "the peer's death is not noticed")
+    disk.until(disk.one, lambda disk_state: disk_state.connection != "Connected", "the peer's death is not noticed")
     scribble(disk.one, disk.path, megabytes=8, offset=4)
     before = checksum(disk.one, disk.path)
     disk.two.reboot()
@@ -306,7 +313,7 @@ def test_a_killed_primary_is_replaced_by_its_peer_and_comes_back_as_the_other(no
     scribble(disk.one, disk.path, megabytes=8)
     before = checksum(disk.one, disk.path)
     disk.one.kill()
-    disk.until(disk.two, lambda found: found.connection != "Connected", "the peer's death is not noticed")
+    disk.until(disk.two, lambda disk_state: disk_state.connection != "Connected", "the peer's death is not noticed")
     disk.open(disk.two)
     assert checksum(disk.two, disk.path) == before
     scribble(disk.two, disk.path, megabytes=4, offset=2)
@@ -363,9 +370,9 @@ def test_a_kernel_that_asks_drbdadm_is_complained_of(nodes: Lab) -> None:
 def test_the_data_and_metadata_of_all_disks_are_placed_together(nodes: Lab) -> None:
     node = nodes.nodes[0]
     disks = tuple(mirror(minor, node, None, size=8) for minor in (16, 17))
-    places = nodes.call(node, calls.BlockdevPlace(dev_type="drbd", disks=disks))
-    assert len(set(places)) == 1
-    assert len(places[0]) == 1
-    nodes.call(node, calls.BlockdevCreate(disk=disks[0], owner=OWNER, on=places[0]))
-    assert {state(nodes, node, child).on for child in disks[0].children} == {places[0]}
+    physical_volumes = nodes.call(node, calls.BlockdevPlace(dev_type="drbd", disks=disks))
+    assert len(set(physical_volumes)) == 1
+    assert len(physical_volumes[0]) == 1
+    nodes.call(node, calls.BlockdevCreate(disk=disks[0], owner=OWNER, on=physical_volumes[0]))
+    assert {state(nodes, node, child).on for child in disks[0].children} == {physical_volumes[0]}
     nodes.call(node, calls.BlockdevRemove(disk=disks[0], owner=OWNER))

@@ -27,8 +27,8 @@ def test_a_volume_lives_from_its_making_to_its_end(nodes: Lab) -> None:
 
     for _ in range(2):
         nodes.call(node, calls.BlockdevGrow(disk=disk, size=24))
-    found = state(nodes, node, disk)
-    assert (found.size, found.active, found.problem) == (24, True, "")
+    disk_state = state(nodes, node, disk)
+    assert (disk_state.size, disk_state.active, disk_state.problem) == (24, True, "")
     assert node.sh(f"head -c {16 << 20} {path} | md5sum").split()[0] == before
 
     for part in (0, 8, 16):
@@ -64,7 +64,7 @@ def test_a_snapshot_keeps_what_the_volume_held(nodes: Lab) -> None:
     assert checksum(node, f"/dev/{GROUP}/kept") == before != checksum(node, path)
     for each in (volume("kept"), disk):
         nodes.call(node, calls.BlockdevRemove(disk=each, owner=OWNER))
-    assert "kept" not in {found.name for found in nodes.call(node, calls.LvList(group=GROUP))}
+    assert "kept" not in {volume.name for volume in nodes.call(node, calls.LvList(group=GROUP))}
 
 
 def test_a_volume_is_adopted_unless_somebody_uses_it(nodes: Lab) -> None:
@@ -96,10 +96,10 @@ def test_a_volume_in_use_is_neither_taken_out_of_use_nor_removed(nodes: Lab) -> 
 def test_the_volumes_of_an_instance_lie_on_one_disk_and_striped_ones_on_two(nodes: Lab) -> None:
     node = nodes.nodes[0]
     disks = tuple(volume(f"near{number}", size=16) for number in range(3))
-    places = nodes.call(node, calls.BlockdevPlace(dev_type="plain", disks=disks))
-    for disk, on in zip(disks, places, strict=True):
+    physical_volumes = nodes.call(node, calls.BlockdevPlace(dev_type="plain", disks=disks))
+    for disk, on in zip(disks, physical_volumes, strict=True):
         nodes.call(node, calls.BlockdevCreate(disk=disk, owner=OWNER, on=on))
-    assert len({found.on for found in (state(nodes, node, disk) for disk in disks)}) == 1
+    assert len({disk_state.on for disk_state in (state(nodes, node, disk) for disk in disks)}) == 1
     wide = volume("wide", size=16, stripes=2)
     nodes.call(node, calls.BlockdevCreate(disk=wide, owner=OWNER))
     assert state(nodes, node, wide).on == (node.device(0), node.device(1))

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 
-PAUSE = 0.05
+INTERVAL = 0.05
 STATUS = re.compile(rb"VM status: (\w+)")
 
 
@@ -21,19 +21,19 @@ def status(path: str) -> str:
         monitor.settimeout(5)
         monitor.connect(path)
         monitor.sendall(b"info status\n")
-        said = b""
-        while not (found := STATUS.search(said)):
+        output = b""
+        while not (match := STATUS.search(output)):
             part = monitor.recv(4096)
             if not part:
                 raise ConnectionError
-            said += part
-    return found[1].decode()
+            output += part
+    return match[1].decode()
 
 
 if __name__ == "__main__":
     while True:
         with contextlib.suppress(OSError):
-            asked = time.time()
-            found = status(sys.argv[1])
-            print(asked, time.time(), found, flush=True)
-        time.sleep(PAUSE)
+            sent = time.time()
+            guest_status = status(sys.argv[1])
+            print(sent, time.time(), guest_status, flush=True)
+        time.sleep(INTERVAL)

@@ -9,8 +9,8 @@ from tests.real.xen import host
 
 @pytest.fixture(scope="session")
 def running() -> Iterator[lab.Lab]:
-    with lab.up(1, disks=(), kind=host.Host) as made:
-        yield made
+    with lab.up(1, disks=(), kind=host.Host) as xen:
+        yield xen
 
 
 @pytest.fixture

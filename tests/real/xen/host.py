@@ -33,7 +33,7 @@ NEEDS = [
 
 def image() -> Path:
     """Return the folder with what the machine boots."""
-    return lab.made("xen", HERE / "image.sh", HERE / "init-guest.sh")
+    return lab.cached("xen", HERE / "image.sh", HERE / "init-guest.sh")
 
 
 class Host(lab.Node):

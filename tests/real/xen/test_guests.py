@@ -62,13 +62,13 @@ def answers(address: str) -> bool:
     return subprocess.run(ping, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def wait_for(address: str, *, patience: float = 240) -> None:
-    lab.until(lambda: answers(address), f"{address} does not answer", patience=patience)
+def wait_for(address: str, *, timeout: float = 240) -> None:
+    lab.until(lambda: answers(address), f"{address} does not answer", timeout=timeout)
 
 
 def state(xen: Lab, vm: calls.Instance) -> str:
-    found = xen.call(xen.nodes[0], calls.InstanceInfo(hypervisor=vm.hypervisor, name=NAME))
-    return found.state if found else ""
+    info = xen.call(xen.nodes[0], calls.InstanceInfo(hypervisor=vm.hypervisor, name=NAME))
+    return info.state if info else ""
 
 
 def count(xen: Lab) -> int:
@@ -92,8 +92,13 @@ def test_a_paravirtual_guest_lives_from_its_start_to_its_stop(xen: Lab) -> None:
     for _ in range(2):
         xen.call(node, calls.InstanceStart(instance=vm))
     wait_for(PARAVIRTUAL)
-    (found,) = xen.call(node, calls.InstanceList(hypervisors=("xen-pvm", "xen-hvm")))
-    assert (found.name, found.uuid, found.memory, found.state) == (NAME, samples.UUID, 128, "running")
+    (guest_info,) = xen.call(node, calls.InstanceList(hypervisors=("xen-pvm", "xen-hvm")))
+    assert (guest_info.name, guest_info.uuid, guest_info.memory, guest_info.state) == (
+        NAME,
+        samples.UUID,
+        128,
+        "running",
+    )
     lab.until(lambda: count(xen) > 3, "the guest does not write to its disk")
 
     assert xen.call(node, calls.InstanceBalloonMemory(instance=vm, memory=100)) == 100
@@ -126,7 +131,7 @@ def test_a_paravirtual_guest_lives_from_its_start_to_its_stop(xen: Lab) -> None:
 
 
 @pytest.mark.usefixtures("disk")
-def test_how_a_guest_ends_is_told(xen: Lab) -> None:
+def test_the_way_a_guest_ended_is_reported(xen: Lab) -> None:
     node, vm = xen.nodes[0], paravirtual()
     xen.call(node, calls.InstanceStart(instance=vm))
     wait_for(PARAVIRTUAL)
@@ -151,7 +156,7 @@ def test_a_guest_is_saved_to_another_node_and_comes_back_with_all_of_it(xen: Lab
     assert not answers(PARAVIRTUAL)
     assert saved.stat().st_size > 128 * MIB
     xen.call(node, calls.InstanceFinalizeMigrationSrc(instance=vm, success=False))
-    wait_for(PARAVIRTUAL, patience=30)
+    wait_for(PARAVIRTUAL, timeout=30)
 
     before = count(xen)
     there_and_back(xen, vm, saved)
@@ -208,7 +213,7 @@ async def come(xen: Lab, saved: Path, reception: calls.Reception) -> None:
         [commands.Stage(["cat", str(saved)])], host=reception.host, port=reception.port,
         token=reception.secret, tls=context, timeout=300,
     )  # fmt: skip
-    assert [one.code for one in streamed.exits] == [0]
+    assert [exit_status.code for exit_status in streamed.exits] == [0]
 
 
 @pytest.mark.usefixtures("disk")
@@ -217,9 +222,9 @@ def test_a_guest_boots_from_a_cd_by_its_own_firmware_and_moves(xen: Lab, tmp_pat
     vm = guest("xen-hvm", memory=160, cdrom_image_path="/guest/cd.iso", boot_order="d", vnc_bind_address="")
     xen.call(node, calls.HypervisorValidate(hypervisor="xen-hvm", hvparams=vm.hvparams))
     xen.call(node, calls.InstanceStart(instance=vm))
-    wait_for(FULL, patience=900)
-    (found,) = xen.call(node, calls.InstanceList(hypervisors=("xen-pvm", "xen-hvm")))
-    assert (found.hypervisor, found.memory, found.state) == ("xen-hvm", 160, "running")
+    wait_for(FULL, timeout=900)
+    (guest_info,) = xen.call(node, calls.InstanceList(hypervisors=("xen-pvm", "xen-hvm")))
+    assert (guest_info.hypervisor, guest_info.memory, guest_info.state) == ("xen-hvm", 160, "running")
     assert xen.call(node, calls.NicUpdate(instance=vm, nic=samples.nic()))
     assert answers(FULL)
     assert xen.call(node, calls.InstanceBalloonMemory(instance=vm, memory=140)) == 140
