@@ -13,5 +13,5 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         with server.running() as real:
             yield real
         return
-    with site.site(tmp_path_factory.mktemp("kube")) as made:
-        yield made
+    with site.site(tmp_path_factory.mktemp("kube")) as running_site:
+        yield running_site

@@ -28,13 +28,13 @@ OLDEST = (1, 27)
 
 def kubectls() -> list[Path]:
     """Return the programs of this machine: kubectl, or of a bundle of versions those that we support."""
-    found = shutil.which("kubectl")
-    if not found:
+    path = shutil.which("kubectl")
+    if not path:
         return []
-    bundle = sorted(Path(found).resolve().parent.glob("kubectl.1.*"))
+    bundle = sorted(Path(path).resolve().parent.glob("kubectl.1.*"))
     versions = [(program, re.fullmatch(r"kubectl\.(\d+)\.(\d+)", program.name)) for program in bundle]
     fitting = [version for version, name in versions if name and (int(name[1]), int(name[2])) >= OLDEST]
-    return fitting or [Path(found)]
+    return fitting or [Path(path)]
 
 
 def environment() -> Path:
@@ -108,9 +108,9 @@ def site(folder: Path, *, with_controllers: bool = False) -> Iterator[Site]:
     """Run a server with TLS and tokens in an empty directory."""
     data, home = folder / "data", folder / "home"
     home.mkdir()
-    made = Site(data, home, with_controllers=with_controllers)
-    made.start()
+    new_site = Site(data, home, with_controllers=with_controllers)
+    new_site.start()
     try:
-        yield made
+        yield new_site
     finally:
-        made.stop()
+        new_site.stop()

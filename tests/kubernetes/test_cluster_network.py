@@ -18,7 +18,7 @@ from gantry.kubernetes.controllers import kubeconfig as controllers_kubeconfig
 from gantry.runtime import real
 
 PATH = "/apis/ipam.metal3.io/v1alpha1/namespaces/default"
-ROOM = 14 - 1
+FREE_ADDRESSES = 14 - 1
 """A /28 without its ends and the gateway."""
 CLAIMS = INSTANCES = 12
 
@@ -29,9 +29,9 @@ class _Claims(msgspec.Struct):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[labs.Lab]:
-    with labs.lab() as made:
-        made.init()
-        made.run(
+    with labs.lab() as running_lab:
+        running_lab.init()
+        running_lab.run(
             *(
                 "gnt-network",
                 "add",
@@ -42,8 +42,8 @@ def cluster() -> Iterator[labs.Lab]:
             ),
             "net1",
         )
-        made.run("gnt-network", "connect", "-N", "mode=routed,link=main", "net1", "default")
-        yield made
+        running_lab.run("gnt-network", "connect", "-N", "mode=routed,link=main", "net1", "default")
+        yield running_lab
 
 
 @contextlib.contextmanager
@@ -76,11 +76,11 @@ async def talking(kubeconfig: Path) -> AsyncIterator[client.Client]:
     target = controllers_kubeconfig.from_kubeconfig(runtime, str(kubeconfig))
     tls = await controllers_kubeconfig.tls(runtime, target, folder=str(kubeconfig.parent))
     limit = rate_limit.RateLimit(runtime.clock, per_second=1000, burst=1000)
-    made = client.Client(runtime, target, tls=tls, limit=limit, counts=metrics.Metrics())
+    api = client.Client(runtime, target, tls=tls, limit=limit, counts=metrics.Metrics())
     try:
-        yield made
+        yield api
     finally:
-        await made.close()
+        await api.close()
 
 
 async def ask(talk: client.Client, number: int) -> None:
@@ -97,19 +97,19 @@ async def claims(talk: client.Client) -> list[ipam.IPClaim]:
     ]
 
 
-async def given(talk: client.Client) -> dict[str, str]:
+async def claimed_addresses(talk: client.Client) -> dict[str, str]:
     """Return the addresses of claims that are not being deleted.
 
     The status of a deleted claim may still have an address that has another owner by now.
     """
-    told = [claim for claim in await claims(talk) if not claim.is_deleting]
+    claims_kept = [claim for claim in await claims(talk) if not claim.is_deleting]
     listed = msgspec.convert(await talk.get(f"{PATH}/ipaddresses"), _Claims)
     read = [
         meta.read({"apiVersion": ipam.API_VERSION, "kind": "IPAddress", **item}, ipam.IPAddress)
         for item in listed.items
     ]
-    known = {one.metadata.name: one.spec.address for one in read}
-    return {one.metadata.name: known[one.address_name] for one in told if one.address_name in known}
+    known = {address.metadata.name: address.spec.address for address in read}
+    return {each.metadata.name: known[each.address_name] for each in claims_kept if each.address_name in known}
 
 
 def owners(cluster: labs.Lab) -> list[tuple[str, str]]:
@@ -145,9 +145,9 @@ def create_instances(cluster: labs.Lab) -> int:
 async def until_served(talk: client.Client, count: int) -> dict[str, str]:
     async with asyncio.timeout(labs.TIMEOUT):
         while True:
-            found = await given(talk)
-            if len(found) >= count:
-                return found
+            addresses = await claimed_addresses(talk)
+            if len(addresses) >= count:
+                return addresses
             await asyncio.sleep(0.1)
 
 
@@ -165,20 +165,22 @@ async def test_instances_and_claims_never_get_one_address_while_controllers_are_
         with controllers(kubeconfig, cluster):
             await ask(talk, 0)
             await until_served(talk, 1)
-            made = asyncio.get_running_loop().run_in_executor(None, create_instances, cluster)
+            creation = asyncio.get_running_loop().run_in_executor(None, create_instances, cluster)
             for number in range(1, CLAIMS):
                 await ask(talk, number)
         # killed, perhaps between a reservation and its address
-        instances = await made
+        instances = await creation
         with controllers(kubeconfig, cluster):
-            told = await until_served(talk, ROOM - instances)
-            held = dict(owners(cluster))
-            assert len(owners(cluster)) == len(held) == ROOM
-            assert {ip: f"IPClaim default/{name}" for name, ip in told.items()}.items() <= held.items()
-            shown = cluster.run("gnt-network", "info", "net1").stdout
-            assert all(f"IPClaim default/{name}" in shown for name in told)
-            for name in told:
+            addresses = await until_served(talk, FREE_ADDRESSES - instances)
+            owners_by_address = dict(owners(cluster))
+            assert len(owners(cluster)) == len(owners_by_address) == FREE_ADDRESSES
+            assert {
+                ip: f"IPClaim default/{name}" for name, ip in addresses.items()
+            }.items() <= owners_by_address.items()
+            info = cluster.run("gnt-network", "info", "net1").stdout
+            assert all(f"IPClaim default/{name}" in info for name in addresses)
+            for name in addresses:
                 await talk.send("DELETE", f"{PATH}/ipclaims/{name}")
-            waiting = CLAIMS - len(told)
-            served = await until_served(talk, min(waiting, len(told)))
+            waiting = CLAIMS - len(addresses)
+            served = await until_served(talk, min(waiting, len(addresses)))
             assert len(set(served.values())) == len(served)

@@ -48,8 +48,8 @@ def named(objects: list[dict[str, object]]) -> set[str]:
 
 
 def deployment(objects: list[dict[str, object]]) -> dict[str, object]:
-    (found,) = [item for item in objects if item["kind"] == "Deployment"]
-    spec = found["spec"]
+    (manifest,) = [item for item in objects if item["kind"] == "Deployment"]
+    spec = manifest["spec"]
     assert isinstance(spec, dict)
     pod: dict[str, object] = spec["template"]["spec"]
     return pod
@@ -127,8 +127,8 @@ def test_a_real_server_takes_the_base_and_its_account_may_do_what_controllers_do
                 head = {"apiVersion": "ipam.metal3.io/v1alpha1", "kind": kind}
                 body = {**head, "metadata": {"name": name, "namespace": "deployed"}, "spec": spec}
                 kubectl("create", "-f", "-", stdin=json.dumps(body))
-            asked = ("-n", "deployed", "get", "ipclaim", "one", "-o", "jsonpath={.status.address.name}")
-            lab.wait_until(lambda: kubectl(*asked) == "d-192-0-2-1", "the address of the claim")
+            words = ("-n", "deployed", "get", "ipclaim", "one", "-o", "jsonpath={.status.address.name}")
+            lab.wait_until(lambda: kubectl(*words) == "d-192-0-2-1", "the address of the claim")
             kubectl("-n", "deployed", "delete", "ipclaim,ippool", "--all", "--timeout=60s")
             events = ("-n", "deployed", "get", "events", "-o", "jsonpath={.items[*].reason}")
             lab.wait_until(lambda: "Allocated" in kubectl(*events), "the Event of the claim")
@@ -141,24 +141,24 @@ def steps() -> Iterator[tuple[str, str]]:
     """Yield the instructions of the container file, each with its words."""
     lines = [line for line in CONTAINER.read_text().splitlines() if line and not line.startswith("#")]
     for line in re.sub(r"\\\n", "", "\n".join(lines)).splitlines():
-        word, _, rest = line.partition(" ")
-        yield word, rest.strip()
+        word, _, arguments = line.partition(" ")
+        yield word, arguments.strip()
 
 
 def copied() -> list[str]:
     """Return the paths copied from the checkout."""
-    found = [rest.split() for word, rest in steps() if word == "COPY" and not rest.startswith("--from")]
-    return [name for words in found for name in words[:-1]]
+    copies = [arguments.split() for word, arguments in steps() if word == "COPY" and not arguments.startswith("--from")]
+    return [name for words in copies for name in words[:-1]]
 
 
-def test_the_container_file_copies_what_is_there_and_starts_what_it_made_as_nobody() -> None:
+def test_the_container_file_copies_existing_files_and_starts_the_installed_program_without_privileges() -> None:
     assert copied()
     assert not [name for name in copied() if not (CHECKOUT / name).exists()]
-    said = dict(steps())
-    assert said["USER"] == "65532:65532"
-    assert json.loads(said["ENTRYPOINT"]) == ["/opt/gantry/bin/gantry-kube"]
-    assert json.loads(said["CMD"]) == deployment_arguments()
-    assert {rest.split()[0] for word, rest in steps() if word == "FROM"} == {"${BASE}"}
+    answer = dict(steps())
+    assert answer["USER"] == "65532:65532"
+    assert json.loads(answer["ENTRYPOINT"]) == ["/opt/gantry/bin/gantry-kube"]
+    assert json.loads(answer["CMD"]) == deployment_arguments()
+    assert {arguments.split()[0] for word, arguments in steps() if word == "FROM"} == {"${BASE}"}
 
 
 def deployment_arguments() -> list[str]:
@@ -170,7 +170,7 @@ def deployment_arguments() -> list[str]:
 @pytest.mark.real
 @demonstration.MINUTES
 def test_the_commands_of_the_container_file_make_the_program_from_what_it_copies_alone(tmp_path: Path) -> None:
-    source, made = tmp_path / "source", tmp_path / "gantry"
+    source, installed = tmp_path / "source", tmp_path / "gantry"
     source.mkdir()
     for name in copied():
         there = CHECKOUT / name
@@ -178,18 +178,18 @@ def test_the_commands_of_the_container_file_make_the_program_from_what_it_copies
             shutil.copytree(there, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(there, source / name)
-    (command,) = [rest for word, rest in steps() if word == "RUN"]
+    (command,) = [arguments for word, arguments in steps() if word == "RUN"]
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(
-        ["sh", "-euc", command.replace("/opt/gantry", str(made))],
+        ["sh", "-euc", command.replace("/opt/gantry", str(installed))],
         cwd=source, env=plain, capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     shutil.rmtree(source)
-    said = dict(steps())
-    (program,) = json.loads(said["ENTRYPOINT"])
-    asked = [program.replace("/opt/gantry", str(made)), *json.loads(said["CMD"]), "--help"]
+    answer = dict(steps())
+    (program,) = json.loads(answer["ENTRYPOINT"])
+    words = [program.replace("/opt/gantry", str(installed)), *json.loads(answer["CMD"]), "--help"]
     # A root file system that cannot be written to, and a user who is nobody, who has no home.
-    shown = subprocess.run(asked, env={}, cwd="/", capture_output=True, text=True, timeout=60, check=False)
-    assert shown.returncode == 0, shown.stderr
-    assert "--leader-elect" in shown.stdout
+    finished = subprocess.run(words, env={}, cwd="/", capture_output=True, text=True, timeout=60, check=False)
+    assert finished.returncode == 0, finished.stderr
+    assert "--leader-elect" in finished.stdout

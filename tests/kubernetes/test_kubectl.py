@@ -38,7 +38,7 @@ spec: {pool: {name: prov}}
 """
 
 
-@pytest.fixture(scope="module", params=[*site.kubectls(), *NONE], ids=lambda one: one.name if one else "none")
+@pytest.fixture(scope="module", params=[*site.kubectls(), *NONE], ids=lambda binary: binary.name if binary else "none")
 def program(request: pytest.FixtureRequest) -> Path:
     if request.param is None:
         pytest.skip("this machine has no kubectl")
@@ -73,7 +73,7 @@ class Kubectl:
     def _ours(self, text: str) -> str:
         return text.replace("site-a", self.name)
 
-    def said(self, *arguments: str, stdin: str = "") -> str:
+    def output_of(self, *arguments: str, stdin: str = "") -> str:
         done = self.run(*arguments, stdin=stdin)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -87,32 +87,32 @@ class Kubectl:
 @pytest.fixture
 def kubectl(program: Path, backend: backends.Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     """kubectl on a server with an empty namespace ``site-a``."""
-    made = Kubectl(program, backend, tmp_path_factory.getbasetemp())
-    made.said("create", "namespace", "site-a")
-    yield made
-    made.said("delete", "namespace", "site-a", "--wait=false")
+    new_kubectl = Kubectl(program, backend, tmp_path_factory.getbasetemp())
+    new_kubectl.output_of("create", "namespace", "site-a")
+    yield new_kubectl
+    new_kubectl.output_of("delete", "namespace", "site-a", "--wait=false")
 
 
 @pytest.mark.promise("claims-1", "claims-2", "claims-3")
 def test_objects_are_applied_shown_and_deleted(kubectl: Kubectl) -> None:
-    assert kubectl.said("apply", "-f", "-", stdin=f"{POOL}---{CLAIM}---{ADDRESS}").splitlines() == [
+    assert kubectl.output_of("apply", "-f", "-", stdin=f"{POOL}---{CLAIM}---{ADDRESS}").splitlines() == [
         "ippool.ipam.metal3.io/prov created", "ipclaim.ipam.metal3.io/node-1 created",
         "ipaddress.ipam.metal3.io/prov-192-0-2-11 created",
     ]  # fmt: skip
-    assert "ippool.ipam.metal3.io/prov unchanged" in kubectl.said("apply", "-f", "-", stdin=POOL)
-    assert "configured" in kubectl.said("apply", "-f", "-", stdin=POOL.replace("24", "25"))
-    rows = kubectl.said("get", "ippools", "-A").splitlines()
+    assert "ippool.ipam.metal3.io/prov unchanged" in kubectl.output_of("apply", "-f", "-", stdin=POOL)
+    assert "configured" in kubectl.output_of("apply", "-f", "-", stdin=POOL.replace("24", "25"))
+    rows = kubectl.output_of("get", "ippools", "-A").splitlines()
     assert rows[0].split() == ["NAMESPACE", "NAME", "CLUSTER", "TOTAL", "USED", "FREE", "WAITING", "AGE"]
     assert ["site-a", "prov"] in [row.split()[:2] for row in rows]
-    rows = kubectl.said("-n", "site-a", "get", "m3ipc").splitlines()
+    rows = kubectl.output_of("-n", "site-a", "get", "m3ipc").splitlines()
     assert rows[1].split()[:2] == ["node-1", "prov"]
-    assert kubectl.said("-n", "site-a", "get", "ippool", "prov", "-o", "jsonpath={.spec.prefix}") == "25"
-    rows = kubectl.said("-n", "site-a", "get", "ipaddress.ipam.metal3.io").splitlines()
+    assert kubectl.output_of("-n", "site-a", "get", "ippool", "prov", "-o", "jsonpath={.spec.prefix}") == "25"
+    rows = kubectl.output_of("-n", "site-a", "get", "ipaddress.ipam.metal3.io").splitlines()
     assert rows[1].split()[:4] == ["prov-192-0-2-11", "192.0.2.11", "prov", "node-1"]
-    assert "prov" in kubectl.said("-n", "site-a", "get", "cluster-api")
+    assert "prov" in kubectl.output_of("-n", "site-a", "get", "cluster-api")
     assert "No resources found" in kubectl.run("-n", "default", "get", "ippools,ipclaims").stderr
-    assert "Name Prefix:" in kubectl.said("-n", "site-a", "describe", "ippool", "prov")
-    assert 'ippool.ipam.metal3.io "prov" deleted' in kubectl.said("-n", "site-a", "delete", "ippool", "prov")
+    assert "Name Prefix:" in kubectl.output_of("-n", "site-a", "describe", "ippool", "prov")
+    assert 'ippool.ipam.metal3.io "prov" deleted' in kubectl.output_of("-n", "site-a", "delete", "ippool", "prov")
     assert '(NotFound): ippools.ipam.metal3.io "prov" not found' in kubectl.refused(
         "-n", "site-a", "get", "ippool", "prov"
     )
@@ -128,57 +128,57 @@ def test_bad_objects_are_refused_with_the_field(kubectl: Kubectl) -> None:
 
 
 def test_dry_run_and_difference_store_nothing(kubectl: Kubectl) -> None:
-    assert "created (server dry run)" in kubectl.said("apply", "--dry-run=server", "-f", "-", stdin=POOL)
+    assert "created (server dry run)" in kubectl.output_of("apply", "--dry-run=server", "-f", "-", stdin=POOL)
     assert "NotFound" in kubectl.refused("-n", "site-a", "get", "ippool", "prov")
-    kubectl.said("create", "-f", "-", stdin=POOL)
-    shown = kubectl.run("diff", "-f", "-", stdin=POOL.replace("24", "26"))
-    assert (shown.returncode, "+  prefix: 26" in shown.stdout) == (1, True)
+    kubectl.output_of("create", "-f", "-", stdin=POOL)
+    difference = kubectl.run("diff", "-f", "-", stdin=POOL.replace("24", "26"))
+    assert (difference.returncode, "+  prefix: 26" in difference.stdout) == (1, True)
 
 
 def test_objects_are_changed_in_all_ways(kubectl: Kubectl) -> None:
-    kubectl.said("create", "-f", "-", stdin=POOL)
+    kubectl.output_of("create", "-f", "-", stdin=POOL)
     pool = ("-n", "site-a", "ippool", "prov")
     assert "already exists" in kubectl.refused("create", "-f", "-", stdin=POOL)
-    assert "labeled" in kubectl.said("label", *pool, "tier=web")
+    assert "labeled" in kubectl.output_of("label", *pool, "tier=web")
     # 1.27 says "annotate".
-    assert " annotate" in kubectl.said("annotate", *pool, "note=x")
-    assert "patched" in kubectl.said("patch", *pool, "--type=merge", "-p", '{"spec":{"prefix":25}}')
+    assert " annotate" in kubectl.output_of("annotate", *pool, "note=x")
+    assert "patched" in kubectl.output_of("patch", *pool, "--type=merge", "-p", '{"spec":{"prefix":25}}')
     steps = '[{"op":"replace","path":"/spec/prefix","value":26}]'
-    assert "patched" in kubectl.said("patch", *pool, "--type=json", "-p", steps)
+    assert "patched" in kubectl.output_of("patch", *pool, "--type=json", "-p", steps)
     assert "strategic-merge-patch+json is not supported" in kubectl.refused("patch", *pool, "-p", "{}")
     status = '{"status":{"total":11}}'
-    assert "patched" in kubectl.said("patch", *pool, "--subresource=status", "--type=merge", "-p", status)
-    assert re.search(r"prov\s+11\s", kubectl.said("-n", "site-a", "get", "ippool", "-l", "tier=web"))
-    text = kubectl.said("get", *pool, "-o", "yaml").replace("prefix: 26", "prefix: 27")
-    assert "replaced" in kubectl.said("replace", "-f", "-", stdin=text)
+    assert "patched" in kubectl.output_of("patch", *pool, "--subresource=status", "--type=merge", "-p", status)
+    assert re.search(r"prov\s+11\s", kubectl.output_of("-n", "site-a", "get", "ippool", "-l", "tier=web"))
+    text = kubectl.output_of("get", *pool, "-o", "yaml").replace("prefix: 26", "prefix: 27")
+    assert "replaced" in kubectl.output_of("replace", "-f", "-", stdin=text)
     assert "Conflict" in kubectl.refused("replace", "-f", "-", stdin=text.replace("prefix: 27", "prefix: 28"))
 
 
 def test_fields_are_applied_by_the_server(kubectl: Kubectl) -> None:
     apply = ("apply", "--server-side", "-f", "-")
-    assert "serverside-applied" in kubectl.said(*apply, stdin=POOL)
+    assert "serverside-applied" in kubectl.output_of(*apply, stdin=POOL)
     other = POOL.replace("24", "25")
     refused = kubectl.refused(*apply, "--field-manager=other", stdin=other)
     # An old server does not say by which version it was applied.
     assert re.search(r'conflict with "kubectl"( using ipam.metal3.io/v1alpha1)?: .spec.prefix', refused)
-    kubectl.said(*apply, "--field-manager=other", "--force-conflicts", stdin=other)
-    kubectl.said("delete", "-f", "-", stdin=POOL)
-    kubectl.said("apply", "-f", "-", stdin=POOL)
-    assert "serverside-applied" in kubectl.said(*apply, stdin=POOL.replace("prefix: 24", "prefix: 28"))
+    kubectl.output_of(*apply, "--field-manager=other", "--force-conflicts", stdin=other)
+    kubectl.output_of("delete", "-f", "-", stdin=POOL)
+    kubectl.output_of("apply", "-f", "-", stdin=POOL)
+    assert "serverside-applied" in kubectl.output_of(*apply, stdin=POOL.replace("prefix: 24", "prefix: 28"))
 
 
 def test_finalizers_are_waited_for_and_watches_show_changes(kubectl: Kubectl) -> None:
-    held = POOL.replace("namespace: site-a}", "namespace: site-a, finalizers: [example.com/hold]}")
-    kubectl.said("create", "-f", "-", stdin=held)
+    manifest = POOL.replace("namespace: site-a}", "namespace: site-a, finalizers: [example.com/hold]}")
+    kubectl.output_of("create", "-f", "-", stdin=manifest)
     pool = ("-n", "site-a", "ippool", "prov")
     watching = kubectl.start("-n", "site-a", "get", "ippools", "-w", "-o", "name")
     try:
         assert watching.stdout
         assert watching.stdout.readline() == "ippool.ipam.metal3.io/prov\n"
-        assert "deleted" in kubectl.said("delete", *pool, "--wait=false")
+        assert "deleted" in kubectl.output_of("delete", *pool, "--wait=false")
         waiting = kubectl.start("wait", "--for=delete", "--timeout=60s", *pool)
         assert watching.stdout.readline() == "ippool.ipam.metal3.io/prov\n"
-        kubectl.said("patch", *pool, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+        kubectl.output_of("patch", *pool, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
         assert waiting.wait(90) == 0
         assert watching.stdout.readline() == "ippool.ipam.metal3.io/prov\n"
     finally:
@@ -187,26 +187,26 @@ def test_finalizers_are_waited_for_and_watches_show_changes(kubectl: Kubectl) ->
 
 
 def test_waiting_for_a_condition_ends_when_it_holds(kubectl: Kubectl) -> None:
-    kubectl.said("create", "-f", "-", stdin=POOL)
+    kubectl.output_of("create", "-f", "-", stdin=POOL)
     pool = ("-n", "site-a", "ippool", "prov")
     condition = {"type": "Ready", "status": "True", "reason": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     status = json.dumps({"status": {"total": 11, "conditions": [condition]}})
-    kubectl.said("patch", *pool, "--subresource=status", "--type=merge", "-p", status)
-    assert "condition met" in kubectl.said("wait", "--for=condition=Ready", "--timeout=60s", *pool)
-    assert "condition met" in kubectl.said("wait", "--for=jsonpath={.status.total}=11", "--timeout=60s", *pool)
+    kubectl.output_of("patch", *pool, "--subresource=status", "--type=merge", "-p", status)
+    assert "condition met" in kubectl.output_of("wait", "--for=condition=Ready", "--timeout=60s", *pool)
+    assert "condition met" in kubectl.output_of("wait", "--for=jsonpath={.status.total}=11", "--timeout=60s", *pool)
 
 
 def test_kinds_are_listed_and_explained(kubectl: Kubectl) -> None:
-    listed = kubectl.said("api-resources", "--api-group=ipam.metal3.io", "-o", "name").split()
+    listed = kubectl.output_of("api-resources", "--api-group=ipam.metal3.io", "-o", "name").split()
     assert listed == ["ipaddresses.ipam.metal3.io", "ipclaims.ipam.metal3.io", "ippools.ipam.metal3.io"]
-    assert "DESCRIPTION" in kubectl.said("explain", "ippools.spec.pools.start")
-    assert "v{}.{}".format(*kubectl.backend.version) in kubectl.said("version")
-    assert "ipam.metal3.io/v1alpha1" in kubectl.said("api-versions").split()
+    assert "DESCRIPTION" in kubectl.output_of("explain", "ippools.spec.pools.start")
+    assert "v{}.{}".format(*kubectl.backend.version) in kubectl.output_of("version")
+    assert "ipam.metal3.io/v1alpha1" in kubectl.output_of("api-versions").split()
 
 
 def test_events_are_shown_with_their_object(kubectl: Kubectl) -> None:
-    kubectl.said("create", "-f", "-", stdin=POOL)
-    uid = kubectl.said("-n", "site-a", "get", "ippool", "prov", "-o", "jsonpath={.metadata.uid}")
+    kubectl.output_of("create", "-f", "-", stdin=POOL)
+    uid = kubectl.output_of("-n", "site-a", "get", "ippool", "prov", "-o", "jsonpath={.metadata.uid}")
     event = f"""
 apiVersion: v1
 kind: Event
@@ -217,7 +217,7 @@ reason: Exhausted
 message: no free address
 lastTimestamp: 2026-01-01T00:00:00Z
 """
-    kubectl.said("create", "-f", "-", stdin=event)
-    assert "no free address" in kubectl.said("-n", "site-a", "get", "events")
-    assert "no free address" in kubectl.said("-n", "site-a", "events", "--for", "ippool/prov")
-    assert "no free address" in kubectl.said("-n", "site-a", "describe", "ippool", "prov")
+    kubectl.output_of("create", "-f", "-", stdin=event)
+    assert "no free address" in kubectl.output_of("-n", "site-a", "get", "events")
+    assert "no free address" in kubectl.output_of("-n", "site-a", "events", "--for", "ippool/prov")
+    assert "no free address" in kubectl.output_of("-n", "site-a", "describe", "ippool", "prov")

@@ -42,8 +42,8 @@ def _inside(body: Sequence[ast.stmt], within: str) -> Iterator[str]:
             yield f"{within}{node.name}"
 
 
-def _is_declared(one: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    last = one.body[-1]
+def _is_declared(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    last = function.body[-1]
     return isinstance(last, ast.Expr) and isinstance(last.value, ast.Constant) and last.value.value is ...
 
 
@@ -52,7 +52,7 @@ def run(*arguments: str, **variables: str) -> str:
         [sys.executable, "-m", "pytest", "-n0", "-q", "-m", "", "-p", "no:cacheprovider", *arguments],
         cwd=CHECKOUT, env={**os.environ, **variables}, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
-    # Whether they pass is told where they run for their own sake.
+    # Whether the tests pass is checked where they run themselves.
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return done.stdout
 
@@ -66,9 +66,9 @@ def test_every_function_that_serves_claims_is_called_by_a_test(tmp_path: Path) -
     run("-p", "tests.kubernetes.calls", *OF_PARTS, CALLS_OF=of, CALLS_TO=str(note))
     called = set(note.read_text().splitlines())
     paths = [path for folder in FOLDERS for path in sorted((SOURCE / folder).glob("*.py"))]
-    wanted = [f"{path}:{name}" for path in paths for name in functions(path)]
-    assert len(wanted) > 300
-    assert [one.removeprefix(f"{SOURCE}/") for one in wanted if one not in called] == []
+    covered = [f"{path}:{name}" for path in paths for name in functions(path)]
+    assert len(covered) > 300
+    assert [covered_name.removeprefix(f"{SOURCE}/") for covered_name in covered if covered_name not in called] == []
 
 
 @pytest.mark.promise("claims-54")

@@ -34,10 +34,10 @@ def sockets(process: int) -> dict[str, list[list[str]]]:
     """Return the rows of the kernel's socket tables that belong to a process, by table."""
     folder = Path(f"/proc/{process}")
     targets: list[str] = []
-    for one in (folder / "fd").iterdir():
+    for descriptor in (folder / "fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # it closes files meanwhile
-            targets.append(os.readlink(one))
-    own = {found[1] for target in targets if (found := re.fullmatch(r"socket:\[(\d+)\]", target))}
+            targets.append(os.readlink(descriptor))
+    own = {match[1] for target in targets if (match := re.fullmatch(r"socket:\[(\d+)\]", target))}
     rows = {name: (folder / "net" / name) for name in TABLES}
     listed = {name: path.read_text().splitlines()[1:] for name, path in rows.items() if path.exists()}
     return {name: [line.split() for line in lines if own & set(line.split())] for name, lines in listed.items()}
@@ -49,12 +49,12 @@ def test_who_serves_claims_listens_for_http_alone(tmp_path: Path) -> None:
         assert here.running
         done = here.run("kubectl", "apply", "-f", "-", stdin=OBJECTS)
         assert done.returncode == 0, done.stderr
-        asked = ("kubectl", "get", "ipclaim", "node-1", "-o", "jsonpath={.status.address.name}")
-        lab.wait_until(lambda: here.run(*asked).stdout == "lab-192-0-2-2", "the address of the claim")
-        found = sockets(here.running.pid)
-        heard = [row for name in ("tcp", "tcp6") for row in found[name] if row[3] == LISTENS]
-        assert [int(row[1].rpartition(":")[2], 16) for row in heard] == [here.port]
-        assert not [name for name, rows in found.items() if rows and not name.startswith("tcp")]
+        arguments = ("kubectl", "get", "ipclaim", "node-1", "-o", "jsonpath={.status.address.name}")
+        lab.wait_until(lambda: here.run(*arguments).stdout == "lab-192-0-2-2", "the address of the claim")
+        rows_by_file = sockets(here.running.pid)
+        listeners = [row for name in ("tcp", "tcp6") for row in rows_by_file[name] if row[3] == LISTENS]
+        assert [int(row[1].rpartition(":")[2], 16) for row in listeners] == [here.port]
+        assert not [name for name, rows in rows_by_file.items() if rows and not name.startswith("tcp")]
         (controllers,) = processes.children(here.running.pid)
         assert not [name for name, rows in sockets(controllers).items() if rows]
         assert not processes.children(controllers)

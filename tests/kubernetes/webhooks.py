@@ -20,16 +20,18 @@ def certificate(folder: Path, authority: security.Pair | None = None) -> bytes:
     """Write tls.crt and tls.key for the loopback address into a folder, and return the CA certificate in PEM."""
     authority = authority or security.make_authority("webhooks", time.time())
     key, request = security.make_request("webhook")
-    made = security.issue(authority, request, uuid=str(uuid.uuid4()), name="webhook", address=ADDRESS, now=time.time())
+    issued = security.issue(
+        authority, request, uuid=str(uuid.uuid4()), name="webhook", address=ADDRESS, now=time.time()
+    )
     (folder / "tls.key").write_bytes(key)
-    (folder / "tls.crt").write_bytes(made)
+    (folder / "tls.crt").write_bytes(issued)
     return authority.certificate
 
 
 def configuration(port: int, authority: bytes) -> schema.Json:
     """Return the deployed webhook configuration, changed to the loopback address."""
-    found: schema.Json = yaml.safe_load(MANIFEST.read_text())
-    listed = found["webhooks"]
+    manifest: schema.Json = yaml.safe_load(MANIFEST.read_text())
+    listed = manifest["webhooks"]
     assert isinstance(listed, list)
     where = {"url": f"https://{ADDRESS}:{port}/validate", "caBundle": base64.b64encode(authority).decode()}
-    return {**found, "webhooks": [{**one, "clientConfig": where} for one in listed]}
+    return {**manifest, "webhooks": [{**hook, "clientConfig": where} for hook in listed]}

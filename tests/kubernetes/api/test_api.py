@@ -143,22 +143,22 @@ def test_fields_of_kinds_that_are_not_ours_are_kept() -> None:
     assert schema.prune(definition.schema("v1beta2"), body) == body
 
 
-def nodes(found: object) -> Iterator[schema.Json]:
-    if isinstance(found, dict):
-        yield found
-        for one in found.values():
-            yield from nodes(one)
-    elif isinstance(found, list):
-        for one in found:
-            yield from nodes(one)
+def nodes(value: object) -> Iterator[schema.Json]:
+    if isinstance(value, dict):
+        yield value
+        for item in value.values():
+            yield from nodes(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from nodes(item)
 
 
 @pytest.mark.promise("claims-1", "claims-2", "claims-3")
 def test_our_definitions_are_structural_and_use_nothing_that_old_servers_lack() -> None:
-    ours = {str(one["metadata"]["name"]): one for one in manifests.ours()}  # type: ignore[index]
+    ours = {str(item["metadata"]["name"]): item for item in manifests.ours()}  # type: ignore[index]
     assert sorted(ours) == [f"{name}.{ipam.GROUP}" for name in ("ipaddresses", "ipclaims", "ippools")]
-    for one in ours.values():
-        (version,) = one["spec"]["versions"]  # type: ignore[index]
+    for definition in ours.values():
+        (version,) = definition["spec"]["versions"]  # type: ignore[index]
         assert version["storage"]
         described = list(nodes(version["schema"]["openAPIV3Schema"]))
         assert not any("x-kubernetes-validations" in node or node.get("default") == "" for node in described)
@@ -166,7 +166,7 @@ def test_our_definitions_are_structural_and_use_nothing_that_old_servers_lack() 
             properties = node.get("properties")
             if isinstance(properties, dict):
                 assert all("type" in child for child in properties.values())
-        assert json.loads(json.dumps(one)) == one
+        assert json.loads(json.dumps(definition)) == definition
 
 
 def test_status_is_a_subresource_of_pools_and_claims_and_not_of_addresses() -> None:
@@ -187,14 +187,14 @@ def test_names_are_those_of_today() -> None:
 
 def test_clients_find_each_kind_in_both_descriptions() -> None:
     whole = json.dumps(openapi.whole(definitions.DEFINITIONS))
-    for one, version in itertools.chain.from_iterable(
+    for item, version in itertools.chain.from_iterable(
         ((definition, version) for version in definition.versions) for definition in definitions.DEFINITIONS
     ):
-        described = json.dumps(openapi.group([one], version))
-        reference = f'"$ref": "#/components/schemas/{openapi.name_of(one, version)}"'
+        described = json.dumps(openapi.group([item], version))
+        reference = f'"$ref": "#/components/schemas/{openapi.name_of(item, version)}"'
         assert reference in described
         assert '"fieldValidation"' in described
-        assert f'"$ref": "#/definitions/{openapi.name_of(one, version)}"' in whole
+        assert f'"$ref": "#/definitions/{openapi.name_of(item, version)}"' in whole
 
 
 def test_a_table_shows_what_the_columns_say() -> None:
@@ -203,8 +203,8 @@ def test_a_table_shows_what_the_columns_say() -> None:
     conditions = [{"type": "Ready", "status": "True"}, {"type": "Exhausted", "status": "False"}]
     marks = {"name": "p", "labels": {meta.CLUSTER_LABEL: "edge"}, "creationTimestamp": "2026-04-30T23:50:00Z"}
     body = pool(metadata=marks, status={"total": 9, "used": 0, "conditions": conditions})
-    shown = [str(column["name"]) for column in tables.columns(definition)]
-    assert dict(zip(shown, tables.cells(definition, body, now=NOW), strict=True)) == {
+    column_names = [str(column["name"]) for column in tables.columns(definition)]
+    assert dict(zip(column_names, tables.cells(definition, body, now=NOW), strict=True)) == {
         "Name": "p",
         "Cluster": "edge",
         "Total": 9,
@@ -220,7 +220,7 @@ def test_a_table_shows_what_the_columns_say() -> None:
     ("seconds", "text"),
     [(-5, "0s"), (119, "119s"), (303, "5m3s"), (7000, "116m"), (11520, "3h12m"), (180000, "2d2h"), (9e6, "104d")],
 )
-def test_ages_are_told_as_kubectl_tells_them(seconds: float, text: str) -> None:
+def test_ages_are_displayed_as_kubectl_displays_them(seconds: float, text: str) -> None:
     assert tables.age(seconds) == text
 
 
@@ -235,7 +235,7 @@ def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     later = NOW + datetime.timedelta(hours=1)
     second = meta.with_condition(first, meta.Condition(type="Ready", status="True", reason="B"), now=later)
     third = meta.with_condition(second, meta.Condition(type="Ready", status="False", reason="B"), now=later)
-    assert [one[0].last_transition_time for one in (first, second, third)] == [
+    assert [item[0].last_transition_time for item in (first, second, third)] == [
         *[meta.stamp(NOW)] * 2,
         meta.stamp(later),
     ]

@@ -80,14 +80,14 @@ class Ends:
 
 @pytest.fixture
 async def ends() -> AsyncIterator[Ends]:
-    made = Ends(*socket.socketpair())
-    await made.open()
+    new_ends = Ends(*socket.socketpair())
+    await new_ends.open()
     async with asyncio.timeout(30):
-        yield made
-    await made.channel.close()
-    made.serving.cancel()
-    await asyncio.wait([made.serving])
-    made.other.close()
+        yield new_ends
+    await new_ends.channel.close()
+    new_ends.serving.cancel()
+    await asyncio.wait([new_ends.serving])
+    new_ends.other.close()
 
 
 async def test_a_request_comes_as_it_was_sent_with_who_asks_and_its_answer_goes_back(ends: Ends) -> None:
@@ -96,8 +96,8 @@ async def test_a_request_comes_as_it_was_sent_with_who_asks_and_its_answer_goes_
     )
     expected = interface.HttpResponse(410, b"PATCH /a?b=c", "text/plain", {"retry-after": "7"})
     assert answer == expected
-    (asked,) = ends.handler.asked
-    assert (asked.body, asked.headers) == (b"{}", {"accept": "a", "authorization": "Bearer a"})
+    (request,) = ends.handler.asked
+    assert (request.body, request.headers) == (b"{}", {"accept": "a", "authorization": "Bearer a"})
 
 
 async def test_a_large_request_reaches_who_may_refuse_it_and_ends_nothing(ends: Ends) -> None:
@@ -112,13 +112,13 @@ async def test_each_of_many_requests_gets_its_own_answer_whatever_takes_long(end
     paths = [f"/{number}" for number in range(1000)]
     answers = await asyncio.gather(*map(ends.get, paths))
     assert [answer.body for answer in answers] == [f"GET {path}".encode() for path in paths]
-    assert [one.path for one in ends.handler.asked] == ["/slow", *paths]
+    assert [item.path for item in ends.handler.asked] == ["/slow", *paths]
     assert not slow.done()
     ends.handler.slow.set()
     assert (await slow).body == b"GET /slow"
 
 
-async def test_who_does_not_wait_for_an_answer_disturbs_nobody(ends: Ends) -> None:
+async def test_a_client_that_does_not_wait_for_its_answer_disturbs_no_other(ends: Ends) -> None:
     slow = asyncio.create_task(ends.get("/slow"))
     await ends.get("/1")
     slow.cancel()

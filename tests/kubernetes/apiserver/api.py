@@ -29,7 +29,7 @@ TIMEOUT = 30
 
 
 @dataclass(frozen=True)
-class Said:
+class Answer:
     """An answer."""
 
     status: int
@@ -60,7 +60,7 @@ class Said:
 
     @property
     def names(self) -> list[str]:
-        return [str(Said(200, item).at("metadata.name")) for item in self.items]
+        return [str(Answer(200, item).at("metadata.name")) for item in self.items]
 
     @property
     def refusal(self) -> tuple[int, str, str]:
@@ -72,7 +72,7 @@ class Said:
     @property
     def fields(self) -> list[str]:
         """Return the fields of the causes of an error."""
-        return [str(one["field"]) for one in msgspec.convert(self.at("details.causes"), list[Json])]
+        return [str(cause["field"]) for cause in msgspec.convert(self.at("details.causes"), list[Json])]
 
 
 @dataclass
@@ -81,19 +81,19 @@ class Events:
 
     answer: aiohttp.ClientResponse
 
-    async def next(self) -> tuple[str, Said]:
+    async def next(self) -> tuple[str, Answer]:
         """Return type and object of the next event; fail without one."""
         async with asyncio.timeout(TIMEOUT):
             line = await self.answer.content.readline()
         assert line, "the watch has ended"
         event = msgspec.json.decode(line, type=Json)
-        return str(event["type"]), Said(200, msgspec.convert(event["object"], Json))
+        return str(event["type"]), Answer(200, msgspec.convert(event["object"], Json))
 
     async def named(self) -> tuple[str, str]:
-        kind, said = await self.next()
-        return kind, str(said.at("metadata.name"))
+        kind, answer = await self.next()
+        return kind, str(answer.at("metadata.name"))
 
-    async def rest(self) -> list[str]:
+    async def remaining(self) -> list[str]:
         """Return the types of all events until the watch ends."""
         async with asyncio.timeout(TIMEOUT):
             lines = (await self.answer.content.read()).splitlines()
@@ -109,7 +109,7 @@ class Caller:
     def url(self, path: str) -> str:
         return f"{self._base}{path}"
 
-    async def say(self, method: str, path: str, body: object = None, *, kind: str = "", accept: str = "") -> Said:
+    async def say(self, method: str, path: str, body: object = None, *, kind: str = "", accept: str = "") -> Answer:
         """Send a request with a body in JSON, and return the answer in JSON or YAML's subset of it."""
         headers = {"Accept": accept} if accept else {}
         headers |= {"Content-Type": kind or "application/json"} if body is not None else {}
@@ -121,26 +121,26 @@ class Caller:
                 if "json" in answer.content_type
                 else {"text": text.decode(errors="replace")}
             )
-            return Said(answer.status, value, dict(answer.headers))
+            return Answer(answer.status, value, dict(answer.headers))
 
-    async def get(self, path: str, *, accept: str = "") -> Said:
+    async def get(self, path: str, *, accept: str = "") -> Answer:
         return await self.say("GET", path, accept=accept)
 
-    async def add(self, path: str, body: Json) -> Said:
+    async def add(self, path: str, body: Json) -> Answer:
         """Create an object; fail if the server rejects it."""
-        said = await self.say("POST", path, body)
-        assert said.status == 201, said
-        return said
+        answer = await self.say("POST", path, body)
+        assert answer.status == 201, answer
+        return answer
 
-    async def patch(self, path: str, body: object, kind: str = MERGE) -> Said:
+    async def patch(self, path: str, body: object, kind: str = MERGE) -> Answer:
         return await self.say("PATCH", path, body, kind=kind)
 
-    async def delete(self, path: str, body: object = None) -> Said:
+    async def delete(self, path: str, body: object = None) -> Answer:
         return await self.say("DELETE", path, body)
 
     @asynccontextmanager
-    async def watch(self, path: str, *, accept: str = "", **asked: str) -> AsyncIterator[Events]:
-        query = {"watch": "true", **asked}
+    async def watch(self, path: str, *, accept: str = "", **parameters: str) -> AsyncIterator[Events]:
+        query = {"watch": "true", **parameters}
         headers = {"Accept": accept} if accept else {}
         async with self._session.get(self.url(path), params=query, headers=headers) as answer:
             assert answer.status == 200
@@ -186,12 +186,12 @@ class Api(Caller):
 @asynccontextmanager
 async def api(folder: Path, *, tokens: Mapping[str, str] | None = None) -> AsyncIterator[Api]:
     async with aiohttp.ClientSession() as session:
-        made = Api(folder, session, tokens=tokens)
-        await made.start()
+        client = Api(folder, session, tokens=tokens)
+        await client.start()
         try:
-            yield made
+            yield client
         finally:
-            await made.stop()
+            await client.stop()
 
 
 def pool(name: str = "pool-1", *, labels: dict[str, str] | None = None, **spec: object) -> Json:
@@ -215,10 +215,10 @@ def secret(name: str, **metadata: object) -> Json:
     return {"metadata": {**_named(name, None), **metadata}, "data": {"key": "dmFsdWU="}}
 
 
-def owned(by: Said, *, block: bool = False) -> list[Json]:
+def owned(by: Answer, *, block: bool = False) -> list[Json]:
     """Return owner references to one object."""
-    one: Json = {"apiVersion": by.body["apiVersion"], "kind": by.body["kind"], "name": by.at("metadata.name")}
-    return [{**one, "uid": by.uid, **({"blockOwnerDeletion": True} if block else {})}]
+    reference: Json = {"apiVersion": by.body["apiVersion"], "kind": by.body["kind"], "name": by.at("metadata.name")}
+    return [{**reference, "uid": by.uid, **({"blockOwnerDeletion": True} if block else {})}]
 
 
 def _named(name: str, labels: dict[str, str] | None) -> Json:

@@ -7,5 +7,5 @@ from tests.kubernetes.apiserver import api
 
 @pytest.fixture
 async def kube(tmp_path: Path) -> AsyncIterator[api.Api]:
-    async with api.api(tmp_path) as made:
-        yield made
+    async with api.api(tmp_path) as client:
+        yield client

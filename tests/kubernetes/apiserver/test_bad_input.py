@@ -18,7 +18,7 @@ SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(a
 VALUES = st.recursive(
     SCALARS, lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3)
 )
-PLACES = [
+FIELD_PATHS = [
     "apiVersion",
     "kind",
     "metadata",
@@ -41,7 +41,7 @@ PLACES = [
 ]
 PATHS = [api.POOLS, api.CLAIMS, api.ADDRESSES, api.SECRETS, api.EVENTS, api.LEASES, api.NAMESPACES]
 NAMES = ["", "/pool-1", "/pool-1/status", "/claim-1", "/%00", "/ä"]
-ASKED = [
+REQUESTS = [
     "limit",
     "continue",
     "labelSelector",
@@ -76,8 +76,8 @@ STEPS = st.lists(
 @st.composite
 def _objects(draw: st.DrawFn) -> api.Json:
     body = copy.deepcopy(draw(st.sampled_from(BODIES)))
-    for place in draw(st.lists(st.sampled_from(PLACES), max_size=3)):
-        first, _, second = place.partition(".")
+    for path in draw(st.lists(st.sampled_from(FIELD_PATHS), max_size=3)):
+        first, _, second = path.partition(".")
         inside = body.setdefault(first, {}) if second else body
         if isinstance(inside, dict):
             inside[second or first] = draw(VALUES)
@@ -88,7 +88,7 @@ def _objects(draw: st.DrawFn) -> api.Json:
 def _requests(draw: st.DrawFn) -> interface.HttpRequest:
     query = draw(
         st.dictionaries(
-            st.sampled_from(ASKED), st.text(max_size=6) | st.sampled_from(["All", "Strict", "a in (b)"]), max_size=3
+            st.sampled_from(REQUESTS), st.text(max_size=6) | st.sampled_from(["All", "Strict", "a in (b)"]), max_size=3
         )
     )
     path = draw(st.sampled_from(PATHS)) + draw(st.sampled_from(NAMES)) + (f"?{parse.urlencode(query)}" if query else "")
@@ -113,9 +113,9 @@ def test_no_request_makes_the_server_fail(requests: list[interface.HttpRequest])
     async def check(folder: str) -> None:
         application = apiserver.Application(real.RealRuntime(), folder)
         await application.open()
-        asked = http.Server(real.RealRuntime(), application)
+        web_server = http.Server(real.RealRuntime(), application)
         for request in requests:
-            answer = await asked.answer(request)
+            answer = await web_server.answer(request)
             assert answer.status < 500, (request, answer.body)
             if answer.status >= 400:
                 assert msgspec.json.decode(answer.body, type=api.Json)["kind"] == "Status"
@@ -132,5 +132,5 @@ async def test_a_field_of_an_object_is_applied_where_a_plain_value_was(kube: api
     lease: api.Json = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "lease-1"}}
     await kube.add(api.LEASES, {**lease, "spec": "plain"})
     path = f"{api.LEASES}/lease-1?fieldManager=one&force=true"
-    said = await kube.patch(path, {**lease, "spec": {"holderIdentity": "me"}}, api.APPLY)
-    assert (said.status, said.at("spec")) == (200, {"holderIdentity": "me"})
+    answer = await kube.patch(path, {**lease, "spec": {"holderIdentity": "me"}}, api.APPLY)
+    assert (answer.status, answer.at("spec")) == (200, {"holderIdentity": "me"})

@@ -23,9 +23,9 @@ def _key(name: str) -> watch_cache.Key:
 
 
 async def _opened(machine: simulated.SimulatedRuntime) -> store.Store:
-    made = store.Store(machine, "/kube")
-    await made.open()
-    return made
+    opened_store = store.Store(machine, "/kube")
+    await opened_store.open()
+    return opened_store
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -54,9 +54,9 @@ def test_no_power_cut_takes_back_what_was_answered(seed: int, monkeypatch: pytes
             assert objects.version >= max(answered.values(), default=0) >= last
             last = objects.version
             for name, version in answered.items():
-                found = objects.get(_key(name))
-                assert found is not None
-                assert found.version >= version
+                stored = objects.get(_key(name))
+                assert stored is not None
+                assert stored.version >= version
             world.kill("site")
         assert answered
 
@@ -84,9 +84,9 @@ def test_no_failing_sync_takes_back_what_was_answered(seed: int, monkeypatch: py
         world.run(_done(machine, work(machine)))
         machine.disk.fail_sync = 0.0
         world.crash("site")
-        found = world.run(_finished(machine)).get(_key("s"))
-        assert found is not None
-        assert found.version >= answered["s"]
+        stored = world.run(_finished(machine)).get(_key("s"))
+        assert stored is not None
+        assert stored.version >= answered["s"]
 
 
 async def _done(machine: simulated.SimulatedRuntime, work: Coroutine[object, object, None]) -> None:

@@ -26,8 +26,8 @@ def cluster(inside: bytes) -> bytes:
 
 @pytest.mark.parametrize("depth", [150, 400, 700, 100_000])
 async def test_a_body_that_is_nested_too_deep_is_bad(kube: api.Api, depth: int) -> None:
-    said = await kube.say("POST", CLUSTERS, cluster(nested(depth)))
-    assert said.refusal[:2] == (400, "BadRequest")
+    answer = await kube.say("POST", CLUSTERS, cluster(nested(depth)))
+    assert answer.refusal[:2] == (400, "BadRequest")
     assert (await kube.say("POST", CLUSTERS, cluster(nested(90)))).status == 201
     for accept in ("application/yaml", "application/json;as=Table;g=meta.k8s.io;v=v1"):
         assert (await kube.get(f"{CLUSTERS}/c", accept=accept)).status == 200
@@ -38,17 +38,17 @@ async def test_a_body_that_is_nested_too_deep_is_bad(kube: api.Api, depth: int) 
     [
         b"- " * 300_000 + b"1",
         b"[" * 300_000,
-        b"\n".join(b" " * place + b"a:" for place in range(200)),
+        b"\n".join(b" " * indent + b"a:" for indent in range(200)),
         b"a: &a [1]\nb: *a\n",
         b"a: &a [*a]\n",
         b"a: &a {b: 1}\nc:\n  <<: *a\n",
     ],
 )
 async def test_yaml_that_is_too_deep_or_grows_by_references_is_bad(kube: api.Api, body: bytes) -> None:
-    said = await kube.say("POST", api.POOLS, body, kind="application/yaml")
-    assert said.refusal[:2] == (400, "BadRequest")
-    said = await kube.say("PATCH", f"{api.POOLS}/pool-1?fieldManager=x", body, kind=api.APPLY)
-    assert said.refusal[:2] == (400, "BadRequest")
+    answer = await kube.say("POST", api.POOLS, body, kind="application/yaml")
+    assert answer.refusal[:2] == (400, "BadRequest")
+    answer = await kube.say("PATCH", f"{api.POOLS}/pool-1?fieldManager=x", body, kind=api.APPLY)
+    assert answer.refusal[:2] == (400, "BadRequest")
 
 
 @pytest.mark.parametrize("source", ["", "/spec"])
@@ -64,8 +64,8 @@ async def test_a_patch_cannot_nest_deeper_than_a_body(kube: api.Api) -> None:
     steps = [
         {"op": "add", "path": "/spec/free" + "/a" * depth, "value": json.loads(nested(80))} for depth in (1, 81, 161)
     ]
-    said = await kube.patch(f"{CLUSTERS}/c", steps, api.STEPS)
-    assert said.refusal[0] == 400
+    answer = await kube.patch(f"{CLUSTERS}/c", steps, api.STEPS)
+    assert answer.refusal[0] == 400
 
 
 async def test_a_body_and_an_object_have_a_largest_size(kube: api.Api) -> None:
@@ -91,24 +91,24 @@ async def test_an_object_of_the_largest_size_can_be_deleted(kube: api.Api) -> No
 @pytest.mark.parametrize("name", ["limit", "timeoutSeconds", "resourceVersion"])
 async def test_a_number_of_five_thousand_digits_is_bad(kube: api.Api, name: str) -> None:
     for watch in ("false", "true"):
-        said = await kube.get(f"{api.POOLS}?watch={watch}&{name}={'9' * 5000}")
-        assert said.refusal[:2] == (400, "BadRequest")
+        answer = await kube.get(f"{api.POOLS}?watch={watch}&{name}={'9' * 5000}")
+        assert answer.refusal[:2] == (400, "BadRequest")
 
 
 async def test_a_refusal_does_not_list_a_hundred_thousand_reasons(kube: api.Api) -> None:
     body = api.pool()
     body["spec"] = {"namePrefix": "p", "pools": [1] * 100_000}
-    said = await kube.say("POST", api.POOLS, body)
-    assert said.status == 422
-    assert 1 <= len(said.fields) <= 100
+    answer = await kube.say("POST", api.POOLS, body)
+    assert answer.status == 422
+    assert 1 <= len(answer.fields) <= 100
 
 
 async def test_a_protobuf_body_of_a_million_texts_is_read_at_once(kube: api.Api) -> None:
     finalizers = b"\x72\x01a" * 900_000
     inside = _field(1, _field(1, b"n") + finalizers)
     body = b"k8s\0" + _field(1, _field(1, b"v1") + _field(2, b"Namespace")) + _field(2, inside)
-    said = await kube.say("POST", api.NAMESPACES, body, kind="application/vnd.kubernetes.protobuf")
-    assert said.status == 413
+    answer = await kube.say("POST", api.NAMESPACES, body, kind="application/vnd.kubernetes.protobuf")
+    assert answer.status == 413
 
 
 def _field(number: int, value: bytes) -> bytes:
@@ -119,15 +119,17 @@ def _field(number: int, value: bytes) -> bytes:
     return bytes(out) + bytes([size]) + value
 
 
-async def test_watches_beyond_the_most_are_told_to_come_later(kube: api.Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watches_above_the_limit_are_refused_with_retry_after(
+    kube: api.Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(read, "MAX_WATCHES", 3)
     monkeypatch.setattr(wire, "DISCONNECT_POLL_SECONDS", 0.05)
-    async with AsyncExitStack() as held:
+    async with AsyncExitStack() as watches:
         for _ in range(3):
-            events = await held.enter_async_context(kube.watch(api.POOLS))
+            events = await watches.enter_async_context(kube.watch(api.POOLS))
         async with kube.watch(api.POOLS) as refused:
-            kind, said = await refused.next()
-            assert (kind, said.at("code"), said.at("reason")) == ("ERROR", 429, "TooManyRequests")
+            kind, answer = await refused.next()
+            assert (kind, answer.at("code"), answer.at("reason")) == ("ERROR", 429, "TooManyRequests")
         await kube.add(api.POOLS, api.pool())
         assert await events.named() == ("ADDED", "pool-1")
 

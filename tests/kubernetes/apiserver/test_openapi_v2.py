@@ -13,29 +13,29 @@ Fields = dict[int, list[bytes]]
 
 
 def fields(data: bytes) -> Fields:
-    found: Fields = {}
+    values: Fields = {}
     for number, value in protobuf._fields(data):
         assert isinstance(value, bytes)
-        found.setdefault(number, []).append(value)
-    return found
+        values.setdefault(number, []).append(value)
+    return values
 
 
 def named(listed: list[bytes]) -> dict[str, Fields]:
     """Decode messages with a name and a value, by name."""
-    return {one[1][0].decode(): fields(one[2][0]) for one in map(fields, listed)}
+    return {item[1][0].decode(): fields(item[2][0]) for item in map(fields, listed)}
 
 
 def plain() -> schema.Json:
-    said = discovery.answer(PATH, "application/json")
-    assert said
-    return msgspec.json.decode(said[0], type=schema.Json)
+    answer = discovery.answer(PATH, "application/json")
+    assert answer
+    return msgspec.json.decode(answer[0], type=schema.Json)
 
 
 def packed() -> Fields:
-    said = discovery.answer(PATH, openapi_v2.ACCEPTED_TYPES[1])
-    assert said
-    assert said[1] == openapi_v2.CONTENT_TYPE
-    return fields(said[0])
+    answer = discovery.answer(PATH, openapi_v2.ACCEPTED_TYPES[1])
+    assert answer
+    assert answer[1] == openapi_v2.CONTENT_TYPE
+    return fields(answer[0])
 
 
 def test_all_kinds_are_there_with_their_fields() -> None:
@@ -46,7 +46,7 @@ def test_all_kinds_are_there_with_their_fields() -> None:
     assert set(spec) == set(expected[name]["properties"]["spec"]["properties"])  # type: ignore[index]
     pools = fields(fields(spec["pools"][23][0])[1][0])
     assert (fields(spec["pools"][22][0])[1], fields(pools[22][0])[1]) == ([b"array"], [b"object"])
-    extensions = {key: json.loads(one[2][0]) for key, one in named(kinds[name][31]).items()}
+    extensions = {key: json.loads(item[2][0]) for key, item in named(kinds[name][31]).items()}
     assert extensions["x-kubernetes-group-version-kind"][0]["kind"] == "IPPool"
 
 
@@ -54,7 +54,7 @@ def test_paths_tell_which_parameters_a_patch_takes() -> None:
     paths = named(fields(packed()[8][0])[2])
     assert set(paths) == set(msgspec.convert(plain()["paths"], schema.Json))
     patch = fields(paths["/apis/ipam.metal3.io/v1alpha1/namespaces/{namespace}/ippools/{name}"][8][0])
-    queries = [fields(fields(fields(fields(one)[1][0])[2][0])[3][0]) for one in patch[8]]
+    queries = [fields(fields(fields(fields(item)[1][0])[2][0])[3][0]) for item in patch[8]]
     assert {query[4][0] for query in queries} == {b"dryRun", b"fieldManager", b"fieldValidation", b"force"}
 
 
@@ -68,6 +68,6 @@ def test_paths_tell_which_parameters_a_patch_takes() -> None:
     ],
 )
 def test_the_form_is_the_one_asked_for_first(accept: str, kind: str) -> None:
-    said = discovery.answer(PATH, accept)
-    assert said
-    assert said[1] == kind
+    answer = discovery.answer(PATH, accept)
+    assert answer
+    assert answer[1] == kind

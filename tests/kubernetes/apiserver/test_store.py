@@ -32,20 +32,20 @@ def _key(name: str) -> watch_cache.Key:
 
 @asynccontextmanager
 async def _opened(folder: Path) -> AsyncIterator[store.Store]:
-    made = store.Store(real.RealRuntime(), str(folder))
-    await made.open()
+    new_store = store.Store(real.RealRuntime(), str(folder))
+    await new_store.open()
     try:
-        yield made
+        yield new_store
     finally:
-        await made.close()
+        await new_store.close()
 
 
 async def test_what_was_stored_is_there_again_with_its_version(tmp_path: Path) -> None:
-    async with _opened(tmp_path) as one:
-        kept = await one.put(TITLE, _secret("a", data={"x": "y"}))
-        await one.put(TITLE, _secret("b"))
-        await one.remove(TITLE, _secret("b"))
-        last = one.version
+    async with _opened(tmp_path) as opened_store:
+        kept = await opened_store.put(TITLE, _secret("a", data={"x": "y"}))
+        await opened_store.put(TITLE, _secret("b"))
+        await opened_store.remove(TITLE, _secret("b"))
+        last = opened_store.version
     async with _opened(tmp_path) as again:
         assert again.get(_key("a")) == kept
         assert (again.get(_key("b")), again.version) == (None, last)
@@ -61,36 +61,36 @@ async def test_writes_that_wait_together_share_a_sync(tmp_path: Path, monkeypatc
         syncs += 1
         await append(file, data)
 
-    async with _opened(tmp_path) as one:
+    async with _opened(tmp_path) as opened_store:
         monkeypatch.setattr(disk.AppendFile, "append", counted)
-        made = await asyncio.gather(*(one.put(TITLE, _secret(f"s{number}")) for number in range(200)))
-        assert [item.version for item in made] == list(range(1, 201))
+        versions = await asyncio.gather(*(opened_store.put(TITLE, _secret(f"s{number}")) for number in range(200)))
+        assert [item.version for item in versions] == list(range(1, 201))
         assert 1 <= syncs <= 5
 
 
-async def test_a_bug_that_ends_the_writing_lets_nobody_wait(tmp_path: Path) -> None:
+async def test_a_bug_that_ends_the_writer_leaves_no_request_waiting(tmp_path: Path) -> None:
     def broken(event: watch_cache.Event) -> None:
         raise KeyError(event.item.key)
 
-    async with _opened(tmp_path) as one:
-        await one.put(TITLE, _secret("a"))
-        one.observer = broken
-        made = [asyncio.create_task(one.put(TITLE, _secret(name))) for name in ("b", "c")]
-        for failed in await asyncio.gather(*made, return_exceptions=True):
+    async with _opened(tmp_path) as opened_store:
+        await opened_store.put(TITLE, _secret("a"))
+        opened_store.observer = broken
+        tasks = [asyncio.create_task(opened_store.put(TITLE, _secret(name))) for name in ("b", "c")]
+        for failed in await asyncio.gather(*tasks, return_exceptions=True):
             assert isinstance(failed, errors.InternalError)
-        assert not one.is_writable
+        assert not opened_store.is_writable
         with pytest.raises(errors.InternalError, match="no longer written"):
-            await one.remove(TITLE, _secret("a"))
+            await opened_store.remove(TITLE, _secret("a"))
     async with _opened(tmp_path) as again:
         assert again.get(_key("a"))
 
 
 async def test_a_torn_end_is_cut_off_and_damage_stops_the_server(tmp_path: Path) -> None:
     path = tmp_path / "objects.log"
-    async with _opened(tmp_path) as one:
-        await one.put(TITLE, _secret("a"))
+    async with _opened(tmp_path) as opened_store:
+        await opened_store.put(TITLE, _secret("a"))
         whole = path.read_bytes()
-        await one.put(TITLE, _secret("b"))
+        await opened_store.put(TITLE, _secret("b"))
     path.write_bytes(path.read_bytes()[:-5])
     async with _opened(tmp_path) as again:
         assert (again.get(_key("a")) is None, again.get(_key("b"))) == (False, None)
@@ -109,33 +109,35 @@ async def test_a_torn_end_is_cut_off_and_damage_stops_the_server(tmp_path: Path)
 async def test_a_long_file_is_replaced_by_a_shorter_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "COMPACT_BYTES", 20_000)
     sizes = []
-    async with _opened(tmp_path) as one:
-        await one.put(TITLE, _secret("still"))
+    async with _opened(tmp_path) as opened_store:
+        await opened_store.put(TITLE, _secret("still"))
         for number in range(400):
-            await one.put(TITLE, _secret("a", data={"n": str(number)}))
+            await opened_store.put(TITLE, _secret("a", data={"n": str(number)}))
             sizes.append((tmp_path / "objects.log").stat().st_size)
     assert max(sizes) < 25_000
     assert any(later < earlier for earlier, later in itertools.pairwise(sizes))
     async with _opened(tmp_path) as again:
-        found = again.get(_key("a"))
-        assert found
-        assert (found.version, again.version, again.get(_key("still")) is None) == (401, 401, False)
+        stored = again.get(_key("a"))
+        assert stored
+        assert (stored.version, again.version, again.get(_key("still")) is None) == (401, 401, False)
         with pytest.raises(Exception, match="too old resource version"):
             again.collection(TITLE).since(1)
         await again.put(TITLE, _secret("b"))
 
 
 async def test_a_write_that_fails_is_as_if_it_had_not_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with _opened(tmp_path) as one:
-        first = await one.put(TITLE, _secret("a"))
+    async with _opened(tmp_path) as opened_store:
+        first = await opened_store.put(TITLE, _secret("a"))
         with monkeypatch.context() as broken:
             broken.setattr(os, "write", _full)
             both = await asyncio.gather(
-                one.put(TITLE, _secret("a", data={"x": "y"})), one.put(TITLE, _secret("b")), return_exceptions=True
+                opened_store.put(TITLE, _secret("a", data={"x": "y"})),
+                opened_store.put(TITLE, _secret("b")),
+                return_exceptions=True,
             )
         assert all(isinstance(error, errors.StorageError) for error in both)
-        assert (one.current(_key("a")), one.current(_key("b"))) == (first, None)
-        await one.put(TITLE, _secret("b"))
+        assert (opened_store.current(_key("a")), opened_store.current(_key("b"))) == (first, None)
+        await opened_store.put(TITLE, _secret("b"))
     async with _opened(tmp_path) as again:
         assert (again.get(_key("a")), again.get(_key("b")) is None) == (first, False)
 
@@ -183,7 +185,7 @@ async def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
             token = (tmp_path / "tokens").read_text().partition(",")[0]
             async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session:
                 async with session.get(f"http://127.0.0.1:{port}{api.SECRETS}") as answer:
-                    listed = api.Said(answer.status, await answer.json()).names
+                    listed = api.Answer(answer.status, await answer.json()).names
                 assert set(answered) <= set(listed)
                 assert len(listed) <= len(answered) + rounds * 4
                 writing = [asyncio.create_task(write(session, 4 * rounds + worker)) for worker in range(4)]
@@ -193,4 +195,4 @@ async def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
                         await asyncio.sleep(0.01)
                 running.send_signal(signal.SIGKILL)
                 gone = await asyncio.gather(*writing, return_exceptions=True)
-                assert all(isinstance(one, aiohttp.ClientError) for one in gone)
+                assert all(isinstance(error, aiohttp.ClientError) for error in gone)

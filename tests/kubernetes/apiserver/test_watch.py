@@ -25,9 +25,9 @@ async def test_a_version_out_of_the_history_is_answered_by_an_error_event(
     monkeypatch.setattr(watch_cache, "MAX_EVENTS", 5)
     await asyncio.gather(*(kube.add(api.SECRETS, api.secret(f"s{number}")) for number in range(12)))
     async with kube.watch(api.SECRETS, resourceVersion="1") as events:
-        kind, said = await events.next()
-        assert (kind, said.at("code"), said.at("reason")) == ("ERROR", 410, "Expired")
-        assert await events.rest() == []
+        kind, answer = await events.next()
+        assert (kind, answer.at("code"), answer.at("reason")) == ("ERROR", 410, "Expired")
+        assert await events.remaining() == []
     async with kube.watch(api.SECRETS, resourceVersion="999999") as events:
         assert (await events.next())[1].at("code") == 410
     assert (await kube.get(f"{api.SECRETS}?watch=1&resourceVersion=abc")).refusal[0] == 400

@@ -13,29 +13,29 @@ def item(version: int, size: int) -> watch_cache.Item:
 
 
 def entered(sizes: list[int]) -> watch_cache.Collection:
-    made = watch_cache.Collection()
+    collection = watch_cache.Collection()
     for version, size in enumerate(sizes, 1):
-        made.add_event(item(version, size), gone=False)
-    return made
+        collection.add_event(item(version, size), gone=False)
+    return collection
 
 
 @pytest.mark.parametrize("size", [1, 1000])
 def test_the_past_is_bounded_by_events_and_by_bytes(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(watch_cache, "MAX_EVENTS", 20)
     monkeypatch.setattr(watch_cache, "MAX_EVENT_BYTES", 10_000)
-    made = entered([size] * 1000)
-    kept = made.since(made.floor)
+    collection = entered([size] * 1000)
+    kept = collection.since(collection.floor)
     assert 0 < len(kept) <= 2 * 20
-    assert sum(len(one.item.body) for one in kept) <= 2 * 10_000
-    assert [one.item.version for one in kept] == list(range(made.floor + 1, 1001))
+    assert sum(len(event.item.body) for event in kept) <= 2 * 10_000
+    assert [event.item.version for event in kept] == list(range(collection.floor + 1, 1001))
     with pytest.raises(status_errors.StatusError):
-        made.since(made.floor - 1)
+        collection.since(collection.floor - 1)
 
 
 def test_an_object_that_is_larger_than_all_that_is_kept_is_there_and_its_event_too_old(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(watch_cache, "MAX_EVENT_BYTES", 10)
-    made = entered([1, 50])
-    assert made.get("site-a", "pool-1") == item(2, 50)
-    assert (made.floor, made.since(2)) == (2, [])
+    collection = entered([1, 50])
+    assert collection.get("site-a", "pool-1") == item(2, 50)
+    assert (collection.floor, collection.since(2)) == (2, [])

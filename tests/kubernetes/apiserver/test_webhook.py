@@ -20,8 +20,8 @@ class Endpoint:
     def __init__(self, *seen: schema.Json) -> None:
         self.index = cache.Cache()
         self.is_ready = True
-        for one in seen:
-            self.index.put(server.struct(one))
+        for item in seen:
+            self.index.put(server.struct(item))
         self.application = webhook.Application(self.index, is_ready=lambda: self.is_ready)
 
     async def post(self, body: bytes, *, path: str = "/validate", method: str = "POST") -> tuple[int, schema.Json]:
@@ -32,25 +32,25 @@ class Endpoint:
             answer = await self.application.answer(request, trace)
         except http.RefusedError as error:
             answer = self.application.failure(error, trace)
-        found: schema.Json = json.loads(answer.body)
-        return answer.status, found
+        review: schema.Json = json.loads(answer.body)
+        return answer.status, review
 
     async def review(self, new: schema.Json | None, old: schema.Json | None = None, **more: object) -> schema.Json:
         """Review a create, or an update if ``old`` is given; return the response."""
-        given = new or old or {}
-        group, _, version = str(given.get("apiVersion")).rpartition("/")
-        asked = {
+        body_sent = new or old or {}
+        group, _, version = str(body_sent.get("apiVersion")).rpartition("/")
+        question = {
             "uid": "u-1",
-            "kind": {"group": group, "version": version, "kind": given.get("kind")},
+            "kind": {"group": group, "version": version, "kind": body_sent.get("kind")},
             "operation": "UPDATE" if old else "CREATE",
             "object": new,
             "oldObject": old,
             "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
             **more,
         }
-        status, said = await self.post(json.dumps(reviewed(asked)).encode())
-        assert (status, said["apiVersion"], said["kind"]) == (200, "admission.k8s.io/v1", "AdmissionReview")
-        response = said["response"]
+        status, answer = await self.post(json.dumps(reviewed(question)).encode())
+        assert (status, answer["apiVersion"], answer["kind"]) == (200, "admission.k8s.io/v1", "AdmissionReview")
+        response = answer["response"]
         assert isinstance(response, dict)
         assert response["uid"] == "u-1"
         return response
@@ -147,13 +147,13 @@ async def test_an_unknown_kind_is_refused_and_says_what_to_mend() -> None:
 
 @pytest.mark.parametrize("new", [None, {"spec": 7}, {"metadata": 7}, {"spec": {"pools": [{"start": []}]}}])
 async def test_an_object_that_cannot_be_read_is_refused(new: schema.Json | None) -> None:
-    given = {**server.pool(), **new} if new else None
-    response = await Endpoint().review(given, kind={"group": ipam.GROUP, "version": "v1alpha1", "kind": "IPPool"})
+    new_pool = {**server.pool(), **new} if new else None
+    response = await Endpoint().review(new_pool, kind={"group": ipam.GROUP, "version": "v1alpha1", "kind": "IPPool"})
     assert refusal(response)[:2] == (400, "BadRequest")
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "verdict"),
     [
         (b"", "not a valid AdmissionReview"),
         (b"\xff\xfe", "not a valid AdmissionReview"),
@@ -164,10 +164,10 @@ async def test_an_object_that_cannot_be_read_is_refused(new: schema.Json | None)
         (json.dumps(reviewed({"uid": 7})).encode(), "request.uid"),
     ],
 )
-async def test_a_body_that_is_no_review_is_answered_with_what_is_wrong(body: bytes, said: str) -> None:
+async def test_a_body_that_is_no_review_is_answered_with_what_is_wrong(body: bytes, verdict: str) -> None:
     status, answer = await Endpoint().post(body)
     assert (status, answer["kind"]) == (400, "Status")
-    assert said in str(answer["message"])
+    assert verdict in str(answer["message"])
 
 
 async def test_reviews_have_one_path_and_one_method() -> None:

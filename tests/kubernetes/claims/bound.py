@@ -29,24 +29,26 @@ class Cluster:
             address, cluster_reservations.foreign_owner("instance", who)
         ) == cluster_reservations.foreign_owner("instance", who)
 
-    def give(self, text: str) -> None:
+    def allocate(self, text: str) -> None:
         del self.held[ranges.parse_address(text)]
 
-    def reserve(self, one: cluster_reservations.Reservation) -> None:
+    def reserve(self, reservation: cluster_reservations.Reservation) -> None:
         self._answer()
         closed = [ranges.parse_range(text)[1] for text in self.external]
-        old = self.held.get(one.address)
-        if isinstance(old, cluster_reservations.Reservation) and old.claim == one.claim:
-            self.held[one.address] = one
-        if self.held.get(one.address) != one and any(one.address.value in run for run in closed):
+        old = self.held.get(reservation.address)
+        if isinstance(old, cluster_reservations.Reservation) and old.claim == reservation.claim:
+            self.held[reservation.address] = reservation
+        if self.held.get(reservation.address) != reservation and any(
+            reservation.address.value in run for run in closed
+        ):
             raise server.RefusedError(409, "Reserved")
-        if self.held.setdefault(one.address, one) != one:
+        if self.held.setdefault(reservation.address, reservation) != reservation:
             raise server.RefusedError(409, "Taken")
 
-    def release(self, one: cluster_reservations.Reservation) -> None:
+    def release(self, reservation: cluster_reservations.Reservation) -> None:
         self._answer()
-        if self.held.get(one.address) == one:
-            del self.held[one.address]
+        if self.held.get(reservation.address) == reservation:
+            del self.held[reservation.address]
 
     def _answer(self) -> None:
         if self.is_away:
@@ -61,8 +63,8 @@ class Cluster:
 
     def owner(self, text: str) -> str:
         """Return the owner of an address: the name of an instance or a claim, empty for none."""
-        found = self.held.get(ranges.parse_address(text))
-        return found.claim.name if isinstance(found, cluster_reservations.Reservation) else found.name if found else ""
+        owner = self.held.get(ranges.parse_address(text))
+        return owner.claim.name if isinstance(owner, cluster_reservations.Reservation) else owner.name if owner else ""
 
 
 @dataclass
@@ -105,9 +107,9 @@ class Controller(server.Controller):
             if self.server.obstacle(action, self.known):
                 raise server.RefusedError(409, "Met")
             for ref in action.unless:
-                found = server.struct(self.server.objects[ref]) if ref in self.server.objects else None
-                if found and action.is_needed_by(found):
-                    self.work |= self.known.handle_existing(action, found)
+                claim = server.struct(self.server.objects[ref]) if ref in self.server.objects else None
+                if claim and action.is_needed_by(claim):
+                    self.work |= self.known.handle_existing(action, claim)
                     raise server.RefusedError(409, "Met")
             self.cluster.release(action.reservation)
             self.work |= bonds.remove_reservation(action.reservation)
@@ -128,6 +130,6 @@ class Controller(server.Controller):
 
 
 def pool(name: str = "pool-1", network: str = NAME, spec: Mapping[str, object] | None = None) -> schema.Json:
-    made = server.pool(name, **spec or {})
-    server.metadata(made)["annotations"] = {ipam.NETWORK_ANNOTATION: network}
-    return made
+    new_pool = server.pool(name, **spec or {})
+    server.metadata(new_pool)["annotations"] = {ipam.NETWORK_ANNOTATION: network}
+    return new_pool

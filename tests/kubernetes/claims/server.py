@@ -41,9 +41,9 @@ def struct(body: schema.Json) -> meta.Resource:
 
 
 def metadata(body: schema.Json) -> schema.Json:
-    found = body["metadata"]
-    assert isinstance(found, dict)
-    return found
+    fields = body["metadata"]
+    assert isinstance(fields, dict)
+    return fields
 
 
 @dataclass
@@ -68,10 +68,10 @@ class Server:
         if len(ref.name) > 253:
             raise RefusedError(422, "Invalid")
         born = {"uid": f"uid-{len(self.log)}", "creationTimestamp": meta.stamp(self.now)}
-        made = {**body, "metadata": {**metadata(body), **born}}
+        stored = {**body, "metadata": {**metadata(body), **born}}
         if ref.kind != "IPAddress":
-            made.pop("status", None)
-        return self._store(ref, made)
+            stored.pop("status", None)
+        return self._store(ref, stored)
 
     def patch(self, ref: meta.Ref, patch: schema.Json, *, subresource: str = "") -> schema.Json:
         old = self.get(ref)
@@ -193,9 +193,9 @@ class Controller:
             self.server.create(action.address.to_json())
             self._look(action.address.ref)
         elif isinstance(action, actions.Patch | actions.Delete):
-            found = self.server.obstacle(action, self.known)
-            if found:
-                self.work |= self.known.handle_existing(action, struct(found))
+            obstacle = self.server.obstacle(action, self.known)
+            if obstacle:
+                self.work |= self.known.handle_existing(action, struct(obstacle))
                 raise RefusedError(409, "Met")
             if isinstance(action, actions.Patch):
                 answer = self.server.patch(action.ref, action.body, subresource=action.subresource)
@@ -249,20 +249,20 @@ def _meta(name: str) -> schema.Json:
     return {"name": name, "namespace": SITE}
 
 
-def given(server: Server, name: str, *, kind: str = "IPClaim") -> str:
+def address_of_claim(server: Server, name: str, *, kind: str = "IPClaim") -> str:
     """Return the address of the object in the status of a claim, empty if there is none."""
     body = server.get(meta.Ref(ipam.GROUP if kind == "IPClaim" else capi.GROUP, kind, SITE, name))
-    one = struct(body)
-    assert isinstance(one, ipam.IPClaim | capi.IPAddressClaim)
-    if not one.address_name:
+    claim_object = struct(body)
+    assert isinstance(claim_object, ipam.IPClaim | capi.IPAddressClaim)
+    if not claim_object.address_name:
         return ""
     group = ipam.GROUP if kind == "IPClaim" else capi.GROUP
-    found = struct(server.get(meta.Ref(group, "IPAddress", SITE, one.address_name)))
-    assert isinstance(found, ipam.IPAddress | capi.IPAddress)
-    return found.spec.address
+    address_object = struct(server.get(meta.Ref(group, "IPAddress", SITE, claim_object.address_name)))
+    assert isinstance(address_object, ipam.IPAddress | capi.IPAddress)
+    return address_object.spec.address
 
 
 def error(server: Server, name: str) -> str:
-    one = struct(server.get(meta.Ref(ipam.GROUP, "IPClaim", SITE, name)))
-    assert isinstance(one, ipam.IPClaim)
-    return one.status.error_message
+    claim_object = struct(server.get(meta.Ref(ipam.GROUP, "IPClaim", SITE, name)))
+    assert isinstance(claim_object, ipam.IPClaim)
+    return claim_object.status.error_message

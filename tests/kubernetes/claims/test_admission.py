@@ -6,7 +6,7 @@ from tests.kubernetes.claims import server
 from gantry.kubernetes.api import capi, data, definitions, ipam, meta, schema
 from gantry.kubernetes.claims import actions, admission
 
-ONE = [{"start": "10.0.0.1", "end": "10.0.0.9"}]
+ONE_RANGE = [{"start": "10.0.0.1", "end": "10.0.0.9"}]
 METAL3 = ipam.API_VERSION
 
 
@@ -19,15 +19,15 @@ def pool(**spec: object) -> schema.Json:
     return body("IPPool", {"namePrefix": "p", **spec})
 
 
-def causes(given: schema.Json) -> tuple[str, list[str]]:
+def causes(spec: schema.Json) -> tuple[str, list[str]]:
     """Return the layer that rejects an object, and the message."""
-    group, _, version = str(given["apiVersion"]).rpartition("/")
-    definition = definitions.by_kind(group, str(given["kind"]))
+    group, _, version = str(spec["apiVersion"]).rpartition("/")
+    definition = definitions.by_kind(group, str(spec["kind"]))
     assert definition is not None
-    by_schema = list(definitions.check(definition, version, given))
+    by_schema = list(definitions.check(definition, version, spec))
     if by_schema:
         return "schema", [str(cause) for cause in by_schema]
-    refused = admission.review(definitions.read(given), None, in_use=lambda _: ())
+    refused = admission.review(definitions.read(spec), None, in_use=lambda _: ())
     return "admission", [str(cause) for cause in refused]
 
 
@@ -36,8 +36,8 @@ DATA = f"{data.GROUP}/v1beta2"
 LABEL: schema.Json = {"metaData": {"fromLabels": [{"key": "a", "object": "pod", "label": "x"}]}}
 NO_POOL: schema.Json = {"networkData": {"networks": {"ipv4": [{"id": "a", "link": "b"}]}}}
 BAD = [
-    (body("IPPool", {"pools": ONE}), "schema", "spec.namePrefix: Required"),
-    (pool(namePrefix="", pools=ONE), "schema", "spec.namePrefix in body should be at least 1"),
+    (body("IPPool", {"pools": ONE_RANGE}), "schema", "spec.namePrefix: Required"),
+    (pool(namePrefix="", pools=ONE_RANGE), "schema", "spec.namePrefix in body should be at least 1"),
     (pool(pools=[{"start": "10.0.0.300", "end": "10.0.0.9"}]), "schema", "spec.pools[0].start in body should match"),
     (pool(prefix=129), "schema", "spec.prefix in body should be less than or equal to 128"),
     (pool(prefix=-1), "schema", "spec.prefix in body should be greater than or equal to 0"),
@@ -49,9 +49,9 @@ BAD = [
         "end IP 10.0.0.1 is before start IP 10.0.0.9",
     ),
     (pool(pools=[{"prefix": 24}]), "admission", "pool entry must specify at least one of start, end, or subnet"),
-    (pool(pools=ONE, preAllocations={"c1": "10.0.9.9"}), "admission", "out of bounds of the pools given"),
+    (pool(pools=ONE_RANGE, preAllocations={"c1": "10.0.9.9"}), "admission", "out of bounds of the pools given"),
     (
-        pool(pools=ONE, preAllocations={"c1": "10.0.0.5", "c2": "10.0.0.5"}),
+        pool(pools=ONE_RANGE, preAllocations={"c1": "10.0.0.5", "c2": "10.0.0.5"}),
         "admission",
         'already pre-allocated to claim "c1"',
     ),
@@ -65,10 +65,10 @@ BAD = [
         "admission",
         'cannot be used with allocationStrategy "random"',
     ),
-    (pool(pools=ONE, excludedAddresses=["ten"]), "admission", "spec.excludedAddresses[0]"),
+    (pool(pools=ONE_RANGE, excludedAddresses=["ten"]), "admission", "spec.excludedAddresses[0]"),
     (pool(pools=[{"start": "10.0.0.1", "end": "2001:db8::1"}]), "admission", "mixes address families"),
-    (pool(namePrefix="UPPER", pools=ONE), "admission", "is not a valid beginning of the name"),
-    (pool(namePrefix="p" * 250, pools=ONE), "admission", "is not a valid beginning of the name"),
+    (pool(namePrefix="UPPER", pools=ONE_RANGE), "admission", "is not a valid beginning of the name"),
+    (pool(namePrefix="p" * 250, pools=ONE_RANGE), "admission", "is not a valid beginning of the name"),
     (body("IPClaim", {}), "schema", "spec.pool: Required"),
     (
         body("IPClaim", {"pool": {"namespace": server.SITE}}),
@@ -119,29 +119,31 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("given", "layer", "reason"), BAD)
-def test_what_is_wrong_is_refused_by_its_layer_with_the_reason(given: schema.Json, layer: str, reason: str) -> None:
-    refused_by, reasons = causes(given)
+@pytest.mark.parametrize(("spec", "layer", "reason"), BAD)
+def test_invalid_objects_are_refused_by_their_layer_with_the_reason(spec: schema.Json, layer: str, reason: str) -> None:
+    refused_by, reasons = causes(spec)
     assert refused_by == layer
-    assert any(reason in one for one in reasons), reasons
+    assert any(reason in text for text in reasons), reasons
 
 
 @pytest.mark.parametrize(
-    "given",
+    "spec",
     [
         pool(
-            pools=[*ONE, {"subnet": "2001:db8::/64"}], allocationStrategy="random", preAllocations={"c": "2001:db8::9"}
+            pools=[*ONE_RANGE, {"subnet": "2001:db8::/64"}],
+            allocationStrategy="random",
+            preAllocations={"c": "2001:db8::9"},
         ),
         pool(),
         body("IPClaim", {"pool": {"name": "p"}}, notes={"ipAddress": ""}),
     ],
 )
-def test_what_is_right_is_not_refused(given: schema.Json) -> None:
-    assert causes(given) == ("admission", [])
+def test_valid_objects_are_not_refused(spec: schema.Json) -> None:
+    assert causes(spec) == ("admission", [])
 
 
-def changed(old: schema.Json, new: schema.Json, *held: actions.Address) -> list[str]:
-    refused = admission.review(definitions.read(new), definitions.read(old), in_use=lambda _: held)
+def changed(old: schema.Json, new: schema.Json, *addresses: actions.Address) -> list[str]:
+    refused = admission.review(definitions.read(new), definitions.read(old), in_use=lambda _: addresses)
     return [str(cause) for cause in refused]
 
 
@@ -153,15 +155,15 @@ def test_prefix_and_strategy_of_a_pool_stay() -> None:
 
 
 def test_a_pool_does_not_shrink_under_an_address_in_use() -> None:
-    held = server.struct(server.address("x", "10.0.0.9", claim="c", of="bad"))
-    assert isinstance(held, ipam.IPAddress)
+    address = server.struct(server.address("x", "10.0.0.9", claim="c", of="bad"))
+    assert isinstance(address, ipam.IPAddress)
     smaller = pool(pools=[{"start": "10.0.0.1", "end": "10.0.0.8"}])
-    assert "is in use by IPClaim site-a/c but out of bounds" in changed(pool(pools=ONE), smaller, held)[0]
-    assert not changed(pool(pools=ONE), smaller)
+    assert "is in use by IPClaim site-a/c but out of bounds" in changed(pool(pools=ONE_RANGE), smaller, address)[0]
+    assert not changed(pool(pools=ONE_RANGE), smaller)
 
 
 @pytest.mark.parametrize(
-    ("given", "inside", "outside"),
+    ("spec", "inside", "outside"),
     [
         ({"start": "10.0.0.4"}, "255.255.255.255", "10.0.0.3"),
         ({"end": "10.0.0.4"}, "0.0.0.0", "10.0.0.5"),
@@ -171,17 +173,17 @@ def test_a_pool_does_not_shrink_under_an_address_in_use() -> None:
         ({"subnet": "2001:db8::/64"}, "2001:db8::ffff", "10.0.0.1"),
     ],
 )
-def test_each_bound_that_a_range_gives_holds(given: schema.Json, inside: str, outside: str) -> None:
-    assert causes(pool(pools=[given], preAllocations={"c": inside})) == ("admission", [])
-    _, reasons = causes(pool(pools=[given], preAllocations={"c": outside}))
+def test_the_bounds_of_a_range_are_checked(spec: schema.Json, inside: str, outside: str) -> None:
+    assert causes(pool(pools=[spec], preAllocations={"c": inside})) == ("admission", [])
+    _, reasons = causes(pool(pools=[spec], preAllocations={"c": outside}))
     assert "out of bounds" in reasons[0]
 
 
 def test_a_refusal_names_some_of_the_addresses_in_use_and_not_thousands() -> None:
-    held = [server.struct(server.address(f"x{number}", "10.0.0.9", claim="c", of="bad")) for number in range(500)]
-    addresses = [address for address in held if isinstance(address, ipam.IPAddress)]
+    taken = [server.struct(server.address(f"x{number}", "10.0.0.9", claim="c", of="bad")) for number in range(500)]
+    addresses = [address for address in taken if isinstance(address, ipam.IPAddress)]
     smaller = pool(pools=[{"start": "10.0.0.1", "end": "10.0.0.8"}])
-    assert 1 <= len(changed(pool(pools=ONE), smaller, *addresses)) <= 100
+    assert 1 <= len(changed(pool(pools=ONE_RANGE), smaller, *addresses)) <= 100
 
 
 def test_references_and_addresses_stay() -> None:
@@ -191,29 +193,31 @@ def test_references_and_addresses_stay() -> None:
     refs = {"pool": {"name": "p"}, "claim": {"name": "c"}}
     old = body("IPAddress", {"address": "10.0.0.1", **refs})
     assert "spec.address" in changed(old, body("IPAddress", {"address": "10.0.0.2", **refs}))[0]
-    asked = {"poolRef": {"name": "p", "kind": "IPPool", "apiGroup": ipam.GROUP}}
-    first, second = (body("IPAddressClaim", {**asked, **more}, group=CAPI) for more in ({}, {"clusterName": "edge"}))
+    claim_spec = {"poolRef": {"name": "p", "kind": "IPPool", "apiGroup": ipam.GROUP}}
+    first, second = (
+        body("IPAddressClaim", {**claim_spec, **more}, group=CAPI) for more in ({}, {"clusterName": "edge"})
+    )
     assert "immutable" in changed(first, second)[0]
 
 
 def test_an_address_of_cluster_api_is_from_the_pool_that_its_claim_asks() -> None:
-    def asked(**more: str) -> schema.Json:
+    def claim_body(**more: str) -> schema.Json:
         return {"poolRef": {"name": "p", "kind": "IPPool", "apiGroup": ipam.GROUP, **more}}
 
     def reasons(claim: schema.Json | None, address: schema.Json) -> list[str]:
-        given = body(
+        stored = body(
             "IPAddress", {"claimRef": {"name": "c"}, "address": "10.0.0.1", "prefix": 24, **address}, group=CAPI
         )
         known = definitions.read(body("IPAddressClaim", claim, group=CAPI)) if claim else None
-        refused = admission.review(definitions.read(given), None, in_use=lambda _: (), claim_of=lambda _: known)
+        refused = admission.review(definitions.read(stored), None, in_use=lambda _: (), claim_of=lambda _: known)
         return [str(cause) for cause in refused]
 
-    assert not reasons(asked(), asked())
-    assert not reasons(None, asked())
+    assert not reasons(claim_body(), claim_body())
+    assert not reasons(None, claim_body())
     # The group may be left away in v1beta1.
-    assert not reasons(asked(apiGroup=""), asked())
+    assert not reasons(claim_body(apiGroup=""), claim_body())
     for other in ({"name": "q"}, {"kind": "InClusterIPPool"}, {"apiGroup": "ipam.cluster.x-k8s.io"}):
-        (reason,) = reasons(asked(), asked(**other))
+        (reason,) = reasons(claim_body(), claim_body(**other))
         assert reason.startswith("spec.poolRef: Invalid value")
         assert "IPPool.ipam.metal3.io p" in reason
 
@@ -230,9 +234,9 @@ def test_ranges_over_those_of_a_pool_with_another_prefix_are_worth_a_warning() -
     new = meta.read(pool(pools=[{"start": "10.0.0.9", "end": "10.0.0.20"}]), ipam.IPPool)
     specs = {"same": {"namePrefix": "p"}, "over": {"namePrefix": "q"}, "beside": {"namePrefix": "r"}}
     ends = {"same": "10.0.0.9", "over": "10.0.0.9", "beside": "10.0.0.8"}
-    others = [
+    other_addresses = [
         meta.read(server.pool(name, **{**spec, "pools": [{"start": "10.0.0.1", "end": ends[name]}]}), ipam.IPPool)
         for name, spec in specs.items()
     ]
-    (warning,) = admission.warnings(new, [new, *others])
+    (warning,) = admission.warnings(new, [new, *other_addresses])
     assert warning.startswith("ranges overlap with those of IPPool over")

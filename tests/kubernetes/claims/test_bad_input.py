@@ -21,7 +21,7 @@ TEXTS = [
     "2026-01-01T00:00:00Z",
 ]
 KEYS = ["a", "start", "end", "subnet", "prefix", "name", "namespace", "kind", "type", "status", "uid"]
-PLACES = [
+PATHS = [
     "spec",
     "spec.pools",
     "spec.namePrefix",
@@ -72,17 +72,17 @@ def address(name: str, *, group: str = ipam.GROUP) -> meta.Ref:
     return meta.Ref(group, "IPAddress", server.SITE, name)
 
 
-def lie(api: server.Server, name: str, told: str) -> None:
+def lie(api: server.Server, name: str, claimed: str) -> None:
     """Write an address into the status of a claim, as a user."""
-    api.patch(claim(name), {"status": {"address": {"name": told}}}, subresource="status")
+    api.patch(claim(name), {"status": {"address": {"name": claimed}}}, subresource="status")
 
 
-def test_a_status_that_names_the_address_of_another_claim_keeps_nobody_from_being_served() -> None:
+def test_a_status_with_the_address_of_another_claim_keeps_no_claim_waiting() -> None:
     api, _ = begin(server.pool(), server.claim("a"))
     api.create(server.claim("b"))
     lie(api, "b", "pool-1-10-0-0-1")
     server.Controller(api).settle()
-    assert (server.given(api, "a"), server.given(api, "b")) == ("10.0.0.1", "10.0.0.2")
+    assert (server.address_of_claim(api, "a"), server.address_of_claim(api, "b")) == ("10.0.0.1", "10.0.0.2")
 
 
 def test_a_status_that_names_the_address_of_another_claim_is_corrected_when_there_is_nothing_free() -> None:
@@ -91,10 +91,10 @@ def test_a_status_that_names_the_address_of_another_claim_is_corrected_when_ther
     lie(api, "b", "pool-1-10-0-0-1")
     server.Controller(api).settle()
     assert server.error(api, "b").startswith("Exhausted IP Pools")
-    assert server.given(api, "b") == ""
+    assert server.address_of_claim(api, "b") == ""
 
 
-def test_a_status_that_names_the_address_of_another_provider_keeps_nobody_from_being_served() -> None:
+def test_a_status_with_the_address_of_another_provider_keeps_no_claim_waiting() -> None:
     foreign: schema.Json = {
         "apiVersion": f"{capi.GROUP}/v1beta2",
         "kind": "IPAddress",
@@ -111,7 +111,7 @@ def test_a_status_that_names_the_address_of_another_provider_keeps_nobody_from_b
     api.patch(ref, {"status": {"addressRef": {"name": "theirs"}}}, subresource="status")
     api.patch(ref, {"metadata": {"annotations": None}})
     server.Controller(api).settle()
-    assert server.given(api, "b", kind="IPAddressClaim") == "10.0.0.1"
+    assert server.address_of_claim(api, "b", kind="IPAddressClaim") == "10.0.0.1"
 
 
 def test_an_address_counts_in_its_own_namespace_alone_whatever_it_says() -> None:
@@ -123,7 +123,7 @@ def test_an_address_counts_in_its_own_namespace_alone_whatever_it_says() -> None
         "claim": {"name": "a", "namespace": server.SITE},
     }
     api, controller = begin(server.pool(), stranger, server.claim("a"))
-    assert server.given(api, "a") == "10.0.0.1"
+    assert server.address_of_claim(api, "a") == "10.0.0.1"
     assert server.struct(api.get(claim("a"))).status.address.name == "pool-1-10-0-0-1"  # type: ignore[attr-defined]
     api.delete(claim("a"))
     api.delete(POOL)
@@ -135,14 +135,14 @@ def test_a_name_of_the_claims_own_object_in_another_pool_is_passed_over() -> Non
     # Two pools whose prefixes make one name: p-1 with 2.3.4.5 of IPv4, and what somebody made by hand for the other.
     mine = server.address("pool-1-10-0-0-1", "10.0.0.1", claim="a", of="elsewhere")
     api, _ = begin(server.pool(), mine, server.claim("a"))
-    assert server.given(api, "a") == "10.0.0.2"
+    assert server.address_of_claim(api, "a") == "10.0.0.2"
 
 
-def test_what_somebody_made_by_hand_and_is_no_address_is_given_to_nobody() -> None:
+def test_an_object_created_by_hand_without_a_valid_address_is_not_allocated() -> None:
     nonsense = server.address("x", "ten", claim="a")
     nonsense["metadata"] = {"name": "x", "namespace": server.SITE, "finalizers": [ipam.ADDRESS_FINALIZER]}
     api, _ = begin(server.pool(), nonsense, server.claim("a"), server.claim("b"))
-    assert {server.given(api, "a"), server.given(api, "b")} == {"10.0.0.1", "10.0.0.2"}
+    assert {server.address_of_claim(api, "a"), server.address_of_claim(api, "b")} == {"10.0.0.1", "10.0.0.2"}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_pool_that_a_server_without_our_schema_let_through_tells_its_claims(sp
 
 def test_a_pool_with_numbers_that_make_no_sense_goes_on_giving_addresses() -> None:
     api, _ = begin(server.pool(prefix=-7), server.claim("a"))
-    assert server.given(api, "a") == "10.0.0.1"
+    assert server.address_of_claim(api, "a") == "10.0.0.1"
 
 
 def test_a_cluster_whose_name_no_label_can_have_does_not_keep_a_pool_from_its_finalizer() -> None:
@@ -177,7 +177,7 @@ def test_a_cluster_whose_name_no_label_can_have_does_not_keep_a_pool_from_its_fi
     assert ipam.POOL_FINALIZER in marks.finalizers
     assert [owner.name for owner in marks.owner_references] == [name]
     assert meta.CLUSTER_LABEL not in marks.labels
-    assert server.given(api, "a") == "10.0.0.1"
+    assert server.address_of_claim(api, "a") == "10.0.0.1"
 
 
 def test_what_is_allocated_in_advance_and_held_by_another_is_waited_for() -> None:
@@ -191,7 +191,7 @@ def test_what_is_allocated_in_advance_and_held_by_another_is_waited_for() -> Non
     assert api.writes == writes
     api.delete(claim("other"))
     controller.settle()
-    assert server.given(api, "a") == "10.0.0.1"
+    assert server.address_of_claim(api, "a") == "10.0.0.1"
 
 
 def test_an_address_far_inside_an_ipv6_subnet_is_found_at_once() -> None:
@@ -201,20 +201,23 @@ def test_an_address_far_inside_an_ipv6_subnet_is_found_at_once() -> None:
         server.claim("a", annotations={ipam.REQUEST_ANNOTATION: far.upper()}),
         server.claim("b"),
     )
-    assert (server.given(api, "a"), server.given(api, "b")) == (far, "2001:db8::8000:0:0:1")
+    assert (server.address_of_claim(api, "a"), server.address_of_claim(api, "b")) == (far, "2001:db8::8000:0:0:1")
 
 
 def test_claims_of_names_of_253_characters_are_served_in_every_kind() -> None:
     name = "n" * 253
     api, _ = begin(server.pool(), server.claim(name), server.capi_claim(name))
-    assert {server.given(api, name), server.given(api, name, kind="IPAddressClaim")} == {"10.0.0.1", "10.0.0.2"}
+    assert {server.address_of_claim(api, name), server.address_of_claim(api, name, kind="IPAddressClaim")} == {
+        "10.0.0.1",
+        "10.0.0.2",
+    }
 
 
 def test_a_pool_that_shrank_under_an_address_leaves_it_to_its_claim_and_gives_it_to_no_other() -> None:
     api, controller = begin(server.pool(), server.claim("a"))
     api.patch(POOL, {"spec": {"pools": [{"start": "10.0.0.2", "end": "10.0.0.2"}]}})
     controller.settle()
-    assert server.given(api, "a") == "10.0.0.1"
+    assert server.address_of_claim(api, "a") == "10.0.0.1"
     pool = server.struct(api.get(POOL))
     assert isinstance(pool, ipam.IPPool)
     assert (pool.status.indexes, pool.status.used, pool.status.free) == ({"a": "10.0.0.1"}, 0, 1)
@@ -280,15 +283,15 @@ def edited(draw: st.DrawFn) -> list[schema.Json]:
         server.address("x", "10.0.0.2", claim="b", of="pool-2"),
         server.cluster("edge"),
     ]
-    places = st.tuples(st.sampled_from(bodies), st.sampled_from(PLACES), VALUES)
-    for body, place, value in draw(st.lists(places, min_size=1, max_size=6)):
-        *way, last = place.split(".")
+    changes = st.tuples(st.sampled_from(bodies), st.sampled_from(PATHS), VALUES)
+    for body, path, value in draw(st.lists(changes, min_size=1, max_size=6)):
+        *way, last = path.split(".")
         inside = body
         for step in way:
-            found = inside.setdefault(step, {})
-            if not isinstance(found, dict):
+            child = inside.setdefault(step, {})
+            if not isinstance(child, dict):
                 break
-            inside = found
+            inside = child
         inside[last] = value
     return bodies
 

@@ -35,8 +35,8 @@ class Site:
     def settle(self) -> None:
         self.controller.settle()
 
-    def given(self, name: str) -> str:
-        return server.given(self.server, name)
+    def address_of(self, name: str) -> str:
+        return server.address_of_claim(self.server, name)
 
     def error(self, name: str) -> str:
         return server.error(self.server, name)
@@ -46,9 +46,9 @@ class Site:
         self.settle()
 
     def ready(self) -> meta.Condition:
-        found = server.struct(self.server.get(ipam.pool_ref(server.SITE, "pool-1")))
-        assert isinstance(found, ipam.IPPool)
-        return next(condition for condition in found.status.conditions if condition.type == "Ready")
+        pool = server.struct(self.server.get(ipam.pool_ref(server.SITE, "pool-1")))
+        assert isinstance(pool, ipam.IPPool)
+        return next(condition for condition in pool.status.conditions if condition.type == "Ready")
 
 
 def claim_ref(name: str) -> meta.Ref:
@@ -62,7 +62,7 @@ def site() -> Site:
 
 def test_an_address_of_a_bound_pool_is_reserved_for_its_claim(site: Site) -> None:
     site.ask("a")
-    assert site.given("a") == "10.0.0.1"
+    assert site.address_of("a") == "10.0.0.1"
     assert site.cluster.owner("10.0.0.1") == "a"
 
 
@@ -90,14 +90,14 @@ def test_what_an_instance_has_is_given_to_no_claim(site: Site) -> None:
     site.controller.read()
     site.cluster.take("10.0.0.2", "vm2")  # since then
     site.ask("a")
-    assert site.given("a") == "10.0.0.3"
+    assert site.address_of("a") == "10.0.0.3"
 
 
 def test_what_the_network_keeps_back_is_given_to_no_claim(site: Site) -> None:
     site.cluster.external = ("10.0.0.0-10.0.0.2",)
     site.begin()
     site.ask("a")
-    assert site.given("a") == "10.0.0.3"
+    assert site.address_of("a") == "10.0.0.3"
 
 
 def test_a_claim_that_asks_for_an_instances_address_hears_who_has_it_and_gets_it_later(site: Site) -> None:
@@ -106,10 +106,10 @@ def test_a_claim_that_asks_for_an_instances_address_hears_who_has_it_and_gets_it
     site.server.create(server.claim("a", annotations={"ipAddress": "10.0.0.2"}))
     site.settle()
     assert "10.0.0.2 is in use by instance vm1" in site.error("a")
-    site.cluster.give("10.0.0.2")
+    site.cluster.allocate("10.0.0.2")
     site.controller.read()
     site.settle()
-    assert site.given("a") == "10.0.0.2"
+    assert site.address_of("a") == "10.0.0.2"
 
 
 def test_claims_wait_for_addresses_that_instances_have(site: Site) -> None:
@@ -117,10 +117,10 @@ def test_claims_wait_for_addresses_that_instances_have(site: Site) -> None:
         site.cluster.take(f"10.0.0.{number}", f"vm{number}")
     site.ask("a")
     assert "Exhausted" in site.error("a")
-    site.cluster.give("10.0.0.3")
+    site.cluster.allocate("10.0.0.3")
     site.controller.read()
     site.settle()
-    assert site.given("a") == "10.0.0.3"
+    assert site.address_of("a") == "10.0.0.3"
 
 
 def test_claims_of_bound_pools_wait_with_the_reason_while_the_cluster_is_away_and_others_do_not(site: Site) -> None:
@@ -131,8 +131,8 @@ def test_claims_of_bound_pools_wait_with_the_reason_while_the_cluster_is_away_an
     site.ask("b")
     assert "the cluster is unavailable" in site.error("b")
     assert site.ready().reason == "NetworkNotReady"
-    assert site.given("a")
-    assert site.given("c")
+    assert site.address_of("a")
+    assert site.address_of("c")
     writes = site.server.writes
     site.controller.read()
     site.settle()
@@ -140,7 +140,7 @@ def test_claims_of_bound_pools_wait_with_the_reason_while_the_cluster_is_away_an
     site.cluster.is_away = False
     site.controller.read()
     site.settle()
-    assert site.given("b") == "10.0.0.2"
+    assert site.address_of("b") == "10.0.0.2"
     assert site.ready().status == "True"
 
 
@@ -150,7 +150,7 @@ def test_a_controller_that_begins_while_the_cluster_is_away_leaves_bound_claims_
     writes = site.server.writes
     site.begin()
     site.settle()
-    assert site.given("a") == "10.0.0.1"
+    assert site.address_of("a") == "10.0.0.1"
     assert site.error("a") == ""
     assert site.server.writes == writes + 1, "the status of the pool, and nothing else"
 
@@ -177,10 +177,10 @@ def test_a_pool_that_does_not_fit_its_network_says_why(spec: dict[str, object], 
     world.create(server.claim("a"))
     bound.Controller(world, cluster=cluster).settle()
     assert reason in server.error(world, "a")
-    found = server.struct(world.get(ipam.pool_ref(server.SITE, "pool-1")))
-    assert isinstance(found, ipam.IPPool)
+    pool = server.struct(world.get(ipam.pool_ref(server.SITE, "pool-1")))
+    assert isinstance(pool, ipam.IPPool)
     assert any(
-        reason in condition.message and condition.reason == "NetworkNotReady" for condition in found.status.conditions
+        reason in condition.message and condition.reason == "NetworkNotReady" for condition in pool.status.conditions
     )
     assert cluster.held == {}
 
@@ -191,13 +191,13 @@ def test_an_address_made_by_hand_is_reserved_or_its_claim_hears_who_has_it(site:
     site.server.create(server.address("by-hand-3", "10.0.0.3", claim="a"))
     site.server.create(server.address("by-hand-4", "10.0.0.4", claim="b"))
     site.ask("a", "b")
-    assert site.given("a") == "10.0.0.3"
+    assert site.address_of("a") == "10.0.0.3"
     assert site.cluster.owner("10.0.0.3") == "a"
     assert "10.0.0.4 is in use by instance vm1" in site.error("b")
-    site.cluster.give("10.0.0.4")
+    site.cluster.allocate("10.0.0.4")
     site.controller.read()
     site.settle()
-    assert site.given("b") == "10.0.0.4"
+    assert site.address_of("b") == "10.0.0.4"
     assert site.cluster.owner("10.0.0.4") == "b"
 
 
@@ -221,14 +221,14 @@ def test_what_a_pool_gave_out_before_it_was_bound_is_reserved() -> None:
     site.controller.read()
     site.settle()
     assert site.cluster.owner("10.0.0.1") == "a"
-    assert (site.given("b"), site.cluster.owner("10.0.0.2")) == ("10.0.0.2", "vm1"), "what a claim was told it keeps"
+    assert (site.address_of("b"), site.cluster.owner("10.0.0.2")) == ("10.0.0.2", "vm1"), "a claim keeps its address"
 
 
 def test_a_reservation_of_a_claim_that_has_gone_is_given_up_after_a_while(site: Site) -> None:
     site.ask("a")
-    (left,) = site.cluster.reservations()
+    (reservation,) = site.cluster.reservations()
     site.delete("a")
-    site.cluster.reserve(left)
+    site.cluster.reserve(reservation)
     site.begin()
     site.settle()
     site.controller.sweep()
@@ -257,9 +257,9 @@ def test_a_reservation_stays_whose_pool_is_not_here_or_is_paused(site: Site) -> 
 
 def test_a_pool_stays_until_its_reservations_are_given_up(site: Site) -> None:
     site.ask("a")
-    (left,) = site.cluster.reservations()
+    (reservation,) = site.cluster.reservations()
     site.delete("a")
-    site.cluster.reserve(left)
+    site.cluster.reserve(reservation)
     site.begin()
     pool = ipam.pool_ref(server.SITE, "pool-1")
     site.server.delete(pool)
@@ -281,7 +281,7 @@ def test_an_old_view_in_which_an_address_has_gone_does_not_free_it(site: Site) -
     site.controller.work |= site.controller.known.remove(address)
     site.settle()
     assert site.cluster.owner("10.0.0.1") == "a"
-    assert site.given("a") == "10.0.0.1"
+    assert site.address_of("a") == "10.0.0.1"
 
 
 def test_a_random_pool_goes_on_with_what_was_reserved_before_the_crash() -> None:
@@ -295,7 +295,7 @@ def test_a_random_pool_goes_on_with_what_was_reserved_before_the_crash() -> None
     site.begin()
     site.controller.below = lambda count: (kept.address.value + 1) % count
     site.settle()
-    assert site.given("a") == str(kept.address)
+    assert site.address_of("a") == str(kept.address)
     assert site.cluster.reservations() == [kept]
 
 
@@ -344,9 +344,9 @@ class World:
         self.cluster.take(f"10.0.0.{self.random.randint(1, 4)}", f"vm{self.random.randint(1, 9)}")
 
     def stop(self) -> None:
-        found = [address for address, who in self.cluster.held.items() if isinstance(who, meta.Ref)]
-        if found:
-            del self.cluster.held[self.random.choice(sorted(found))]
+        addresses = [address for address, who in self.cluster.held.items() if isinstance(who, meta.Ref)]
+        if addresses:
+            del self.cluster.held[self.random.choice(sorted(addresses))]
 
     def leave(self) -> None:
         self.cluster.is_away = not self.cluster.is_away
@@ -376,27 +376,27 @@ class World:
             self.restart()
 
     def delete_address(self) -> None:
-        found = sorted(ref for ref in self.server.objects if ref.kind == "IPAddress")
-        if found:
-            self.server.delete(self.random.choice(found))
+        references = sorted(ref for ref in self.server.objects if ref.kind == "IPAddress")
+        if references:
+            self.server.delete(self.random.choice(references))
 
     def addresses(self) -> list[actions.Address]:
-        found = map(server.struct, self.server.objects.values())
-        return [one for one in found if isinstance(one, actions.Address)]
+        objects = map(server.struct, self.server.objects.values())
+        return [each for each in objects if isinstance(each, actions.Address)]
 
-    def told(self) -> dict[meta.Ref, str]:
+    def reported_addresses(self) -> dict[meta.Ref, str]:
         """Return the existing addresses in the status of claims."""
         names = {(address.claim, address.metadata.name): address.spec.address for address in self.addresses()}
-        found = map(server.struct, self.server.objects.values())
-        claims = [one for one in found if isinstance(one, actions.Claim) and not one.is_deleting]
+        objects = map(server.struct, self.server.objects.values())
+        claims = [each for each in objects if isinstance(each, actions.Claim) and not each.is_deleting]
         return {claim.ref: text for claim in claims if (text := names.get((claim.ref, claim.address_name)))}
 
     def check(self) -> None:
         """Each address in the status of a claim is reserved for that claim."""
-        for ref, text in self.told().items():
-            found = self.cluster.held.get(ranges.parse_address(text))
-            assert isinstance(found, cluster_reservations.Reservation), f"{ref} has {text}, the ledger says {found}"
-            assert found.claim == ref
+        for ref, text in self.reported_addresses().items():
+            owner = self.cluster.held.get(ranges.parse_address(text))
+            assert isinstance(owner, cluster_reservations.Reservation), f"{ref} has {text}, the ledger says {owner}"
+            assert owner.claim == ref
 
     def end(self) -> None:
         self.cluster.is_away = False
@@ -411,17 +411,17 @@ class World:
         self.check()
         reserved = {(reservation.claim, str(reservation.address)) for reservation in self.cluster.reservations()}
         assert reserved <= {(address.claim, address.spec.address) for address in self.addresses()}
-        assert self.told().items() <= reserved
+        assert self.reported_addresses().items() <= reserved
         claims = {ref for ref in self.server.objects if "Claim" in ref.kind}
         # Who was given one by hand that another has, waits for that.
         assert (
-            claims <= self.told().keys() | {address.claim for address in self.addresses()}
+            claims <= self.reported_addresses().keys() | {address.claim for address in self.addresses()}
             or len(self.cluster.held) == 4
         )
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_no_claim_is_told_an_address_that_the_ledger_has_not_reserved_for_it(seed: int) -> None:
+def test_no_claim_gets_an_address_that_the_cluster_has_not_reserved_for_it(seed: int) -> None:
     world = World(seed)
     for _ in range(150):
         world.turn()

@@ -26,21 +26,25 @@ HOLDERS = [meta.Ref("", "", "", str(number)) for number in range(3)]
 NUMBERS = [ranges.parse_address(f"10.0.0.{number}") for number in range(12)]
 
 
-def plain_free(spec: ipam.PoolSpec, held: set[ranges.Address]) -> list[str]:
+def plain_free(spec: ipam.PoolSpec, taken: set[ranges.Address]) -> list[str]:
     """Return the free addresses in order, by a scan of each range."""
     closed = {spec.gateway, *spec.pre_allocations.values()}
     for text in spec.excluded_addresses:
         family, run = ranges.parse_range(text)
         closed |= {ranges.format_address(family, number) for number in range(run.first, run.last + 1)}
     out: list[str] = []
-    for given in spec.pools:
-        if given.subnet:
+    for pool_range in spec.pools:
+        if pool_range.subnet:
             closed |= {"10.0.0.0", "10.0.0.15"}
         elif spec.prefix == 30:
             closed |= {f"10.0.0.{number}" for number in range(16) if number % 4 in (0, 3)}
-        first, last = int((given.start or "10.0.0.0").split(".")[3]), int(given.end.split(".")[3])
+        first, last = int((pool_range.start or "10.0.0.0").split(".")[3]), int(pool_range.end.split(".")[3])
         texts = [f"10.0.0.{number}" for number in range(first, last + 1)]
-        out += [one for one in texts if one not in closed and one not in out and ranges.parse_address(one) not in held]
+        out += [
+            candidate
+            for candidate in texts
+            if candidate not in closed and candidate not in out and ranges.parse_address(candidate) not in taken
+        ]
     return out
 
 
@@ -58,23 +62,23 @@ class RoomMachine(RuleBasedStateMachine):
         self.held.add((number, holder))
 
     @rule(number=st.sampled_from(NUMBERS), holder=st.sampled_from(HOLDERS))
-    def give(self, number: ranges.Address, holder: meta.Ref) -> None:
+    def allocate(self, number: ranges.Address, holder: meta.Ref) -> None:
         self.held.discard((number, holder))
         assert self.room.remove_owner(number, holder) == (number not in {address for address, _ in self.held})
 
     @rule(start=st.integers(0, 10**6))
     def draw(self, start: int) -> None:
         free = plain_free(self.spec, {address for address, _ in self.held})
-        found = self.room.find_free(below=lambda size: start % size)
-        assert str(found.address) in free if found else not free
+        number = self.room.find_free(below=lambda size: start % size)
+        assert str(number.address) in free if number else not free
 
     @invariant()
     def the_first_free_and_the_counts_are_those_of_the_model(self) -> None:
         if not hasattr(self, "room"):
             return
         free = plain_free(self.spec, {address for address, _ in self.held})
-        found = self.room.find_free(below=None)
-        assert (str(found.address) if found else None) == next(iter(free), None)
+        number = self.room.find_free(below=None)
+        assert (str(number.address) if number else None) == next(iter(free), None)
         assert self.room.counts()[2] == len(free)
         assert self.room.has_free == bool(free)
 
@@ -88,9 +92,9 @@ def test_an_older_version_of_an_object_changes_nothing() -> None:
     body = server.claim("a", uid="1", resourceVersion="7", labels={"new": "yes"})
     seen.put(server.struct(body))
     assert not seen.put(server.struct(server.claim("a", uid="1", resourceVersion="5")))
-    found = seen.claim(server.struct(body).ref)
-    assert found is not None
-    assert found.metadata.labels == {"new": "yes"}
+    claim = seen.claim(server.struct(body).ref)
+    assert claim is not None
+    assert claim.metadata.labels == {"new": "yes"}
     assert seen.put(server.struct(server.claim("a", uid="2", resourceVersion="5")))
 
 
@@ -102,9 +106,9 @@ def test_whatever_comes_first_the_numbers_in_use_are_the_same() -> None:
         for body in random.Random(seed).sample(bodies, len(bodies)):
             seen.put(server.struct(body))
         for name in ("pool-1", "pool-2"):
-            found = seen.space_of(ipam.pool_ref(server.SITE, name))
-            assert found is not None
-            assert sorted(map(str, found.owners)) == ["10.0.0.1", "10.0.0.2"]
+            space = seen.space_of(ipam.pool_ref(server.SITE, name))
+            assert space is not None
+            assert sorted(map(str, space.owners)) == ["10.0.0.1", "10.0.0.2"]
 
 
 def test_claims_that_are_served_at_the_same_time_get_different_numbers() -> None:
@@ -113,10 +117,10 @@ def test_claims_that_are_served_at_the_same_time_get_different_numbers() -> None
     for name in "abcdef":
         seen.put(server.struct(server.claim(name, finalizers=[ipam.CLAIM_FINALIZER])))
     decisions = []
-    while found := reconcile_claim.step(seen, pool, now=server.BEGIN, below=lambda _: 0):
-        decisions.append(found)
-    made = [step.address for decision in decisions for step in decision.steps if isinstance(step, actions.Create)]
-    assert [one.spec.address for one in made] == [f"10.0.0.{number}" for number in range(1, 5)]
+    while next_decision := reconcile_claim.step(seen, pool, now=server.BEGIN, below=lambda _: 0):
+        decisions.append(next_decision)
+    addresses = [step.address for decision in decisions for step in decision.steps if isinstance(step, actions.Create)]
+    assert [address.spec.address for address in addresses] == [f"10.0.0.{number}" for number in range(1, 5)]
     # The last two wait; a number whose claim goes before its object is made is theirs.
     for decision in decisions:
         seen.finish(decision.claim)
@@ -161,10 +165,10 @@ def test_a_claim_that_waits_gives_up_what_was_booked_for_it() -> None:
 
     def step() -> reconcile_claim.Decision:
         while True:
-            found = reconcile_claim.step(known, pool.ref, now=server.BEGIN, below=lambda _: 0)
-            assert found
-            if found.claim.name == "one":
-                return found
+            decision = reconcile_claim.step(known, pool.ref, now=server.BEGIN, below=lambda _: 0)
+            assert decision
+            if decision.claim.name == "one":
+                return decision
 
     first = step()
     assert isinstance(first.steps[0], actions.Patch)

@@ -39,7 +39,12 @@ def ready(api: server.Server, name: str) -> meta.Condition:
 def test_ranges_that_do_not_touch_and_single_addresses_are_used_in_their_order() -> None:
     sparse = [{"start": "203.0.113.7", "end": "203.0.113.7"}, {"start": "198.51.100.9", "end": "198.51.100.10"}]
     api, _ = begin(server.pool(pools=sparse), *(server.claim(name) for name in "abcd"))
-    assert [server.given(api, name) for name in "abcd"] == ["203.0.113.7", "198.51.100.9", "198.51.100.10", ""]
+    assert [server.address_of_claim(api, name) for name in "abcd"] == [
+        "203.0.113.7",
+        "198.51.100.9",
+        "198.51.100.10",
+        "",
+    ]
 
 
 @pytest.mark.promise("claims-18", "claims-19", "claims-20", "claims-30")
@@ -50,8 +55,8 @@ def test_an_address_says_what_its_range_says_and_else_what_its_pool_says() -> No
     ]
     pool = server.pool(pools=ranges, prefix=24, gateway="10.0.1.1", dnsServers=["10.0.1.53"])
     api, _ = begin(pool, server.claim("a"), server.claim("b"))
-    found = [api.get(ref(f"pool-1-10-0-{net}-2", "IPAddress"))["spec"] for net in (0, 1)]
-    assert found == [
+    specs = [api.get(ref(f"pool-1-10-0-{net}-2", "IPAddress"))["spec"] for net in (0, 1)]
+    assert specs == [
         {
             "address": "10.0.0.2",
             "claim": {"name": "a", "namespace": server.SITE},
@@ -74,14 +79,14 @@ def test_an_address_says_what_its_range_says_and_else_what_its_pool_says() -> No
 @pytest.mark.promise("claims-29", "claims-31", "claims-34")
 def test_an_address_is_owned_by_pool_and_claim_is_ready_and_known_to_the_claim() -> None:
     api, _ = begin(server.pool(), server.claim("a", labels={"team": "metal"}))
-    made = server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress")))
-    assert isinstance(made, ipam.IPAddress)
-    owners = [(owner.kind, owner.name, owner.uid) for owner in made.metadata.owner_references]
-    uids = [server.struct(api.get(one)).metadata.uid for one in (ref("pool-1", "IPPool"), ref("a"))]
+    address = server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress")))
+    assert isinstance(address, ipam.IPAddress)
+    owners = [(owner.kind, owner.name, owner.uid) for owner in address.metadata.owner_references]
+    uids = [server.struct(api.get(reference)).metadata.uid for reference in (ref("pool-1", "IPPool"), ref("a"))]
     assert owners == [("IPPool", "pool-1", uids[0]), ("IPClaim", "a", uids[1])]
-    assert made.metadata.labels == {"team": "metal"}
-    assert made.metadata.finalizers == (ipam.ADDRESS_FINALIZER,)
-    assert made.status.ready
+    assert address.metadata.labels == {"team": "metal"}
+    assert address.metadata.finalizers == (ipam.ADDRESS_FINALIZER,)
+    assert address.status.ready
     where = {"name": "pool-1-10-0-0-1", "namespace": server.SITE}
     assert api.get(ref("a"))["status"] == {"address": where, "ipAddress": where}
 
@@ -90,12 +95,12 @@ def test_an_address_is_owned_by_pool_and_claim_is_ready_and_known_to_the_claim()
 def test_a_subnet_gives_the_bounds_and_its_ends_gateway_and_dns_server_are_never_given() -> None:
     subnet = [{"subnet": "10.0.0.0/29", "gateway": "10.0.0.6", "dnsServers": ["10.0.0.2"]}]
     api, _ = begin(server.pool(pools=subnet), *(server.claim(name) for name in "abcd"))
-    assert [server.given(api, name) for name in "abcd"] == ["10.0.0.1", "10.0.0.3", "10.0.0.4", "10.0.0.5"]
+    assert [server.address_of_claim(api, name) for name in "abcd"] == ["10.0.0.1", "10.0.0.3", "10.0.0.4", "10.0.0.5"]
     assert server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress"))).to_json()["spec"]["prefix"] == 29  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("spec", "expected"),
     [
         ({"start": "10.0.0.5", "subnet": "10.0.0.0/29"}, ["10.0.0.5", "10.0.0.6", ""]),
         ({"end": "10.0.0.2", "subnet": "10.0.0.0/29"}, ["10.0.0.1", "10.0.0.2", ""]),
@@ -108,20 +113,20 @@ def test_a_subnet_gives_the_bounds_and_its_ends_gateway_and_dns_server_are_never
         ({"subnet": "2001:db8::/64"}, ["2001:db8::1", "2001:db8::2", "2001:db8::3"]),
     ],
 )
-def test_bounds_that_are_missing_are_found(given: schema.Json, expected: list[str]) -> None:
-    api, _ = begin(server.pool(pools=[given]), *(server.claim(name) for name in "abc"))
-    assert [server.given(api, name) for name in "abc"] == expected
+def test_missing_bounds_of_a_range_are_computed(spec: schema.Json, expected: list[str]) -> None:
+    api, _ = begin(server.pool(pools=[spec]), *(server.claim(name) for name in "abc"))
+    assert [server.address_of_claim(api, name) for name in "abc"] == expected
 
 
 @pytest.mark.promise("claims-9", "claims-21", "claims-36")
-def test_a_claim_gets_what_was_allocated_to_its_name_and_nobody_else_does() -> None:
+def test_a_preallocated_address_goes_only_to_the_claim_of_that_name() -> None:
     v6 = [{"start": "2001:db8::1", "end": "2001:db8::3"}]
     ahead = {"b": "2001:db8:0:0:0:0:0:0001"}
     api, _ = begin(server.pool(pools=v6, preAllocations=ahead), *(server.claim(name) for name in "abcd"))
-    assert [server.given(api, name) for name in "abcd"] == ["2001:db8::2", "2001:db8::1", "2001:db8::3", ""]
+    assert [server.address_of_claim(api, name) for name in "abcd"] == ["2001:db8::2", "2001:db8::1", "2001:db8::3", ""]
 
 
-def test_a_claim_gets_the_address_it_asks_for_or_is_told_why_not() -> None:
+def test_a_claim_gets_its_requested_address_or_the_reason_of_the_refusal() -> None:
     pool = server.pool(preAllocations={"z": "10.0.0.4"}, gateway="10.0.0.3")
     wishes = {
         "a": "10.0.0.2",
@@ -132,19 +137,19 @@ def test_a_claim_gets_the_address_it_asks_for_or_is_told_why_not() -> None:
         "f": "ten",
         "z": "10.0.0.1",
     }
-    asked = [server.claim(name, annotations=noted(text)) for name, text in wishes.items()]
-    api, controller = begin(pool, *asked)
-    assert server.given(api, "a") == "10.0.0.2"
-    said = {name: server.error(api, name) for name in "bcdefz"}
-    assert "in use by IPAddress site-a/pool-1-10-0-0-2" in said["b"]
-    assert "out of bounds" in said["c"]
-    assert "pre-allocated to claim z" in said["d"]
-    assert "gateway" in said["e"]
-    assert 'Invalid ipAddress annotation "ten"' in said["f"]
-    assert "conflicting" in said["z"]
+    claims = [server.claim(name, annotations=noted(text)) for name, text in wishes.items()]
+    api, controller = begin(pool, *claims)
+    assert server.address_of_claim(api, "a") == "10.0.0.2"
+    answer = {name: server.error(api, name) for name in "bcdefz"}
+    assert "in use by IPAddress site-a/pool-1-10-0-0-2" in answer["b"]
+    assert "out of bounds" in answer["c"]
+    assert "pre-allocated to claim z" in answer["d"]
+    assert "gateway" in answer["e"]
+    assert 'Invalid ipAddress annotation "ten"' in answer["f"]
+    assert "conflicting" in answer["z"]
     api.delete(ref("a"))
     controller.settle()
-    assert server.given(api, "b") == "10.0.0.2"
+    assert server.address_of_claim(api, "b") == "10.0.0.2"
 
 
 @pytest.mark.promise("claims-26")
@@ -156,17 +161,17 @@ def test_a_claim_that_finds_nothing_says_so_and_is_served_by_itself_when_it_can_
     assert api.writes == writes
     api.delete(ref("a"))
     controller.settle()
-    assert (server.given(api, "e"), server.error(api, "e")) == ("10.0.0.1", "")
+    assert (server.address_of_claim(api, "e"), server.error(api, "e")) == ("10.0.0.1", "")
     assert server.error(api, "f").startswith("Exhausted IP Pools")
     more = [{"start": "10.0.0.1", "end": "10.0.0.4"}, {"start": "10.0.0.9", "end": "10.0.0.9"}]
     api.patch(ref("pool-1", "IPPool"), {"spec": {"pools": more}})
     controller.settle()
-    assert server.given(api, "f") == "10.0.0.9"
+    assert server.address_of_claim(api, "f") == "10.0.0.9"
 
 
 def test_a_failed_claim_does_not_hold_up_the_others() -> None:
     api, _ = begin(server.pool(), server.claim("a", annotations=noted("10.9.9.9")), server.claim("b"))
-    assert server.given(api, "b") == "10.0.0.1"
+    assert server.address_of_claim(api, "b") == "10.0.0.1"
     assert server.error(api, "a")
 
 
@@ -175,29 +180,29 @@ def test_an_address_made_by_hand_is_honoured_in_any_spelling_and_goes_to_the_cla
     v6 = [{"start": "2001:db8::1", "end": "2001:db8::2"}]
     by_hand = server.address("router", "2001:DB8:0:0::1", claim="legacy")
     api, controller = begin(server.pool(pools=v6), by_hand, server.claim("a"), server.claim("b"))
-    assert [server.given(api, name) for name in "ab"] == ["2001:db8::2", ""]
+    assert [server.address_of_claim(api, name) for name in "ab"] == ["2001:db8::2", ""]
     api.create(server.claim("legacy"))
     controller.settle()
-    assert server.given(api, "legacy") == "2001:DB8:0:0::1"
+    assert server.address_of_claim(api, "legacy") == "2001:DB8:0:0::1"
     api.delete(ref("legacy"))
     controller.settle()
     assert ref("router", "IPAddress") in api.objects
     api.delete(ref("router", "IPAddress"))
     controller.settle()
-    assert server.given(api, "b") == "2001:db8::1"
+    assert server.address_of_claim(api, "b") == "2001:db8::1"
 
 
 @pytest.mark.promise("claims-7")
 def test_an_address_in_use_elsewhere_is_ruled_out_by_an_object_or_by_the_pool() -> None:
     api, controller = begin(server.pool(excludedAddresses=["10.0.0.1-10.0.0.2"]), server.claim("a"))
-    assert server.given(api, "a") == "10.0.0.3"
+    assert server.address_of_claim(api, "a") == "10.0.0.3"
     api.create(server.address("printer", "10.0.0.4", claim="nobody"))
     api.create(server.claim("b"))
     controller.settle()
     assert server.error(api, "b").startswith("Exhausted IP Pools")
     api.patch(ref("pool-1", "IPPool"), {"spec": {"excludedAddresses": ["10.0.0.3"]}})
     controller.settle()
-    assert (server.given(api, "a"), server.given(api, "b")) == ("10.0.0.3", "10.0.0.1")
+    assert (server.address_of_claim(api, "a"), server.address_of_claim(api, "b")) == ("10.0.0.3", "10.0.0.1")
 
 
 @pytest.mark.promise("claims-13", "claims-42")
@@ -205,7 +210,7 @@ def test_a_random_pool_draws_from_all_ranges_and_forgets_none() -> None:
     ranges = [{"start": "10.0.0.1", "end": "10.0.0.8"}, {"start": "10.0.1.1", "end": "10.0.1.8"}]
     names = [f"c{number}" for number in range(17)]
     api, _ = begin(server.pool(pools=ranges, allocationStrategy="random"), *map(server.claim, names))
-    got = [server.given(api, name) for name in names[:16]]
+    got = [server.address_of_claim(api, name) for name in names[:16]]
     assert len(set(got)) == 16
     assert got != sorted(got)
     assert any(text.startswith("10.0.1.") for text in got[:8])
@@ -214,7 +219,7 @@ def test_a_random_pool_draws_from_all_ranges_and_forgets_none() -> None:
 
 def test_a_random_pool_may_be_a_whole_ipv6_subnet() -> None:
     api, _ = begin(server.pool(pools=[{"subnet": "2001:db8::/64"}], allocationStrategy="random"), server.claim("a"))
-    assert len(server.given(api, "a")) > len("2001:db8::ffff:ffff")
+    assert len(server.address_of_claim(api, "a")) > len("2001:db8::ffff:ffff")
 
 
 @pytest.mark.promise("claims-14")
@@ -224,11 +229,11 @@ def test_a_released_address_is_given_again() -> None:
     controller.settle()
     api.create(server.claim("c"))
     controller.settle()
-    assert server.given(api, "c") == "10.0.0.1"
+    assert server.address_of_claim(api, "c") == "10.0.0.1"
 
 
 @pytest.mark.promise("claims-28", "claims-39")
-def test_two_who_pick_one_address_collide_and_the_second_picks_anew() -> None:
+def test_of_two_controllers_that_pick_one_address_the_second_picks_again() -> None:
     api = server.Server()
     api.create(server.pool())
     first, second = server.Controller(api), server.Controller(api)
@@ -239,9 +244,9 @@ def test_two_who_pick_one_address_collide_and_the_second_picks_anew() -> None:
     # The second has not seen what the first has done.
     second.work |= second.known.put(server.struct(api.create(server.claim("b"))))
     second.run()
-    assert server.given(api, "b") in ("", "10.0.0.2")
+    assert server.address_of_claim(api, "b") in ("", "10.0.0.2")
     second.settle()
-    assert (server.given(api, "a"), server.given(api, "b")) == ("10.0.0.1", "10.0.0.2")
+    assert (server.address_of_claim(api, "a"), server.address_of_claim(api, "b")) == ("10.0.0.1", "10.0.0.2")
 
 
 @pytest.mark.promise("claims-44", "claims-45")
@@ -256,14 +261,14 @@ def test_whatever_request_was_the_last_the_next_controller_adopts_what_it_finds(
             next(steps, None)
         done += next(steps, api) is api
         server.Controller(api).settle()
-        assert server.given(api, "a") == "10.0.0.1"
-        assert server.given(api, "b", kind="IPAddressClaim") == "10.0.0.2"
+        assert server.address_of_claim(api, "a") == "10.0.0.1"
+        assert server.address_of_claim(api, "b", kind="IPAddressClaim") == "10.0.0.2"
         assert sum(item.kind == "IPAddress" for item in api.objects) == 2
     assert done, "every request was the last one once"
 
 
 @pytest.mark.promise("claims-40")
-def test_a_status_that_somebody_edited_misleads_nobody() -> None:
+def test_an_edited_status_is_not_trusted() -> None:
     api, _ = begin(server.pool(), server.claim("a"))
     lie = {"indexes": {"b": "10.0.0.1", "a": "10.0.0.4"}, "free": "many"}
     api.patch(ref("pool-1", "IPPool"), {"status": lie}, subresource="status")
@@ -272,7 +277,7 @@ def test_a_status_that_somebody_edited_misleads_nobody() -> None:
     )
     api.create(server.claim("b"))
     server.Controller(api).settle()
-    assert (server.given(api, "a"), server.given(api, "b")) == ("10.0.0.1", "10.0.0.2")
+    assert (server.address_of_claim(api, "a"), server.address_of_claim(api, "b")) == ("10.0.0.1", "10.0.0.2")
     pool = server.struct(api.get(ref("pool-1", "IPPool")))
     assert isinstance(pool, ipam.IPPool)
     assert pool.status.indexes == {"a": "10.0.0.1", "b": "10.0.0.2"}
@@ -285,7 +290,7 @@ def test_a_status_that_names_the_address_of_another_claim_is_put_right() -> None
     for name in "bc":
         api.patch(ref(name), lie, subresource="status")
     server.Controller(api).settle()
-    assert [server.given(api, name) for name in "abc"] == ["10.0.0.1", "10.0.0.2", ""]
+    assert [server.address_of_claim(api, name) for name in "abc"] == ["10.0.0.1", "10.0.0.2", ""]
     assert "Exhausted" in server.error(api, "c")
 
 
@@ -299,16 +304,16 @@ def test_after_a_move_every_claim_finds_its_address_though_uids_and_status_are_n
     target.log.extend([(ref("x"), None)] * 100)
     order = ["IPPool", "IPClaim", "IPAddressClaim", "IPAddress"]
     controller = server.Controller(target)
-    for one in sorted(source, key=lambda one: order.index(one.kind)):
-        body = {key: value for key, value in source[one].items() if key != "status"}
+    for copied in sorted(source, key=lambda reference: order.index(reference.kind)):
+        body = {key: value for key, value in source[copied].items() if key != "status"}
         marks = server.metadata(body)
         refreshed = [
-            {**owner, "uid": server.metadata(target.objects[found])["uid"]}
+            {**owner, "uid": server.metadata(target.objects[reference])["uid"]}
             for owner in marks.get("ownerReferences", [])  # type: ignore[attr-defined]
-            for found in target.objects
-            if (found.kind, found.name) == (owner["kind"], owner["name"])
+            for reference in target.objects
+            if (reference.kind, reference.name) == (owner["kind"], owner["name"])
         ]
-        if one.kind == "IPPool":
+        if copied.kind == "IPPool":
             body["spec"] = {**body["spec"], "clusterName": "edge"}  # type: ignore[dict-item]
         target.create({**body, "metadata": {**marks, "ownerReferences": refreshed}})
         controller.settle()
@@ -316,16 +321,16 @@ def test_after_a_move_every_claim_finds_its_address_though_uids_and_status_are_n
     target.create(server.claim("new"))
     target.patch(capi.cluster_ref(server.SITE, "edge"), {"spec": {"paused": False}})
     controller.settle()
-    assert [server.given(target, name) for name in ("a", "b", "new")] == ["10.0.0.1", "10.0.0.2", "10.0.0.4"]
-    assert server.given(target, "c", kind="IPAddressClaim") == "10.0.0.3"
+    assert [server.address_of_claim(target, name) for name in ("a", "b", "new")] == ["10.0.0.1", "10.0.0.2", "10.0.0.4"]
+    assert server.address_of_claim(target, "c", kind="IPAddressClaim") == "10.0.0.3"
 
 
 def test_claims_with_owners_of_an_earlier_life_refresh_them() -> None:
     api, _ = begin(server.pool(), server.claim("a"))
     api.patch(ref("pool-1-10-0-0-1", "IPAddress"), {"metadata": {"ownerReferences": []}})
     server.Controller(api).settle()
-    made = server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress")))
-    assert [owner.kind for owner in made.metadata.owner_references] == ["IPPool", "IPClaim"]
+    address = server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress")))
+    assert [owner.kind for owner in address.metadata.owner_references] == ["IPPool", "IPClaim"]
 
 
 @pytest.mark.promise("claims-47")
@@ -341,18 +346,21 @@ def test_nothing_is_done_for_a_claim_that_is_paused_by_anybody(whose: str) -> No
     elif whose == "claim's cluster":
         claim = server.capi_claim("a", labels={meta.CLUSTER_LABEL: "edge"})
     api, controller = begin(server.cluster("edge", paused=whose.endswith("cluster")), pool, claim)
-    assert server.given(api, "a", kind="IPAddressClaim") == ""
+    assert server.address_of_claim(api, "a", kind="IPAddressClaim") == ""
     assert not server.metadata(api.get(ref("a", "IPAddressClaim"))).get("finalizers")
-    for one in (ref("a", "IPAddressClaim"), ref("pool-1", "IPPool")):
-        api.patch(one, {"metadata": {"annotations": None}})
+    for reference in (ref("a", "IPAddressClaim"), ref("pool-1", "IPPool")):
+        api.patch(reference, {"metadata": {"annotations": None}})
     api.patch(capi.cluster_ref(server.SITE, "edge"), {"spec": {"paused": False}})
     controller.settle()
-    assert server.given(api, "a", kind="IPAddressClaim") == "10.0.0.1"
+    assert server.address_of_claim(api, "a", kind="IPAddressClaim") == "10.0.0.1"
 
 
 def test_both_kinds_of_claims_share_the_numbers_even_under_one_name() -> None:
     api, _ = begin(server.pool(), server.claim("a"), server.capi_claim("a"))
-    assert {server.given(api, "a"), server.given(api, "a", kind="IPAddressClaim")} == {"10.0.0.1", "10.0.0.2"}
+    assert {server.address_of_claim(api, "a"), server.address_of_claim(api, "a", kind="IPAddressClaim")} == {
+        "10.0.0.1",
+        "10.0.0.2",
+    }
     pool = server.struct(api.get(ref("pool-1", "IPPool")))
     assert isinstance(pool, ipam.IPPool)
     assert len(pool.status.indexes) == 2
@@ -379,12 +387,12 @@ def test_conditions_of_others_on_a_claim_are_kept() -> None:
 
 def test_an_address_is_kept_while_somebody_else_holds_the_deleted_claim() -> None:
     api, controller = begin(server.pool(), server.claim("a"))
-    held = [*server.struct(api.get(ref("a"))).metadata.finalizers, USER, "foregroundDeletion"]
-    api.patch(ref("a"), {"metadata": {"finalizers": held}})
+    kept_finalizers = [*server.struct(api.get(ref("a"))).metadata.finalizers, USER, "foregroundDeletion"]
+    api.patch(ref("a"), {"metadata": {"finalizers": kept_finalizers}})
     api.delete(ref("a"))
     controller.settle()
-    assert server.given(api, "a") == "10.0.0.1"
-    api.patch(ref("a"), {"metadata": {"finalizers": [address for address in held if address != USER]}})
+    assert server.address_of_claim(api, "a") == "10.0.0.1"
+    api.patch(ref("a"), {"metadata": {"finalizers": [address for address in kept_finalizers if address != USER]}})
     controller.settle()
     assert ref("pool-1-10-0-0-1", "IPAddress") not in api.objects
     assert server.struct(api.get(ref("a"))).metadata.finalizers == ("foregroundDeletion",)
@@ -395,7 +403,7 @@ def test_an_address_deleted_by_hand_while_its_claim_lives_stays_with_it() -> Non
     api.delete(ref("pool-1-10-0-0-1", "IPAddress"))
     api.create(server.claim("b"))
     controller.settle()
-    assert (server.given(api, "a"), server.given(api, "b")) == ("10.0.0.1", "10.0.0.2")
+    assert (server.address_of_claim(api, "a"), server.address_of_claim(api, "b")) == ("10.0.0.1", "10.0.0.2")
     assert any(report.reason == "InUse" for report in controller.reports)
     api.delete(ref("a"))
     controller.settle()
@@ -409,18 +417,21 @@ def test_an_address_taken_away_by_force_is_made_again_with_the_same_number() -> 
     api.delete(ref("pool-1-10-0-0-1", "IPAddress"))
     api.patch(ref("pool-1-10-0-0-1", "IPAddress"), {"metadata": {"finalizers": []}})
     controller.settle()
-    assert server.given(api, "a") == "10.0.0.1"
+    assert server.address_of_claim(api, "a") == "10.0.0.1"
 
 
 @pytest.mark.parametrize("struck", [False, True], ids=["", "owner struck out by a garbage collector"])
-def test_what_a_claim_leaves_behind_that_went_while_nobody_looked_is_collected_after_a_while(struck: bool) -> None:
+def test_the_address_of_a_claim_deleted_while_no_controller_ran_is_collected_later(struck: bool) -> None:
     api, _ = begin(server.pool(), server.claim("a"))
     api.delete(ref("a"))
     api.patch(ref("a"), {"metadata": {"finalizers": []}})
     server.Controller(api).settle()
     if struck:
-        left = server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress"))).metadata.owner_references[:1]
-        owners = [{"apiVersion": one.api_version, "kind": one.kind, "name": one.name, "uid": one.uid} for one in left]
+        references = server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress"))).metadata.owner_references[:1]
+        owners = [
+            {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+            for owner in references
+        ]
         api.patch(ref("pool-1-10-0-0-1", "IPAddress"), {"metadata": {"ownerReferences": owners}})
     assert ref("pool-1-10-0-0-1", "IPAddress") in api.objects
     api.now += datetime.timedelta(seconds=reconcile_claim.GRACE_SECONDS)
@@ -479,7 +490,7 @@ def test_a_claim_created_and_deleted_at_once_leaves_nothing() -> None:
         ),
     ],
 )
-def test_a_claim_that_cannot_be_served_is_told_why(claim: schema.Json, reason: str) -> None:
+def test_a_claim_that_cannot_be_bound_gets_the_reason(claim: schema.Json, reason: str) -> None:
     elsewhere = server.pool()
     elsewhere["metadata"] = {"name": "pool-1", "namespace": "site-b"}
     api, controller = begin(elsewhere, claim)
@@ -491,20 +502,20 @@ def test_a_claim_is_served_when_its_pool_appears() -> None:
     api, controller = begin(server.claim("a"))
     api.create(server.pool())
     controller.settle()
-    assert server.given(api, "a") == "10.0.0.1"
+    assert server.address_of_claim(api, "a") == "10.0.0.1"
 
 
 def test_pools_of_one_prefix_share_their_numbers_and_others_do_not() -> None:
     pools = [server.pool(), server.pool("pool-2", namePrefix="pool-1"), server.pool("pool-3")]
     claims = [server.claim("a"), server.claim("b", "pool-2"), server.claim("c", "pool-3")]
     api, _ = begin(*pools, *claims)
-    assert [server.given(api, name) for name in "abc"] == ["10.0.0.1", "10.0.0.2", "10.0.0.1"]
+    assert [server.address_of_claim(api, name) for name in "abc"] == ["10.0.0.1", "10.0.0.2", "10.0.0.1"]
 
 
 def test_a_name_that_another_object_has_is_passed_over() -> None:
     squatter = server.address("pool-1-10-0-0-1", "172.16.0.1", claim="x", of="elsewhere")
     api, _ = begin(server.pool(), squatter, server.claim("a"))
-    assert server.given(api, "a") == "10.0.0.2"
+    assert server.address_of_claim(api, "a") == "10.0.0.2"
 
 
 def test_a_name_that_would_be_too_long_is_said() -> None:
@@ -513,7 +524,7 @@ def test_a_name_that_would_be_too_long_is_said() -> None:
     assert "longer than 253" in server.error(api, "n" * 253)
 
 
-def test_a_pool_that_is_deleted_serves_nobody_and_goes_when_it_is_empty() -> None:
+def test_a_deleted_pool_binds_no_claim_and_is_removed_when_it_is_empty() -> None:
     api, controller = begin(server.pool(), server.claim("a"))
     api.delete(ref("pool-1", "IPPool"))
     api.create(server.claim("b"))
@@ -530,15 +541,15 @@ def test_a_pool_whose_spec_makes_no_sense_says_so_and_recovers() -> None:
     assert "before start IP" in server.error(api, "a")
     api.patch(ref("pool-1", "IPPool"), {"spec": {"pools": [{"start": "10.0.0.1", "end": "10.0.0.9"}]}})
     controller.settle()
-    assert server.given(api, "a") == "10.0.0.1"
+    assert server.address_of_claim(api, "a") == "10.0.0.1"
 
 
-def test_an_address_that_the_cluster_gave_to_another_is_told_with_its_holder() -> None:
+def test_an_address_that_the_cluster_allocated_to_another_is_reported_with_its_owner() -> None:
     claim = server.struct(server.claim("one"))
     assert isinstance(claim, ipam.IPClaim)
     number = pool_space.parse("10.0.0.7")
     assert number
-    told = reconcile_claim.conflict_event(claim, number, meta.Ref("", "Instance", "", "web1"))
-    assert (told.about, told.warning, told.reason) == (claim.ref, True, "AddressConflict")
-    assert "10.0.0.7" in told.message
-    assert "web1" in told.message
+    event = reconcile_claim.conflict_event(claim, number, meta.Ref("", "Instance", "", "web1"))
+    assert (event.about, event.warning, event.reason) == (claim.ref, True, "AddressConflict")
+    assert "10.0.0.7" in event.message
+    assert "web1" in event.message

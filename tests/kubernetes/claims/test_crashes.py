@@ -99,10 +99,10 @@ class World:
         ref = self.some_claim()
         if ref:
             seen = server.struct(self.server.objects[ref])
-            held = [finalizer for finalizer in seen.metadata.finalizers if finalizer != USER]
+            finalizers = [finalizer for finalizer in seen.metadata.finalizers if finalizer != USER]
             if USER not in seen.metadata.finalizers and not seen.is_deleting:
-                held.append(USER)
-            self.server.patch(ref, {"metadata": {"finalizers": held}})
+                finalizers.append(USER)
+            self.server.patch(ref, {"metadata": {"finalizers": finalizers}})
 
     def take_by_hand(self) -> None:
         text = f"10.0.0.{self.random.randint(1, 4)}"
@@ -116,9 +116,9 @@ class World:
             self.restart(1)
 
     def delete_address(self) -> None:
-        found = self.addresses()
-        if found:
-            self.server.delete(self.random.choice(found).ref)
+        addresses = self.addresses()
+        if addresses:
+            self.server.delete(self.random.choice(addresses).ref)
 
     def resize(self) -> None:
         first, last = self.random.choice(RANGES)
@@ -186,24 +186,32 @@ class World:
                 self.server.delete(action.ref, action.uid)
 
     def addresses(self) -> list[ipam.IPAddress | capi.IPAddress]:
-        found = map(server.struct, self.server.objects.values())
-        return [one for one in found if isinstance(one, ipam.IPAddress | capi.IPAddress)]
+        objects = map(server.struct, self.server.objects.values())
+        return [each_claim for each_claim in objects if isinstance(each_claim, ipam.IPAddress | capi.IPAddress)]
 
     def bound(self) -> dict[meta.Ref, ipam.IPAddress | capi.IPAddress]:
         by_name = {(address.claim, address.metadata.name): address for address in self.addresses()}
-        found = map(server.struct, self.server.objects.values())
-        claims = [one for one in found if isinstance(one, ipam.IPClaim | capi.IPAddressClaim) and one.address_name]
-        told = [claim for claim in claims if self.lies.get(claim.ref) != claim.address_name]
-        named = [(one, by_name.get((one.ref, one.address_name))) for one in told]
-        assert all(held or one.is_deleting for one, held in named), "a claim has an address that is not there"
-        return {one.ref: held for one, held in named if held}
+        objects = map(server.struct, self.server.objects.values())
+        claims = [
+            each_claim
+            for each_claim in objects
+            if isinstance(each_claim, ipam.IPClaim | capi.IPAddressClaim) and each_claim.address_name
+        ]
+        truthful = [claim for claim in claims if self.lies.get(claim.ref) != claim.address_name]
+        named = [(each_claim, by_name.get((each_claim.ref, each_claim.address_name))) for each_claim in truthful]
+        assert all(its_address or each_claim.is_deleting for each_claim, its_address in named), (
+            "a claim has an address that is not there"
+        )
+        return {each_claim.ref: its_address for each_claim, its_address in named if its_address}
 
     def check(self) -> None:
         now = self.bound()
-        numbers = [(POOLS[held.pool.name], held.spec.address) for held in now.values()]
+        numbers = [(POOLS[address.pool.name], address.spec.address) for address in now.values()]
         assert len(numbers) == len(set(numbers)), "an address was given twice"
-        keys = {f"{ref} {server.metadata(self.server.objects[ref])['uid']}": one for ref, one in now.items()}
-        texts = {key: one.spec.address for key, one in keys.items()}
+        keys = {
+            f"{ref} {server.metadata(self.server.objects[ref])['uid']}": each_claim for ref, each_claim in now.items()
+        }
+        texts = {key: each_claim.spec.address for key, each_claim in keys.items()}
         assert all(self.told.get(key, text) == text for key, text in texts.items()), "a claim changed its address"
         self.told |= texts
 
@@ -212,8 +220,8 @@ class World:
             self.land()
         for ref, body in list(self.server.objects.items()):
             if USER in server.struct(body).metadata.finalizers:
-                held = [finalizer for finalizer in server.struct(body).metadata.finalizers if finalizer != USER]
-                self.server.patch(ref, {"metadata": {"finalizers": held}})
+                finalizers = [finalizer for finalizer in server.struct(body).metadata.finalizers if finalizer != USER]
+                self.server.patch(ref, {"metadata": {"finalizers": finalizers}})
         self.server.now += datetime.timedelta(seconds=reconcile_claim.GRACE_SECONDS + 1)
         began, many = self.server.writes, len(self.server.objects)
         server.Controller(self.server).settle()
@@ -242,16 +250,16 @@ class World:
         pool = server.struct(self.server.get(claim.pool))
         assert isinstance(pool, ipam.IPPool)
         assert claim.status.error_message if isinstance(claim, ipam.IPClaim) else claim.ready.message
-        held = {
+        owners = {
             address.spec.address for address in self.addresses() if POOLS[address.pool.name] == POOLS[claim.pool.name]
         }
         ahead = pool.spec.pre_allocations
-        (given,) = pool.spec.pools
-        first, last = (int(text.rpartition(".")[2]) for text in (given.start, given.end))
+        (pool_range,) = pool.spec.pools
+        first, last = (int(text.rpartition(".")[2]) for text in (pool_range.start, pool_range.end))
         ranged = {f"10.0.0.{number}" for number in range(first, last + 1)}
         if ref.name in ahead:
-            return ahead[ref.name] in held or ahead[ref.name] not in ranged
-        return ranged <= held | set(ahead.values())
+            return ahead[ref.name] in owners or ahead[ref.name] not in ranged
+        return ranged <= owners | set(ahead.values())
 
 
 class Crashes(RuleBasedStateMachine):
@@ -266,7 +274,7 @@ class Crashes(RuleBasedStateMachine):
         self.world.turn(name)
 
     @invariant()
-    def nothing_is_given_twice_and_nobody_loses_what_he_was_told(self) -> None:
+    def no_address_has_two_owners_and_no_claim_loses_its_address(self) -> None:
         if hasattr(self, "world"):
             self.world.check()
 

@@ -101,7 +101,7 @@ def test_a_pool_waits_for_its_cluster_and_then_belongs_to_it() -> None:
     assert condition(api, "Ready").reason == "ClusterNotFound"
     api.create(server.cluster("edge"))
     controller.settle()
-    assert server.given(api, "a") == "10.0.0.1"
+    assert server.address_of_claim(api, "a") == "10.0.0.1"
     marks = server.struct(api.get(POOL)).metadata
     assert marks.labels == {meta.CLUSTER_LABEL: "edge", meta.PROVIDER_LABEL: "ipam-metal3"}
     uid = server.struct(api.get(capi.cluster_ref(server.SITE, "edge"))).metadata.uid
@@ -154,11 +154,11 @@ def test_a_status_with_what_a_server_notes_of_its_fields_can_be_stored() -> None
         controller.known.put(server.struct(server.address(f"by-hand-{number}", text, claim=claim)))
     seen = server.struct(api.get(POOL))
     assert isinstance(seen, ipam.IPPool)
-    made = msgspec.to_builtins(reconcile_pool.status(controller.known, seen, old=seen.status, now=api.now))
-    maps = [made.get(name, {}) for name in ("indexes", "allocations", "addresses")]
+    new_status = msgspec.to_builtins(reconcile_pool.status(controller.known, seen, old=seen.status, now=api.now))
+    maps = [new_status.get(name, {}) for name in ("indexes", "allocations", "addresses")]
     noted = sum(len(f'"f:{name}":{{}},') for each in maps for name in each)
     assert len(maps[0]) == count
-    assert len(msgspec.json.encode(made)) + noted < 1_500_000
+    assert len(msgspec.json.encode(new_status)) + noted < 1_500_000
 
 
 def test_what_is_allocated_in_advance_leaves_less_room_for_the_status(monkeypatch: pytest.MonkeyPatch) -> None:

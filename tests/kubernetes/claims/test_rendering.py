@@ -49,17 +49,17 @@ class Judges:
 
     def say(self, rendered: schema.Json) -> Judgement:
         """Return the result of the consumers for network data from a Secret."""
-        given = json.dumps({"data": rendered, "macs": MACS})
+        text = json.dumps({"data": rendered, "macs": MACS})
         script = HERE.parents[1] / "kubernetes/inside/rendering.py"
         done = subprocess.run(
-            [self.python, script, self.cloudinit], input=given, capture_output=True, text=True, timeout=60, check=False
+            [self.python, script, self.cloudinit], input=text, capture_output=True, text=True, timeout=60, check=False
         )
         assert done.returncode == 0, done.stderr
-        said = json.loads(done.stdout)
-        items = msgspec.convert(said["config"]["config"], list[schema.Json])
+        answer = json.loads(done.stdout)
+        items = msgspec.convert(answer["config"]["config"], list[schema.Json])
         links = {str(item["name"]): item for item in items if item["type"] != "nameserver"}
         servers = [str(item["address"]) for item in items if item["type"] == "nameserver"]
-        return Judgement(links, servers, said["errors"])
+        return Judgement(links, servers, answer["errors"])
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def rendered(spec: schema.Json, version: str = "v1beta1", gifts: template.Values
 
 
 def subnets(link: schema.Json) -> list[tuple[object, ...]]:
-    found = msgspec.convert(link["subnets"], list[schema.Json])
-    return [(one["type"], one.get("address"), one.get("netmask")) for one in found]
+    entries = msgspec.convert(link["subnets"], list[schema.Json])
+    return [(entry["type"], entry.get("address"), entry.get("netmask")) for entry in entries]
 
 
 @pytest.mark.promise("claims-50")
@@ -81,22 +81,22 @@ def subnets(link: schema.Json) -> list[tuple[object, ...]]:
 def test_what_is_rendered_is_read_by_cloud_init_and_fits_the_schema(
     judges: Judges, spec: schema.Json, version: str
 ) -> None:
-    said = judges.say(rendered(spec, version))
-    assert said.errors == []
-    assert set(said.links) == {"bond0", "em1", "second", "bond0.7"}
-    assert (said.links["bond0"]["type"], said.links["bond0"]["bond_interfaces"]) == ("bond", ["em1", "second"])
+    answer = judges.say(rendered(spec, version))
+    assert answer.errors == []
+    assert set(answer.links) == {"bond0", "em1", "second", "bond0.7"}
+    assert (answer.links["bond0"]["type"], answer.links["bond0"]["bond_interfaces"]) == ("bond", ["em1", "second"])
     # It has no MAC address of its own.
-    assert said.links["bond0.7"]["mac_address"] == said.links["em1"]["mac_address"] == "52:54:00:12:00:01"
-    assert subnets(said.links["bond0.7"]) == [
+    assert answer.links["bond0.7"]["mac_address"] == answer.links["em1"]["mac_address"] == "52:54:00:12:00:01"
+    assert subnets(answer.links["bond0.7"]) == [
         ("static", "192.0.2.10", "255.255.255.192"),
         ("static6", "2001:db8:7::10", "ffff:ffff:ffff:ffff::"),
     ]
-    assert subnets(said.links["second"]) == [
+    assert subnets(answer.links["second"]) == [
         ("static", "198.51.100.7", "255.255.255.240"),
         ("dhcp4", None, None),
         ("ipv6_slaac", None, None),
     ]
-    assert said.servers == ["9.9.9.9", "192.0.2.2", "192.0.2.3"]
+    assert answer.servers == ["9.9.9.9", "192.0.2.2", "192.0.2.3"]
 
 
 def test_a_network_without_its_id_would_not_fit_the_schema(judges: Judges) -> None:
@@ -109,9 +109,9 @@ def test_a_network_without_its_id_would_not_fit_the_schema(judges: Judges) -> No
 
 
 def test_a_single_address_is_read_though_the_schema_knows_no_such_netmask(judges: Judges) -> None:
-    said = judges.say(rendered(test_template.SPEC, gifts=test_template.GIFTS))
-    assert subnets(said.links["second"])[0] == ("static", "198.51.100.7", "255.255.255.255")
-    (error,) = said.errors
+    answer = judges.say(rendered(test_template.SPEC, gifts=test_template.GIFTS))
+    assert subnets(answer.links["second"])[0] == ("static", "198.51.100.7", "255.255.255.255")
+    (error,) = answer.errors
     assert error.startswith("networks.1:")
 
 

@@ -87,18 +87,18 @@ SPEC: schema.Json = {
 }
 
 
-def one(kind: str, name: str, **more: object) -> schema.Json:
+def source(kind: str, name: str, **more: object) -> schema.Json:
     head = {"name": name, "namespace": server.SITE, "uid": f"uid-{name}", "labels": {"rack": "r1"}}
     notes = {"example.org/owner": "ops", "example.org/v6": "front6"}
     return {"apiVersion": f"{data.GROUP}/v1beta1", "kind": kind, "metadata": {**head, "annotations": notes}, **more}
 
 
 MACHINE = template.Machine(
-    datum=meta.read(one("Metal3Data", "workers-5", spec={"index": 5}), data.Metal3Data),
-    machine=meta.read(one("Machine", "m-5"), meta.Resource),
-    metal3machine=meta.read(one("Metal3Machine", "mm-5"), meta.Resource),
+    datum=meta.read(source("Metal3Data", "workers-5", spec={"index": 5}), data.Metal3Data),
+    machine=meta.read(source("Machine", "m-5"), meta.Resource),
+    metal3machine=meta.read(source("Metal3Machine", "mm-5"), meta.Resource),
     baremetalhost=meta.read(
-        one(
+        source(
             "BareMetalHost",
             "rack-1-u-5",
             spec={"bootMACAddress": "52:54:00:12:00:09"},
@@ -110,7 +110,7 @@ MACHINE = template.Machine(
 
 
 def read(spec: schema.Json, *, version: str = "v1beta1") -> data.Metal3DataTemplate:
-    body = {**one("Metal3DataTemplate", "workers", spec=spec), "apiVersion": f"{data.GROUP}/{version}"}
+    body = {**source("Metal3DataTemplate", "workers", spec=spec), "apiVersion": f"{data.GROUP}/{version}"}
     definition = definitions.by_kind(data.GROUP, "Metal3DataTemplate")
     assert definition is not None
     assert not list(definitions.check(definition, version, body))
@@ -222,9 +222,9 @@ def test_network_data_is_what_openstack_has(spec: schema.Json, version: str) -> 
 @pytest.mark.promise("claims-35", "claims-51")
 @BOTH
 def test_there_is_one_claim_for_each_pool_owned_by_the_data_object(spec: schema.Json, version: str) -> None:
-    made = template.claims(read(spec, version=version), MACHINE)
-    assert sorted(one.metadata.name for one in made) == ["workers-5-alone", "workers-5-front", "workers-5-front6"]
-    for claim in made:
+    claims = template.claims(read(spec, version=version), MACHINE)
+    assert sorted(each.metadata.name for each in claims) == ["workers-5-alone", "workers-5-front", "workers-5-front6"]
+    for claim in claims:
         assert isinstance(claim, ipam.IPClaim)
         assert [(owner.kind, owner.uid, owner.controller) for owner in claim.metadata.owner_references] == [
             ("Metal3Data", "uid-workers-5", True)
@@ -242,12 +242,12 @@ def test_the_pool_of_another_provider_gets_a_claim_of_cluster_api() -> None:
 
 def test_metadata_asks_the_pool_of_the_kind_that_it_says() -> None:
     other = {"name": "other", "kind": "InClusterIPPool", "apiGroup": capi.GROUP}
-    asked = read({"metaData": {"ipAddressesFromPool": [{"key": "ip", **other}]}}, version="v1beta2")
-    (claim,) = template.claims(asked, MACHINE)
+    spec_read = read({"metaData": {"ipAddressesFromPool": [{"key": "ip", **other}]}}, version="v1beta2")
+    (claim,) = template.claims(spec_read, MACHINE)
     assert isinstance(claim, capi.IPAddressClaim)
     assert claim.spec.pool_ref.kind == "InClusterIPPool"
     gifts = {"other": template.PoolValues("192.0.2.77", 24)}
-    assert template.metadata(asked, MACHINE, gifts)["ip"] == "192.0.2.77"
+    assert template.metadata(spec_read, MACHINE, gifts)["ip"] == "192.0.2.77"
 
 
 @pytest.mark.promise("claims-52")
@@ -257,16 +257,16 @@ def test_what_the_claims_got_is_what_the_texts_say() -> None:
     spec: schema.Json = {
         "networkData": {"networks": {"ipv4": [{"id": "a", "link": "b", "ipAddressFromIPPool": "front"}]}}
     }
-    asked = read(spec)
+    spec_read = read(spec)
     with pytest.raises(errors.NotFoundError, match="no address has been allocated from pool front yet"):
-        template.network_data(asked, MACHINE, {})
-    (claim,) = template.claims(asked, MACHINE)
+        template.network_data(spec_read, MACHINE, {})
+    (claim,) = template.claims(spec_read, MACHINE)
     api.create(claim.to_json())
     server.Controller(api).settle()
     got = server.struct(api.get(meta.Ref(ipam.GROUP, "IPAddress", server.SITE, "front-10-0-0-1")))
     assert isinstance(got, ipam.IPAddress)
-    made = template.network_data(asked, MACHINE, {"front": template.values_of(got)})
-    assert made["networks"] == [
+    rendered = template.network_data(spec_read, MACHINE, {"front": template.values_of(got)})
+    assert rendered["networks"] == [
         {
             "type": "ipv4",
             "id": "a",
@@ -281,11 +281,11 @@ def test_what_the_claims_got_is_what_the_texts_say() -> None:
 
 def broken(path: str, value: object) -> schema.Json:
     spec: schema.Json = copy.deepcopy(SPEC)
-    place: object = spec
+    part: object = spec
     *way, last = path.split(".")
     for step in way:
-        place = place[int(step)] if isinstance(place, list) else place[step]  # type: ignore[index]
-    place[last] = value  # type: ignore[index]
+        part = part[int(step)] if isinstance(part, list) else part[step]  # type: ignore[index]
+    part[last] = value  # type: ignore[index]
     return spec
 
 
@@ -325,11 +325,11 @@ def test_the_lowest_free_index_is_next() -> None:
 @pytest.mark.promise("claims-11")
 @BOTH
 def test_dhcp_is_written_only_where_the_template_asks_for_it(spec: schema.Json, version: str) -> None:
-    def types(asked: schema.Json) -> list[str]:
-        rendered = template.network_data(read(asked, version=version), MACHINE, GIFTS)
-        found = rendered["networks"]
-        assert isinstance(found, list)
-        return [one["type"] for one in found]
+    def types(network_data: schema.Json) -> list[str]:
+        rendered = template.network_data(read(network_data, version=version), MACHINE, GIFTS)
+        networks = rendered["networks"]
+        assert isinstance(networks, list)
+        return [entry["type"] for entry in networks]
 
     assert types(spec) == ["ipv4", "ipv4", "ipv6", "ipv4_dhcp", "ipv6_slaac"]
     fixed = copy.deepcopy(spec)

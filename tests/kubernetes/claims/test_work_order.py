@@ -10,40 +10,40 @@ def claim(name: str) -> meta.Ref:
     return meta.Ref(ipam.GROUP, "IPClaim", server.SITE, name)
 
 
-def taken(found: work_order.WorkOrder) -> list[str]:
+def taken(order: work_order.WorkOrder) -> list[str]:
     out = []
-    while one := found.pop_first() or found.pop():
-        out.append(one.name)
+    while key := order.pop_first() or order.pop():
+        out.append(key.name)
     return out
 
 
-def test_what_is_on_its_way_comes_first_and_what_nobody_waits_for_last() -> None:
-    found = work_order.WorkOrder()
-    found.add(claim("gone"), work_order.LAST)
-    found.update([claim("a"), claim("b"), claim("a")])
-    found.add(claim("begun"), work_order.BEGUN)
-    assert taken(found) == ["begun", "a", "b", "gone"]
-    assert taken(found) == []
+def test_work_in_progress_comes_first_and_work_without_a_waiter_last() -> None:
+    order = work_order.WorkOrder()
+    order.add(claim("gone"), work_order.LAST)
+    order.update([claim("a"), claim("b"), claim("a")])
+    order.add(claim("begun"), work_order.BEGUN)
+    assert taken(order) == ["begun", "a", "b", "gone"]
+    assert taken(order) == []
 
 
 def test_a_claim_is_due_once_and_changes_its_lane() -> None:
-    found = work_order.WorkOrder()
+    order = work_order.WorkOrder()
     for priority in (work_order.DUE, work_order.LAST, work_order.BEGUN):
-        found.add(claim("a"), priority)
-    found.add(claim("b"))
-    found.discard(claim("b"))
-    found.discard(claim("never"))
-    assert list(found) == [claim("a")]
-    assert taken(found) == ["a"]
+        order.add(claim("a"), priority)
+    order.add(claim("b"))
+    order.discard(claim("b"))
+    order.discard(claim("never"))
+    assert list(order) == [claim("a")]
+    assert taken(order) == ["a"]
 
 
 def test_the_last_lane_moves_while_there_is_always_other_work() -> None:
-    found = work_order.WorkOrder()
-    found.add(claim("gone"), work_order.LAST)
+    order = work_order.WorkOrder()
+    order.add(claim("gone"), work_order.LAST)
     for number in range(2 * work_order.LAST_EVERY):
-        found.add(claim(f"c{number}"), work_order.BEGUN)
-        found.pop_first()
-        if claim("gone") not in found:
+        order.add(claim(f"c{number}"), work_order.BEGUN)
+        order.pop_first()
+        if claim("gone") not in order:
             return
     raise AssertionError("it starves")
 

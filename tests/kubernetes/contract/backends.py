@@ -43,15 +43,15 @@ class Entrance:
     @contextlib.asynccontextmanager
     async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
         connector = aiohttp.TCPConnector(ssl=self.tls or True, limit=0)
-        async with aiohttp.ClientSession(headers=self.headers, connector=connector) as made:
-            yield made
+        async with aiohttp.ClientSession(headers=self.headers, connector=connector) as session:
+            yield session
 
 
 async def entrance(backend: Backend, folder: Path) -> Entrance:
     """Read the kubeconfig of a backend; ``folder`` is for temporary files."""
     runtime = real.RealRuntime()
-    found = kubeconfig.from_kubeconfig(runtime, str(backend.kubeconfig))
-    headers = {"Authorization": f"Bearer {found.token}"} if found.token else {}
-    scheme = "https" if found.is_tls else "http"
-    tls = await kubeconfig.tls(runtime, found, folder=str(folder))
-    return Entrance(f"{scheme}://{found.host}:{found.port}{found.prefix}", headers, tls, backend.version)
+    config = kubeconfig.from_kubeconfig(runtime, str(backend.kubeconfig))
+    headers = {"Authorization": f"Bearer {config.token}"} if config.token else {}
+    scheme = "https" if config.is_tls else "http"
+    tls = await kubeconfig.tls(runtime, config, folder=str(folder))
+    return Entrance(f"{scheme}://{config.host}:{config.port}{config.prefix}", headers, tls, backend.version)

@@ -13,5 +13,5 @@ async def entrance(backend: backends.Backend, tmp_path: Path) -> backends.Entran
 @pytest.fixture
 async def kube(entrance: backends.Entrance) -> AsyncIterator[namespace.Namespace]:
     """The server, and a namespace for the test."""
-    async with namespace.made(entrance) as made:
-        yield made
+    async with namespace.temporary(entrance) as namespaced:
+        yield namespaced

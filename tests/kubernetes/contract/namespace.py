@@ -27,7 +27,9 @@ class Namespace(api.Caller):
             self.of(IPAM, plural) for plural in ("ippools", "ipclaims", "ipaddresses")
         )
         self.pool = f"{self.pools}/pool-1"
-        self.capi_claims, self.capi_addresses = (self.of(CAPI, one) for one in ("ipaddressclaims", "ipaddresses"))
+        self.capi_claims, self.capi_addresses = (
+            self.of(CAPI, resource) for resource in ("ipaddressclaims", "ipaddresses")
+        )
         self.clusters = self.of("cluster.x-k8s.io/v1beta2", "clusters")
         self.leases = self.of("coordination.k8s.io/v1", "leases")
         self.secrets, self.events = f"/api/v1/namespaces/{name}/secrets", f"/api/v1/namespaces/{name}/events"
@@ -43,17 +45,17 @@ class Namespace(api.Caller):
     async def put(self, *bodies: api.Json) -> None:
         """Create objects; fail if one is rejected."""
         for body in bodies:
-            said = await self.create(body)
-            assert said.status == 201, said
+            answer = await self.create(body)
+            assert answer.status == 201, answer
 
-    async def create(self, body: api.Json) -> api.Said:
+    async def create(self, body: api.Json) -> api.Answer:
         group, _, _ = str(body["apiVersion"]).rpartition("/")
-        found = next(
+        match = next(
             definition
             for definition in resources.SERVED
             if (definition.group, definition.kind) == (group, body["kind"])
         )
-        return await self.say("POST", self.of(str(body["apiVersion"]), found.plural), body)
+        return await self.say("POST", self.of(str(body["apiVersion"]), match.plural), body)
 
     async def until(self, condition: Callable[[], Awaitable[object]], *, timeout: float = TIMEOUT) -> None:
         """Wait until a condition holds."""
@@ -72,17 +74,17 @@ class Namespace(api.Caller):
 
     async def bound(self, *claims: str, kind: str = "IPClaim", timeout: float = TIMEOUT) -> list[str]:
         """Wait until claims are bound; return their addresses."""
-        found: list[str] = []
+        addresses: list[str] = []
 
         async def all_are() -> bool:
-            nonlocal found
-            found = [await self.address_of(claim, kind=kind) for claim in claims]
-            return all(found)
+            nonlocal addresses
+            addresses = [await self.address_of(claim, kind=kind) for claim in claims]
+            return all(addresses)
 
         await self.until(all_are, timeout=timeout)
-        return found
+        return addresses
 
-    async def told(self, claim: str, part: str) -> None:
+    async def wait_for_message(self, claim: str, part: str) -> None:
         """Wait until the error message of a claim contains a text."""
 
         async def says() -> bool:
@@ -90,10 +92,10 @@ class Namespace(api.Caller):
 
         await self.until(says)
 
-    async def given(self) -> list[str]:
+    async def allocated_addresses(self) -> list[str]:
         """Return the addresses of all objects of both kinds, sorted."""
-        found = [*(await self.get(self.addresses)).items, *(await self.get(self.capi_addresses)).items]
-        return sorted(str(api.Said(200, one).at("spec.address")) for one in found)
+        objects = [*(await self.get(self.addresses)).items, *(await self.get(self.capi_addresses)).items]
+        return sorted(str(api.Answer(200, body).at("spec.address")) for body in objects)
 
     async def empty(self, *collections: str) -> None:
         """Wait until collections are empty."""
@@ -105,7 +107,7 @@ class Namespace(api.Caller):
 
 
 @asynccontextmanager
-async def made(entrance: backends.Entrance) -> AsyncIterator[Namespace]:
+async def temporary(entrance: backends.Entrance) -> AsyncIterator[Namespace]:
     """Create a namespace; delete it afterwards without waiting."""
     async with entrance.session() as session:
         name = f"test-{secrets.token_hex(4)}"

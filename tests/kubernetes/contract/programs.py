@@ -34,13 +34,13 @@ class Program:
     @property
     def is_ready(self) -> bool:
         """Return whether it has listed all kinds."""
-        return self.said("readyz") is not None
+        return self.read("readyz") is not None
 
     @property
     def leads(self) -> bool:
-        return "\ngantry_kube_leader 1\n" in (self.said("metrics") or "")
+        return "\ngantry_kube_leader 1\n" in (self.read("metrics") or "")
 
-    def said(self, path: str) -> str | None:
+    def read(self, path: str) -> str | None:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{path}") as answer:
             return str(answer.read().decode())
         return None
@@ -64,14 +64,14 @@ class Program:
 def controllers(kubeconfig: Path, folder: Path, *options: str) -> Iterator[Program]:
     """Run controllers, and wait until they are ready."""
     folder.mkdir(exist_ok=True)
-    made = Program(kubeconfig, folder, ("--no-leader-elect", *options))
-    made.start()
+    program = Program(kubeconfig, folder, ("--no-leader-elect", *options))
+    program.start()
     try:
-        lab.wait_until(lambda: made.is_ready, "the controllers")
-        yield made
-        made.stop()
+        lab.wait_until(lambda: program.is_ready, "the controllers")
+        yield program
+        program.stop()
     finally:
-        made.kill()
+        program.kill()
 
 
 def kubeconfig(path: Path, url: str, *, namespace: str = "default") -> Path:

@@ -47,13 +47,13 @@ class Proxy:
                 request.method, self._base + request.path_qs, data=await request.read(), headers=headers,
                 timeout=timeout,
             ) as answer:  # fmt: skip
-                told = {name: answer.headers[name] for name in RETURNED if name in answer.headers}
+                headers_returned = {name: answer.headers[name] for name in RETURNED if name in answer.headers}
                 if watches and answer.status == 200:
-                    return await self._streamed(request, answer, told)
+                    return await self._streamed(request, answer, headers_returned)
                 body = await answer.read()
         except (aiohttp.ClientError, TimeoutError):
             return refused(502, "BadGateway")
-        return self.after(request) or web.Response(status=answer.status, body=body, headers=told)
+        return self.after(request) or web.Response(status=answer.status, body=body, headers=headers_returned)
 
     async def _streamed(
         self, request: web.Request, answer: aiohttp.ClientResponse, headers: dict[str, str]
@@ -92,17 +92,17 @@ def writes(request: web.Request) -> bool:
 @contextlib.asynccontextmanager
 async def proxy(entrance: backends.Entrance) -> AsyncIterator[Proxy]:
     async with entrance.session() as session:
-        made = Proxy(entrance.base, session)
+        new_proxy = Proxy(entrance.base, session)
         application = web.Application(client_max_size=1 << 24)
-        application.router.add_route("*", "/{path:.*}", made.answer)
+        application.router.add_route("*", "/{path:.*}", new_proxy.answer)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         listening = web.TCPSite(runner, "127.0.0.1", 0)
         await listening.start()
         assert runner.addresses
-        made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        new_proxy.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         try:
-            yield made
+            yield new_proxy
         finally:
-            made.cut()
+            new_proxy.cut()
             await runner.cleanup()

@@ -21,7 +21,7 @@ class Invalid(NamedTuple):
 
 
 def names(folder: str) -> list[str]:
-    return sorted(one.stem for one in (HERE / folder).glob("*.yaml"))
+    return sorted(path.stem for path in (HERE / folder).glob("*.yaml"))
 
 
 def valid(name: str, namespace: str) -> list[api.Json]:
@@ -29,8 +29,8 @@ def valid(name: str, namespace: str) -> list[api.Json]:
 
 
 def expected(name: str, namespace: str) -> dict[str, dict[str, object]]:
-    (found,) = _documents((HERE / f"expected/{name}.yaml").read_text(), namespace)
-    return {key: value for key, value in found.items() if isinstance(value, dict)}
+    (document,) = _documents((HERE / f"expected/{name}.yaml").read_text(), namespace)
+    return {key: value for key, value in document.items() if isinstance(value, dict)}
 
 
 def expected_text(name: str, namespace: str) -> api.Json:
@@ -40,11 +40,11 @@ def expected_text(name: str, namespace: str) -> api.Json:
 
 def invalid(name: str, namespace: str) -> Invalid:
     text = (HERE / f"invalid/{name}.yaml").read_text()
-    said = dict(line.removeprefix("# ").split(": ", 1) for line in text.splitlines() if line.startswith("# "))
+    answer = dict(line.removeprefix("# ").split(": ", 1) for line in text.splitlines() if line.startswith("# "))
     (body,) = _documents(text, namespace)
-    return Invalid(said["layer"], said["expect"], body)
+    return Invalid(answer["layer"], answer["expect"], body)
 
 
 def _documents(text: str, namespace: str) -> list[api.Json]:
-    found = list(yaml.safe_load_all(text.replace(SITE, namespace)))
-    return [msgspec.convert(json.loads(json.dumps(one)), api.Json) for one in found]
+    documents = list(yaml.safe_load_all(text.replace(SITE, namespace)))
+    return [msgspec.convert(json.loads(json.dumps(document)), api.Json) for document in documents]

@@ -19,30 +19,30 @@ async def _sample(kube: namespace.Namespace, *names: str) -> None:
         await kube.put(*samples.valid(name, kube.name))
 
 
-async def _status(kube: namespace.Namespace, pool: str, **wanted: object) -> api.Said:
+async def _status(kube: namespace.Namespace, pool: str, **expected: object) -> api.Answer:
     """Wait until the status of a pool has some values; return the pool."""
-    found: api.Said | None = None
+    answer: api.Answer | None = None
 
     async def says() -> bool:
-        nonlocal found
-        found = await kube.get(f"{kube.pools}/{pool}")
-        return all(found.at(f"status.{name}") == value for name, value in wanted.items())
+        nonlocal answer
+        answer = await kube.get(f"{kube.pools}/{pool}")
+        return all(answer.at(f"status.{name}") == value for name, value in expected.items())
 
     await kube.until(says)
-    assert found
-    return found
+    assert answer
+    return answer
 
 
-def _spec(said: api.Said) -> api.Json:
-    found = said.body["spec"]
-    assert isinstance(found, dict)
-    return found
+def _spec(answer: api.Answer) -> api.Json:
+    spec = answer.body["spec"]
+    assert isinstance(spec, dict)
+    return spec
 
 
-def _condition(said: api.Said, kind: str) -> tuple[object, object]:
-    listed = said.at("status.conditions")
+def _condition(answer: api.Answer, kind: str) -> tuple[object, object]:
+    listed = answer.at("status.conditions")
     assert isinstance(listed, list)
-    return next((one["status"], one["reason"]) for one in listed if one["type"] == kind)
+    return next((condition["status"], condition["reason"]) for condition in listed if condition["type"] == kind)
 
 
 @pytest.mark.promise("claims-4", "claims-8", "claims-9", "claims-16", "claims-18", "claims-20", "claims-36")
@@ -52,12 +52,12 @@ async def test_a_claim_gets_what_the_pool_the_claim_and_those_who_came_before_sa
     names = ("wants-fifteen", "node-9-prov-v4", "workers-0-prov-v4")
     assert await kube.bound(*names) == ["192.168.0.15", "192.168.0.12", "192.168.0.11"]
     await kube.put(*(namespace.claim(f"more-{number}", of="prov-v4") for number in range(3)))
-    found = await kube.bound(*(f"more-{number}" for number in range(3)))
-    assert sorted(found) == ["192.168.0.13", "192.168.0.14", "192.168.1.10"]
-    near, far = [await kube.get(f"{kube.addresses}/prov-192-168-{one}") for one in ("0-11", "1-10")]
-    assert [near.at(f"spec.{one}") for one in ("prefix", "gateway")] == [25, "192.168.0.1"]
+    addresses = await kube.bound(*(f"more-{number}" for number in range(3)))
+    assert sorted(addresses) == ["192.168.0.13", "192.168.0.14", "192.168.1.10"]
+    near, far = [await kube.get(f"{kube.addresses}/prov-192-168-{suffix}") for suffix in ("0-11", "1-10")]
+    assert [near.at(f"spec.{field}") for field in ("prefix", "gateway")] == [25, "192.168.0.1"]
     assert near.at("spec.dnsServers") == ["192.168.0.2", "192.168.0.3"]
-    assert [far.at(f"spec.{one}") for one in ("prefix", "gateway")] == [24, "192.168.1.1"]
+    assert [far.at(f"spec.{field}") for field in ("prefix", "gateway")] == [24, "192.168.1.1"]
     assert far.at("spec.dnsServers") == ["192.168.1.2"]
 
 
@@ -68,11 +68,11 @@ async def test_address_and_claim_know_each_other(kube: namespace.Namespace) -> N
     claim = await kube.get(f"{kube.claims}/workers-0-prov-v4")
     pool = await kube.get(f"{kube.pools}/prov-v4")
     address = await kube.get(f"{kube.addresses}/prov-192-168-0-11")
-    wanted = samples.expected("ipaddress-for-workers-3", kube.name)
-    assert {**_spec(address), "claim": "", "pool": ""} == {**wanted["spec"], "claim": "", "pool": ""}
+    expected = samples.expected("ipaddress-for-workers-3", kube.name)
+    assert {**_spec(address), "claim": "", "pool": ""} == {**expected["spec"], "claim": "", "pool": ""}
     for key, name in (("pool", "prov-v4"), ("claim", "workers-0-prov-v4")):
         assert (address.at(f"spec.{key}.name"), address.at(f"spec.{key}.namespace")) == (name, kube.name)
-    assert address.at("metadata.finalizers") == wanted["metadata"]["finalizers"]
+    assert address.at("metadata.finalizers") == expected["metadata"]["finalizers"]
     assert (address.at("metadata.labels.team"), address.at("status.ready")) == ("bare-metal", True)
     owners = address.at("metadata.ownerReferences")
     assert isinstance(owners, list)
@@ -90,20 +90,20 @@ async def test_ranges_are_as_sparse_or_as_large_as_they_like(kube: namespace.Nam
     await kube.put(namespace.claim("lab", of="lab-subnet"), namespace.claim("six", of="prov-v6"))
     await kube.put(namespace.claim("node-9-prov-v6", of="prov-v6"), namespace.claim("big", of="huge"))
     await kube.put(namespace.claim("far", of="huge", request="2001:db8:0:2:ffff::1"))
-    found = await kube.bound(*(f"sparse-{number}" for number in range(3)))
-    assert sorted(found) == ["198.51.100.9", "203.0.113.44", "203.0.113.7"]
+    addresses = await kube.bound(*(f"sparse-{number}" for number in range(3)))
+    assert sorted(addresses) == ["198.51.100.9", "203.0.113.44", "203.0.113.7"]
     assert await kube.bound("lab", "six", "node-9-prov-v6", "big", "far") == [
         "10.20.30.1", "2001:db8:0:1::100", "2001:db8:0:1::105", "2001:db8:0:2::1", "2001:db8:0:2:ffff::1",
     ]  # fmt: skip
 
 
-async def test_the_ends_of_a_subnet_its_gateway_and_its_dns_servers_are_given_to_nobody(
+async def test_the_ends_of_a_subnet_its_gateway_and_its_dns_servers_are_never_allocated(
     kube: namespace.Namespace,
 ) -> None:
     await kube.put(api.pool(pools=[{"subnet": "10.0.0.0/29"}], gateway="10.0.0.1", dnsServers=["10.0.0.4"]))
     await kube.put(*(namespace.claim(f"c{number}") for number in range(6)))
     await _status(kube, "pool-1", free=0, used=4, waiting=2)
-    assert await kube.given() == ["10.0.0.2", "10.0.0.3", "10.0.0.5", "10.0.0.6"]
+    assert await kube.allocated_addresses() == ["10.0.0.2", "10.0.0.3", "10.0.0.5", "10.0.0.6"]
 
 
 @pytest.mark.promise("claims-13", "claims-42")
@@ -111,21 +111,21 @@ async def test_a_random_pool_draws_its_addresses(kube: namespace.Namespace) -> N
     await _sample(kube, "05-ippool-random")
     names = [f"c{number}" for number in range(8)]
     await kube.put(*(namespace.claim(name, of="storage-random") for name in names))
-    found = await kube.bound(*names)
-    assert len(set(found)) == 8
-    assert set(found) != {f"172.20.0.{number}" for number in range(10, 18)}
+    addresses = await kube.bound(*names)
+    assert len(set(addresses)) == 8
+    assert set(addresses) != {f"172.20.0.{number}" for number in range(10, 18)}
 
 
 @pytest.mark.promise("claims-14", "claims-26")
 async def test_a_claim_that_waits_says_why_and_is_served_when_another_goes(kube: namespace.Namespace) -> None:
     await _sample(kube, "06-ippool-one-address", "13-ipclaims-for-tiny")
-    said = await _status(kube, "tiny", used=1, waiting=1)
-    assert _condition(said, "Exhausted") == ("True", "NoFreeAddress")
+    answer = await _status(kube, "tiny", used=1, waiting=1)
+    assert _condition(answer, "Exhausted") == ("True", "NoFreeAddress")
     first, second = ("tiny-a", "tiny-b") if await kube.address_of("tiny-a") else ("tiny-b", "tiny-a")
-    await kube.told(second, "Exhausted IP Pools")
+    await kube.wait_for_message(second, "Exhausted IP Pools")
 
     async def reported() -> bool:
-        events = [api.Said(200, item) for item in (await kube.get(kube.events)).items]
+        events = [api.Answer(200, item) for item in (await kube.get(kube.events)).items]
         return "PoolExhausted" in [event.at("reason") for event in events if event.at("involvedObject.name") == second]
 
     await kube.until(reported)
@@ -145,7 +145,7 @@ async def test_claims_that_wait_are_served_when_the_pool_grows(kube: namespace.N
     assert sorted(await kube.bound(*names)) == ["10.0.0.1", "10.0.0.2", "10.0.9.1", "10.0.9.2"]
 
 
-async def test_a_claim_that_asks_for_what_it_cannot_have_is_told_why_and_holds_up_nobody(
+async def test_a_claim_for_an_unavailable_address_gets_the_reason_and_delays_no_other(
     kube: namespace.Namespace,
 ) -> None:
     await kube.put(namespace.pool(preAllocations={"known": "10.0.0.1"}), namespace.claim("first", request="10.0.0.2"))
@@ -156,10 +156,10 @@ async def test_a_claim_that_asks_for_what_it_cannot_have_is_told_why_and_holds_u
         namespace.claim("easy"),
     )  # fmt: skip
     assert await kube.bound("easy") == ["10.0.0.3"]
-    await kube.told("outside", "Requested IP out of bounds")
-    await kube.told("reserved", "pre-allocated to claim known")
-    await kube.told("late", "Requested IP not available")
-    await kube.told("known", "PreAllocation and requested ip address are conflicting")
+    await kube.wait_for_message("outside", "Requested IP out of bounds")
+    await kube.wait_for_message("reserved", "pre-allocated to claim known")
+    await kube.wait_for_message("late", "Requested IP not available")
+    await kube.wait_for_message("known", "PreAllocation and requested ip address are conflicting")
     await kube.delete(f"{kube.claims}/first")
     assert await kube.bound("late") == ["10.0.0.2"]
 
@@ -176,7 +176,7 @@ async def test_an_address_made_by_hand_is_honoured_in_any_spelling(kube: namespa
     name = (await kube.get(f"{kube.claims}/claim-1")).at("status.address.name")
     assert name in ("by-hand", "for-mine")
     await kube.put(namespace.claim("waits"))
-    await kube.told("waits", "Exhausted")
+    await kube.wait_for_message("waits", "Exhausted")
     await kube.delete(f"{kube.claims}/other")
     assert await kube.bound("waits") == ["2001:db8::3"]
 
@@ -186,7 +186,7 @@ async def test_a_claim_is_served_with_the_address_of_an_object_that_somebody_del
     await kube.put(namespace.pool("pool-1", ("10.0.0.1", "10.0.0.1")), api.address("by-hand", "10.0.0.1"))
     await _status(kube, "pool-1", used=1, indexes={"claim-1": "10.0.0.1"})
     await kube.put(namespace.claim("waits"))
-    await kube.told("waits", "Exhausted")
+    await kube.wait_for_message("waits", "Exhausted")
     await kube.delete(f"{kube.addresses}/by-hand")
     assert await kube.bound("waits") == ["10.0.0.1"]
     await _status(kube, "pool-1", indexes={"waits": "10.0.0.1"})
@@ -195,13 +195,13 @@ async def test_a_claim_is_served_with_the_address_of_an_object_that_somebody_del
 @pytest.mark.promise("claims-23", "claims-24", "claims-25")
 async def test_the_status_of_a_pool_says_who_has_what_and_how_much_is_left(kube: namespace.Namespace) -> None:
     await kube.put(namespace.pool(preAllocations={"later": "10.0.0.4"}), namespace.claim("one"))
-    said = await _status(kube, "pool-1", used=1, waiting=0)
-    assert said.at("status.indexes") == {"one": "10.0.0.1"}
-    assert said.at("status.allocations") == {"one": "10.0.0.1", "later": "10.0.0.4"}
-    assert said.at("status.addresses") == {"one": "pool-1-10-0-0-1"}
-    assert [said.at(f"status.{name}") for name in ("total", "free")] == [4, 2]
-    assert (_condition(said, "Ready"), _condition(said, "Exhausted")[0]) == (("True", "Ready"), "False")
-    moment = said.at("status.lastUpdated")
+    answer = await _status(kube, "pool-1", used=1, waiting=0)
+    assert answer.at("status.indexes") == {"one": "10.0.0.1"}
+    assert answer.at("status.allocations") == {"one": "10.0.0.1", "later": "10.0.0.4"}
+    assert answer.at("status.addresses") == {"one": "pool-1-10-0-0-1"}
+    assert [answer.at(f"status.{name}") for name in ("total", "free")] == [4, 2]
+    assert (_condition(answer, "Ready"), _condition(answer, "Exhausted")[0]) == (("True", "Ready"), "False")
+    moment = answer.at("status.lastUpdated")
     assert moment
     await kube.patch(kube.pool, {"spec": {"gateway": "10.0.0.200"}, "metadata": {"labels": {"a": "b"}}})
     await kube.put(namespace.claim("two"))
@@ -210,9 +210,9 @@ async def test_the_status_of_a_pool_says_who_has_what_and_how_much_is_left(kube:
 
 
 @pytest.mark.promise("claims-40")
-async def test_a_status_that_somebody_edits_misleads_nobody_and_is_put_right(kube: namespace.Namespace) -> None:
+async def test_an_edited_status_is_not_trusted_and_is_corrected(kube: namespace.Namespace) -> None:
     await kube.put(namespace.pool(), namespace.claim("one"), namespace.claim("two"))
-    found = await kube.bound("one", "two")
+    addresses = await kube.bound("one", "two")
     await _status(kube, "pool-1", used=2)
     lie = {"indexes": {"three": "10.0.0.4"}, "allocations": None, "used": 0, "free": 4}
     await kube.patch(f"{kube.pool}/status", {"status": lie})
@@ -221,21 +221,21 @@ async def test_a_status_that_somebody_edits_misleads_nobody_and_is_put_right(kub
     await kube.patch(f"{kube.claims}/two/status", {"status": {"address": wrong, "ipAddress": wrong}})
     await kube.put(namespace.claim("three"))
     assert await kube.bound("three") == ["10.0.0.3"]
-    right = dict(zip(("one", "two", "three"), [*found, "10.0.0.3"], strict=True))
+    right = dict(zip(("one", "two", "three"), [*addresses, "10.0.0.3"], strict=True))
     await _status(kube, "pool-1", indexes=right, allocations=right, used=3, free=1)
 
-    async def told() -> bool:
-        return await kube.bound("one", "two") == found
+    async def is_reported() -> bool:
+        return await kube.bound("one", "two") == addresses
 
-    await kube.until(told)
+    await kube.until(is_reported)
 
 
 async def test_an_address_deleted_by_hand_stays_with_its_claim_and_is_made_again_if_it_is_forced(
     kube: namespace.Namespace,
 ) -> None:
     await kube.put(namespace.pool(), namespace.claim("zero"), namespace.claim("one"))
-    _, one = await kube.bound("zero", "one")
-    path = f"{kube.addresses}/pool-1-{one.replace('.', '-')}"
+    _, second = await kube.bound("zero", "one")
+    path = f"{kube.addresses}/pool-1-{second.replace('.', '-')}"
     old = await kube.delete(path)
     assert old.at("metadata.deletionTimestamp")
     await kube.delete(f"{kube.claims}/zero")
@@ -247,8 +247,8 @@ async def test_an_address_deleted_by_hand_stays_with_its_claim_and_is_made_again
         return (await kube.get(path)).uid not in (old.uid, "None")
 
     await kube.until(made_again)
-    assert await kube.bound("one") == [one]
-    assert await kube.given() == [one]
+    assert await kube.bound("one") == [second]
+    assert await kube.allocated_addresses() == [second]
 
 
 async def test_claims_that_go_as_they_come_leave_nothing(kube: namespace.Namespace) -> None:
@@ -257,8 +257,8 @@ async def test_claims_that_go_as_they_come_leave_nothing(kube: namespace.Namespa
     async def flash(name: str, seconds: float) -> None:
         await kube.put(namespace.claim(name))
         await asyncio.sleep(seconds)
-        said = await kube.delete(f"{kube.claims}/{name}")
-        assert said.status == 200, said
+        answer = await kube.delete(f"{kube.claims}/{name}")
+        assert answer.status == 200, answer
 
     for turn in range(3):
         # Some are deleted while they get their finalizer: a real server lets some of those go at once.
@@ -274,7 +274,7 @@ async def test_a_claim_keeps_its_address_while_somebody_else_holds_it(kube: name
     await kube.bound("one")
     await kube.delete(f"{kube.claims}/one")
     await kube.put(namespace.claim("two"))
-    await kube.told("two", "Exhausted")
+    await kube.wait_for_message("two", "Exhausted")
     finalizers = (await kube.get(f"{kube.claims}/one")).at("metadata.finalizers")
     assert isinstance(finalizers, list)
     await kube.patch(f"{kube.claims}/one", {"metadata": {"finalizers": finalizers[1:]}})
@@ -287,11 +287,11 @@ async def test_a_pool_in_use_goes_when_the_last_of_its_addresses_does(kube: name
     await _status(kube, "pool-1", used=1)
     assert (await kube.delete(kube.pool)).at("metadata.deletionTimestamp")
     await kube.put(namespace.claim("late"))
-    await kube.told("late", "is being deleted")
+    await kube.wait_for_message("late", "is being deleted")
     assert await kube.bound("one") == ["10.0.0.1"]
     await kube.delete(f"{kube.claims}/one")
     await kube.gone(kube.pool)
-    await kube.told("late", "does not exist")
+    await kube.wait_for_message("late", "does not exist")
     await kube.put(namespace.pool())
     await kube.bound("late")
 
@@ -300,10 +300,10 @@ async def test_a_claim_on_a_pool_that_is_not_here_says_so_and_is_served_when_it_
     far = namespace.claim("far")
     far["spec"] = {"pool": {"name": "pool-1", "namespace": "default"}}
     await kube.put(namespace.claim("early"), far)
-    await kube.told("early", "IPPool pool-1 does not exist")
+    await kube.wait_for_message("early", "IPPool pool-1 does not exist")
     await kube.put(namespace.pool())
     assert await kube.bound("early") == ["10.0.0.1"]
-    await kube.told("far", "is not in the namespace of the claim")
+    await kube.wait_for_message("far", "is not in the namespace of the claim")
 
 
 @pytest.mark.promise("claims-28", "claims-39")
@@ -327,7 +327,7 @@ async def test_pools_that_make_one_name_or_number_give_nothing_twice(kube: names
 async def test_a_pool_waits_for_its_cluster_and_then_belongs_to_it(kube: namespace.Namespace) -> None:
     await _sample(kube, "07-ippool-with-cluster")
     await kube.put(namespace.claim("one", of="edge-1-bmv4"))
-    await kube.told("one", "Cluster edge-1 does not exist")
+    await kube.wait_for_message("one", "Cluster edge-1 does not exist")
     await _sample(kube, "50-cluster")
     assert await kube.bound("one") == ["192.168.111.100"]
     uid = (await kube.get(f"{kube.clusters}/edge-1")).uid
@@ -354,7 +354,7 @@ async def test_nothing_is_done_for_what_is_paused(kube: namespace.Namespace) -> 
     await kube.put(namespace.claim("free"))
     await kube.bound("free")
     await _status(kube, "pool-1", used=1)
-    assert await kube.given() == ["10.0.0.1"]
+    assert await kube.allocated_addresses() == ["10.0.0.1"]
     await kube.patch(f"{kube.clusters}/edge", {"spec": {"paused": False}})
     going = {"metadata": {"annotations": None}}
     await kube.patch(f"{kube.pools}/still", going)
@@ -373,8 +373,8 @@ async def test_claims_of_cluster_api_are_served_beside_ours_and_those_of_others_
     assert await kube.bound("capi-claim-0") == ["192.168.0.13"]
     claim = await kube.get(f"{kube.capi_claims}/capi-claim-0")
     address = await kube.get(f"{kube.capi_addresses}/prov-192-168-0-11")
-    (wanted,) = samples.valid("33-capi-ipaddress-v1beta2", kube.name)
-    assert address.body["spec"] == wanted["spec"]
+    (sample,) = samples.valid("33-capi-ipaddress-v1beta2", kube.name)
+    assert address.body["spec"] == sample["spec"]
     assert _condition(claim, "Ready")[0] == "True"
     owners = address.at("metadata.ownerReferences")
     assert isinstance(owners, list)
@@ -406,8 +406,8 @@ async def test_a_pool_that_shrinks_takes_nothing_away(kube: namespace.Namespace)
     await kube.bound("one")
     small = {"spec": {"pools": [{"start": "10.0.0.1", "end": "10.0.0.1"}]}}
     # It is refused where there is admission.
-    said = await kube.patch(kube.pool, small)
-    assert said.status == 200 or "is in use" in said.refusal[2]
+    answer = await kube.patch(kube.pool, small)
+    assert answer.status == 200 or "is in use" in answer.refusal[2]
     await kube.put(namespace.claim("two"))
     assert await kube.bound("one", "two") == ["10.0.0.4", "10.0.0.1"]
 
@@ -427,7 +427,7 @@ async def test_after_a_move_every_claim_has_its_address_and_nothing_is_given_twi
     await kube.patch(f"{kube.clusters}/edge", {"spec": {"paused": False}})
     await kube.bound("new")
     assert [*await kube.bound("one", "two"), *await kube.bound("three", kind="IPAddressClaim")] == before
-    assert len(set(await kube.given())) == len(await kube.given()) == 4
+    assert len(set(await kube.allocated_addresses())) == len(await kube.allocated_addresses()) == 4
 
 
 async def _moved(kube: namespace.Namespace) -> None:
@@ -437,14 +437,14 @@ async def _moved(kube: namespace.Namespace) -> None:
     kept = {path: (await kube.get(path)).items for path in collections}
     for path in reversed(collections):
         for body in kept[path]:
-            name = api.Said(200, body).at("metadata.name")
+            name = api.Answer(200, body).at("metadata.name")
             await kube.patch(f"{path}/{name}", {"metadata": {"finalizers": None}})
             await kube.delete(f"{path}/{name}")
     await kube.empty(*collections)
     uids: dict[object, str] = {}
     for path in collections:
         for body in kept[path]:
-            old = api.Said(200, body)
+            old = api.Answer(200, body)
             owners = old.at("metadata.ownerReferences") or []
             assert isinstance(owners, list)
             head = {
@@ -453,7 +453,7 @@ async def _moved(kube: namespace.Namespace) -> None:
                 "finalizers": old.at("metadata.finalizers"),
                 "ownerReferences": [{**owner, "uid": uids[owner["uid"]]} for owner in owners],
             }
-            made = await kube.add(
+            created = await kube.add(
                 path, {**{key: body[key] for key in ("apiVersion", "kind", "spec")}, "metadata": head}
             )
-            uids[old.uid] = made.uid
+            uids[old.uid] = created.uid

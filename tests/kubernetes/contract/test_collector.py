@@ -39,10 +39,10 @@ async def test_an_owner_of_a_kind_that_is_not_served_counts_as_there(kube: names
 
 async def test_foreground_deletion_waits_for_what_blocks(kube: namespace.Namespace) -> None:
     owner = await kube.add(kube.pools, api.pool())
-    held = namespace.lease("held", ownerReferences=api.owned(owner, block=True), finalizers=["example.com/hold"])
-    await kube.add(kube.leases, held)
-    said = await kube.delete(f"{kube.pools}/pool-1?propagationPolicy=Foreground")
-    assert said.at("metadata.finalizers") == ["foregroundDeletion"]
+    held_lease = namespace.lease("held", ownerReferences=api.owned(owner, block=True), finalizers=["example.com/hold"])
+    await kube.add(kube.leases, held_lease)
+    answer = await kube.delete(f"{kube.pools}/pool-1?propagationPolicy=Foreground")
+    assert answer.at("metadata.finalizers") == ["foregroundDeletion"]
     async with kube.watch(kube.leases, resourceVersion=owner.version) as events:
         while (await events.next())[1].at("metadata.deletionTimestamp") is None:
             pass
@@ -63,8 +63,8 @@ async def test_orphans_stay_and_forget_their_owner(kube: namespace.Namespace) ->
 
 async def test_a_namespace_goes_when_it_is_empty(kube: namespace.Namespace) -> None:
     other = f"{kube.name}-2"
-    made = await kube.add(api.NAMESPACES, {"metadata": {"name": other}})
-    assert (made.at("status.phase"), made.at("spec.finalizers")) == ("Active", ["kubernetes"])
+    created = await kube.add(api.NAMESPACES, {"metadata": {"name": other}})
+    assert (created.at("status.phase"), created.at("spec.finalizers")) == ("Active", ["kubernetes"])
     inside = f"/apis/coordination.k8s.io/v1/namespaces/{other}/leases"
     await kube.add(inside, namespace.lease("a"))
     await kube.add(inside, namespace.lease("held", finalizers=["example.com/hold"]))

@@ -14,8 +14,8 @@ from tests.kubernetes.contract import backends, namespace, programs, proxy
 
 @pytest.fixture
 async def between(entrance: backends.Entrance) -> AsyncIterator[proxy.Proxy]:
-    async with proxy.proxy(entrance) as made:
-        yield made
+    async with proxy.proxy(entrance) as running_proxy:
+        yield running_proxy
 
 
 @pytest.fixture
@@ -27,22 +27,22 @@ def kubeconfig(between: proxy.Proxy, kube: namespace.Namespace, tmp_path: Path) 
 @pytest.fixture
 def program(kubeconfig: Path, kube: namespace.Namespace, tmp_path: Path) -> Iterator[programs.Program]:
     """Controllers of the test's namespace, not started."""
-    made = programs.Program(kubeconfig, tmp_path, ("--no-leader-elect", "--namespace", kube.name))
-    yield made
-    made.kill()
+    started = programs.Program(kubeconfig, tmp_path, ("--no-leader-elect", "--namespace", kube.name))
+    yield started
+    started.kill()
 
 
-async def _ready(kube: namespace.Namespace, *wanted: programs.Program) -> None:
+async def _ready(kube: namespace.Namespace, *programs_started: programs.Program) -> None:
     async def all_are() -> bool:
-        return all([await asyncio.to_thread(lambda one: one.is_ready, one) for one in wanted])
+        return all([await asyncio.to_thread(lambda replica: replica.is_ready, replica) for replica in programs_started])
 
     await kube.until(all_are)
 
 
 async def _nothing_twice(kube: namespace.Namespace) -> list[str]:
-    given = await kube.given()
-    assert len(set(given)) == len(given), given
-    return given
+    allocated = await kube.allocated_addresses()
+    assert len(set(allocated)) == len(allocated), allocated
+    return allocated
 
 
 async def _released(kube: namespace.Namespace) -> None:
@@ -84,8 +84,8 @@ async def test_claims_are_served_whatever_the_server_is_killed_amidst(
         # In this thread: a server may end with the one that has started it.
         backend.start()
     await asking
-    found = await kube.bound(*names)
-    assert sorted(found) == await _nothing_twice(kube)
+    addresses = await kube.bound(*names)
+    assert sorted(addresses) == await _nothing_twice(kube)
     await _released(kube)
     program.stop()
 
@@ -127,7 +127,7 @@ async def test_what_came_and_went_while_versions_were_forgotten_is_noticed(
     await kube.put(namespace.pool("pool-1", ("10.0.0.1", "10.0.0.1")), api.address("by-hand", "10.0.0.1"))
     await kube.put(namespace.claim("waits"))
     program.start()
-    await kube.told("waits", "Exhausted")
+    await kube.wait_for_message("waits", "Exhausted")
     between.fault = lambda _: proxy.refused(500, "InternalError")
     between.cut()
     await kube.delete(f"{kube.addresses}/by-hand")
@@ -160,8 +160,8 @@ async def test_claims_are_served_though_requests_fail_and_their_answers_get_lost
         await kube.put(namespace.claim(name))
         await asyncio.sleep(0.1)
         between.cut()
-    found = [*await kube.bound(*names), *await kube.bound("other", kind="IPAddressClaim")]
-    assert sorted(found) == await _nothing_twice(kube)
+    addresses = [*await kube.bound(*names), *await kube.bound("other", kind="IPAddressClaim")]
+    assert sorted(addresses) == await _nothing_twice(kube)
     await _released(kube)
     between.fault = between.after = lambda _: None
     program.stop()
@@ -194,8 +194,8 @@ async def test_controllers_that_are_killed_at_every_write_lose_and_leave_nothing
     await kube.put(namespace.pool(), namespace.claim("one"), namespace.capi_claim("two"))
     living = asyncio.ensure_future(live())
     try:
-        found = [*await kube.bound("one"), *await kube.bound("two", kind="IPAddressClaim")]
-        assert sorted(found) == await _nothing_twice(kube) == ["10.0.0.1", "10.0.0.2"]
+        addresses = [*await kube.bound("one"), *await kube.bound("two", kind="IPAddressClaim")]
+        assert sorted(addresses) == await _nothing_twice(kube) == ["10.0.0.1", "10.0.0.2"]
         assert kills >= 12
         await _released(kube)
         assert kills >= 24
@@ -208,17 +208,17 @@ async def test_of_two_controllers_one_works_and_the_other_takes_over_within_15_s
 ) -> None:
     both = [programs.Program(kubeconfig, tmp_path, ("--namespace", kube.name)) for _ in range(2)]
     try:
-        for one in both:
-            one.start()
+        for replica in both:
+            replica.start()
         await _ready(kube, *both)
         await kube.put(namespace.pool(), namespace.claim("one"))
         await kube.bound("one")
-        leading = [one for one in both if await asyncio.to_thread(lambda one: one.leads, one)]
+        leading = [replica for replica in both if await asyncio.to_thread(lambda replica: replica.leads, replica)]
         assert len(leading) == 1
         leading[0].kill()
         await kube.put(namespace.claim("two"))
         assert await kube.bound("two", timeout=15) == ["10.0.0.2"]
-        (other,) = [one for one in both if one is not leading[0]]
+        (other,) = [replica for replica in both if replica is not leading[0]]
         assert await asyncio.to_thread(lambda: other.leads)
         leading[0].start()
         await _ready(kube, leading[0])
@@ -226,5 +226,5 @@ async def test_of_two_controllers_one_works_and_the_other_takes_over_within_15_s
         await kube.put(namespace.claim("three"))
         assert await kube.bound("three", timeout=15) == ["10.0.0.3"]
     finally:
-        for one in both:
-            one.kill()
+        for replica in both:
+            replica.kill()

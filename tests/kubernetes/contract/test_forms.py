@@ -11,11 +11,11 @@ PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 async def test_a_table_has_the_columns_of_the_kind(kube: namespace.Namespace) -> None:
     await kube.add(kube.pools, api.pool(labels={"cluster.x-k8s.io/cluster-name": "east"}))
-    said = await kube.get(kube.pools, accept=TABLE)
-    names = [said.at(f"columnDefinitions.{place}.name") for place in (0, 1)]
-    assert (said.body["kind"], said.body["apiVersion"]) == ("Table", "meta.k8s.io/v1")
-    assert (names, said.at("rows.0.cells.0"), said.at("rows.0.cells.1")) == (["Name", "Cluster"], "pool-1", "east")
-    row = said.at("rows.0.object")
+    answer = await kube.get(kube.pools, accept=TABLE)
+    names = [answer.at(f"columnDefinitions.{position}.name") for position in (0, 1)]
+    assert (answer.body["kind"], answer.body["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert (names, answer.at("rows.0.cells.0"), answer.at("rows.0.cells.1")) == (["Name", "Cluster"], "pool-1", "east")
+    row = answer.at("rows.0.object")
     assert isinstance(row, dict)
     assert (row["kind"], set(row)) == ("PartialObjectMetadata", {"kind", "apiVersion", "metadata"})
     whole = await kube.get(f"{kube.pools}?includeObject=Object", accept=TABLE)
@@ -25,8 +25,8 @@ async def test_a_table_has_the_columns_of_the_kind(kube: namespace.Namespace) ->
 
 async def test_metadata_alone_and_yaml_are_answered(kube: namespace.Namespace) -> None:
     await kube.add(kube.pools, api.pool())
-    one = await kube.get(f"{kube.pools}/pool-1", accept=PARTIAL)
-    assert (one.body["kind"], "spec" in one.body) == ("PartialObjectMetadata", False)
+    pool = await kube.get(f"{kube.pools}/pool-1", accept=PARTIAL)
+    assert (pool.body["kind"], "spec" in pool.body) == ("PartialObjectMetadata", False)
     many = await kube.get(kube.pools, accept="application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
     assert (many.body["kind"], set(many.items[0])) == ("PartialObjectMetadataList", {"kind", "apiVersion", "metadata"})
     assert "namePrefix: pool-1" in str((await kube.get(f"{kube.pools}/pool-1", accept="application/yaml")).body["text"])

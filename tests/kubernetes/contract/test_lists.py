@@ -10,8 +10,8 @@ async def _leases(kube: namespace.Namespace, *names: str, **labels: str) -> None
 
 async def test_a_list_has_kind_and_version_and_is_sorted(kube: namespace.Namespace) -> None:
     await _leases(kube, "b", "a", of=kube.name)
-    said = await kube.get(kube.leases)
-    assert (said.body["kind"], said.body["apiVersion"], said.names) == (
+    answer = await kube.get(kube.leases)
+    assert (answer.body["kind"], answer.body["apiVersion"], answer.names) == (
         "LeaseList",
         "coordination.k8s.io/v1",
         ["a", "b"],
@@ -72,13 +72,13 @@ async def test_events_are_found_by_what_they_are_about(kube: namespace.Namespace
             "type": "Warning",
         }
         await kube.add(kube.events, event)
-    said = await kube.get(f"{kube.events}?fieldSelector=involvedObject.name=two,type=Warning")
-    assert [api.Said(200, item).at("involvedObject.name") for item in said.items] == ["two"]
+    answer = await kube.get(f"{kube.events}?fieldSelector=involvedObject.name=two,type=Warning")
+    assert [api.Answer(200, item).at("involvedObject.name") for item in answer.items] == ["two"]
 
 
 async def test_a_collection_is_deleted_by_selector(kube: namespace.Namespace) -> None:
     await _leases(kube, "a", "b", tier="web")
     await _leases(kube, "c")
-    said = await kube.delete(f"{kube.leases}?labelSelector=tier=web")
-    assert (said.status, said.names) == (200, ["a", "b"])
+    answer = await kube.delete(f"{kube.leases}?labelSelector=tier=web")
+    assert (answer.status, answer.names) == (200, ["a", "b"])
     assert (await kube.get(kube.leases)).names == ["c"]

@@ -6,20 +6,20 @@ from tests.kubernetes.contract import namespace
 
 
 async def test_a_new_object_gets_identity_defaults_and_no_status(kube: namespace.Namespace) -> None:
-    made = await kube.add(kube.pools, {**api.pool(), "status": {"total": 7}})
-    assert re.fullmatch(r"[0-9a-f-]{36}", made.uid)
-    assert (made.at("metadata.generation"), made.at("metadata.namespace")) == (1, kube.name)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", str(made.at("metadata.creationTimestamp")))
-    assert made.at("spec.allocationStrategy") == "sequential"
-    assert "status" not in made.body
-    assert (await kube.get(f"{kube.pools}/pool-1")).body == made.body
+    created = await kube.add(kube.pools, {**api.pool(), "status": {"total": 7}})
+    assert re.fullmatch(r"[0-9a-f-]{36}", created.uid)
+    assert (created.at("metadata.generation"), created.at("metadata.namespace")) == (1, kube.name)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", str(created.at("metadata.creationTimestamp")))
+    assert created.at("spec.allocationStrategy") == "sequential"
+    assert "status" not in created.body
+    assert (await kube.get(f"{kube.pools}/pool-1")).body == created.body
 
 
 async def test_what_the_server_says_itself_cannot_be_said_by_a_client(kube: namespace.Namespace) -> None:
     sent = api.pool()
     sent["metadata"] = {"name": "pool-1", "uid": "mine", "generation": 9, "creationTimestamp": "2020-01-01T00:00:00Z"}
-    made = await kube.add(kube.pools, sent)
-    assert (made.uid != "mine", made.at("metadata.generation")) == (True, 1)
+    created = await kube.add(kube.pools, sent)
+    assert (created.uid != "mine", created.at("metadata.generation")) == (True, 1)
     sent["metadata"] = {"name": "pool-2", "resourceVersion": "3"}
     # An old server takes it for its own fault.
     assert (await kube.say("POST", kube.pools, sent)).status in (400, 500)
@@ -78,8 +78,8 @@ async def test_what_does_not_fit_the_schema_is_refused_field_by_field(kube: name
 
 
 async def test_unknown_fields_are_dropped(kube: namespace.Namespace) -> None:
-    made = await kube.add(kube.pools, api.pool(colour="blue"))
-    assert (made.at("spec.colour"), made.at("spec.namePrefix")) == (None, "pool-1")
+    created = await kube.add(kube.pools, api.pool(colour="blue"))
+    assert (created.at("spec.colour"), created.at("spec.namePrefix")) == (None, "pool-1")
 
 
 async def test_unknown_fields_are_warned_of_or_refused_if_that_is_asked_for(kube: namespace.Namespace) -> None:
@@ -104,9 +104,9 @@ async def test_a_generated_name_ends_in_five_characters_by_chance(kube: namespac
 
 
 async def test_an_update_is_for_the_version_it_names(kube: namespace.Namespace) -> None:
-    made = await kube.add(kube.pools, api.pool())
+    created = await kube.add(kube.pools, api.pool())
     new: api.Json = {
-        **made.body,
+        **created.body,
         "spec": {"namePrefix": "pool-1", "pools": [{"start": "10.0.0.1", "end": "10.0.0.99"}]},
     }
     assert (await kube.say("PUT", f"{kube.pools}/pool-1", new)).at("metadata.generation") == 2
@@ -123,11 +123,11 @@ async def test_an_update_is_for_the_version_it_names(kube: namespace.Namespace) 
 
 async def test_versions_and_generations_follow_what_changed(kube: namespace.Namespace) -> None:
     path = f"{kube.pools}/pool-1"
-    made = await kube.add(kube.pools, api.pool())
+    created = await kube.add(kube.pools, api.pool())
     same = await kube.patch(path, {"spec": {"namePrefix": "pool-1"}})
-    assert same.body == made.body
+    assert same.body == created.body
     labelled = await kube.patch(path, {"metadata": {"labels": {"a": "b"}}})
-    assert (int(labelled.version) > int(made.version), labelled.at("metadata.generation")) == (True, 1)
+    assert (int(labelled.version) > int(created.version), labelled.at("metadata.generation")) == (True, 1)
     status = await kube.patch(f"{path}/status", {"status": {"total": 3}})
     assert (int(status.version) > int(labelled.version), status.at("metadata.generation")) == (True, 1)
     changed = await kube.patch(path, {"spec": {"prefix": 24}})
@@ -136,13 +136,13 @@ async def test_versions_and_generations_follow_what_changed(kube: namespace.Name
 
 async def test_the_object_and_its_status_are_written_apart(kube: namespace.Namespace) -> None:
     path = f"{kube.pools}/pool-1"
-    made = await kube.add(kube.pools, api.pool())
+    created = await kube.add(kube.pools, api.pool())
     unmoved = await kube.patch(path, {"status": {"total": 5}})
     # Old servers note who wrote to no avail.
-    assert [unmoved.body.get(part) for part in ("spec", "status")] == [made.body["spec"], None]
-    made = unmoved
-    body = {**made.body, "spec": {"namePrefix": "x"}, "status": {"total": 5}}
-    body["metadata"] = {"name": "pool-1", "resourceVersion": made.version, "labels": {"a": "b"}}
+    assert [unmoved.body.get(part) for part in ("spec", "status")] == [created.body["spec"], None]
+    created = unmoved
+    body = {**created.body, "spec": {"namePrefix": "x"}, "status": {"total": 5}}
+    body["metadata"] = {"name": "pool-1", "resourceVersion": created.version, "labels": {"a": "b"}}
     status = await kube.say("PUT", f"{path}/status", body)
     assert (status.at("status.total"), status.at("spec.namePrefix")) == (5, "pool-1")
     assert status.at("metadata.labels") is None
@@ -151,9 +151,9 @@ async def test_the_object_and_its_status_are_written_apart(kube: namespace.Names
 
 
 async def test_an_object_without_finalizers_goes_at_once(kube: namespace.Namespace) -> None:
-    made = await kube.add(kube.pools, api.pool())
+    created = await kube.add(kube.pools, api.pool())
     gone = await kube.delete(f"{kube.pools}/pool-1", {"propagationPolicy": "Background"})
-    details = {"name": "pool-1", "group": "ipam.metal3.io", "kind": "ippools", "uid": made.uid}
+    details = {"name": "pool-1", "group": "ipam.metal3.io", "kind": "ippools", "uid": created.uid}
     assert (gone.status, gone.body["status"], gone.body["details"]) == (200, "Success", details)
     assert (await kube.get(f"{kube.pools}/pool-1")).refusal[0] == 404
     assert (await kube.delete(f"{kube.pools}/pool-1")).refusal[0] == 404
@@ -178,17 +178,17 @@ async def test_an_object_with_finalizers_waits_for_the_last_of_them(kube: namesp
 
 async def test_a_deletion_is_for_the_object_that_its_preconditions_name(kube: namespace.Namespace) -> None:
     path = f"{kube.pools}/pool-1"
-    made = await kube.add(kube.pools, api.pool())
+    created = await kube.add(kube.pools, api.pool())
     for wrong in ({"uid": "another"}, {"resourceVersion": "1"}):
         assert (await kube.delete(path, {"preconditions": wrong})).refusal[:2] == (409, "Conflict")
-    right = {"uid": made.uid, "resourceVersion": made.version}
+    right = {"uid": created.uid, "resourceVersion": created.version}
     assert (await kube.delete(path, {"preconditions": right})).status == 200
 
 
 async def test_a_dry_run_says_what_would_be_and_stores_nothing(kube: namespace.Namespace) -> None:
     dry = "?dryRun=All"
-    made = await kube.say("POST", kube.pools + dry, api.pool())
-    assert (made.status, made.at("metadata.resourceVersion")) == (201, None)
+    created = await kube.say("POST", kube.pools + dry, api.pool())
+    assert (created.status, created.at("metadata.resourceVersion")) == (201, None)
     assert (await kube.get(f"{kube.pools}/pool-1")).status == 404
     real = await kube.add(kube.pools, api.pool())
     path = f"{kube.pools}/pool-1"
@@ -203,10 +203,10 @@ async def test_a_dry_run_says_what_would_be_and_stores_nothing(kube: namespace.N
 async def test_a_lease_is_taken_by_one_of_two_who_saw_the_same(kube: namespace.Namespace) -> None:
     lease: api.Json = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "lead"},
              "spec": {"holderIdentity": "", "leaseDurationSeconds": 15}}  # fmt: skip
-    made = await kube.add(kube.leases, lease)
-    taken = {**made.body, "spec": {"holderIdentity": "one"}}
+    created = await kube.add(kube.leases, lease)
+    taken = {**created.body, "spec": {"holderIdentity": "one"}}
     assert (await kube.say("PUT", f"{kube.leases}/lead", taken)).at("spec.holderIdentity") == "one"
-    late = {**made.body, "spec": {"holderIdentity": "two"}}
+    late = {**created.body, "spec": {"holderIdentity": "two"}}
     assert (await kube.say("PUT", f"{kube.leases}/lead", late)).refusal[:2] == (409, "Conflict")
 
 
@@ -214,15 +214,15 @@ async def test_two_versions_show_one_object(kube: namespace.Namespace) -> None:
     spec = {"poolRef": {"name": "pool-1", "kind": "IPPool", "apiGroup": "ipam.metal3.io"}}
     sent: api.Json = {"apiVersion": "ipam.cluster.x-k8s.io/v1beta1", "kind": "IPAddressClaim",
                       "metadata": {"name": "c"}, "spec": spec}  # fmt: skip
-    made = await kube.add(kube.of("ipam.cluster.x-k8s.io/v1beta1", "ipaddressclaims"), sent)
-    assert made.body["apiVersion"] == "ipam.cluster.x-k8s.io/v1beta1"
+    created = await kube.add(kube.of("ipam.cluster.x-k8s.io/v1beta1", "ipaddressclaims"), sent)
+    assert created.body["apiVersion"] == "ipam.cluster.x-k8s.io/v1beta1"
     stored = await kube.get(f"{kube.capi_claims}/c")
-    assert {**stored.body, "apiVersion": ""} == {**made.body, "apiVersion": ""}
+    assert {**stored.body, "apiVersion": ""} == {**created.body, "apiVersion": ""}
     assert stored.body["apiVersion"] == "ipam.cluster.x-k8s.io/v1beta2"
     wrong = await kube.say("POST", kube.capi_claims, {**sent, "metadata": {"name": "d"}})
     assert "does not match the expected API version" in wrong.refusal[2]
 
 
 async def test_a_secret_may_be_written_in_plain_and_is_kept_encoded(kube: namespace.Namespace) -> None:
-    made = await kube.add(kube.secrets, {"metadata": {"name": "s"}, "stringData": {"key": "value"}})
-    assert (made.at("data"), made.at("stringData"), made.at("type")) == ({"key": "dmFsdWU="}, None, "Opaque")
+    created = await kube.add(kube.secrets, {"metadata": {"name": "s"}, "stringData": {"key": "value"}})
+    assert (created.at("data"), created.at("stringData"), created.at("type")) == ({"key": "dmFsdWU="}, None, "Opaque")

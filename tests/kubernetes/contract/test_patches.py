@@ -5,16 +5,16 @@ from tests.kubernetes.contract import namespace
 
 async def _apply(
     kube: namespace.Namespace, who: str, spec: api.Json, *, more: str = "", part: str = "spec"
-) -> api.Said:
+) -> api.Answer:
     sent: api.Json = {"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPPool", "metadata": {"name": "pool-1"}}
     path = kube.pool if part == "spec" else f"{kube.pool}/status"
     return await kube.patch(f"{path}?fieldManager={who}{more}", {**sent, part: spec}, api.APPLY)
 
 
 async def test_a_json_patch_does_its_steps_or_nothing(kube: namespace.Namespace) -> None:
-    made = await kube.add(kube.pools, api.pool())
+    created = await kube.add(kube.pools, api.pool())
     steps: list[api.Json] = [
-        {"op": "test", "path": "/metadata/resourceVersion", "value": made.version},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": created.version},
         {"op": "add", "path": "/spec/pools/-", "value": {"start": "10.0.1.1", "end": "10.0.1.2"}},
         {"op": "copy", "from": "/spec/pools/0/start", "path": "/spec/gateway"},
         {"op": "add", "path": "/metadata/labels", "value": {"a/b": "x"}},
@@ -52,8 +52,8 @@ async def test_patches_that_resources_cannot_have_are_unsupported_media(kube: na
 
 
 async def test_a_merge_patch_with_a_version_is_for_that_version(kube: namespace.Namespace) -> None:
-    made = await kube.add(kube.pools, api.pool())
-    body = {"metadata": {"resourceVersion": made.version}, "spec": {"prefix": 24}}
+    created = await kube.add(kube.pools, api.pool())
+    body = {"metadata": {"resourceVersion": created.version}, "spec": {"prefix": 24}}
     assert (await kube.patch(kube.pool, body)).status == 200
     assert (await kube.patch(kube.pool, {**body, "spec": {"prefix": 25}})).refusal[:2] == (409, "Conflict")
     assert (await kube.patch(kube.pool, [1])).refusal[0] in (400, 422)
@@ -66,10 +66,10 @@ async def test_apply_needs_to_know_who_applies(kube: namespace.Namespace) -> Non
 
 
 async def test_apply_makes_changes_and_leaves_what_it_no_longer_says(kube: namespace.Namespace) -> None:
-    made = await _apply(kube, "me", {"namePrefix": "p", "prefix": 24, "gateway": "10.0.0.1"})
-    assert (made.status, made.at("metadata.managedFields.0.operation")) == (201, "Apply")
+    created = await _apply(kube, "me", {"namePrefix": "p", "prefix": 24, "gateway": "10.0.0.1"})
+    assert (created.status, created.at("metadata.managedFields.0.operation")) == (201, "Apply")
     same = await _apply(kube, "me", {"namePrefix": "p", "prefix": 24, "gateway": "10.0.0.1"})
-    assert (same.status, same.version) == (200, made.version)
+    assert (same.status, same.version) == (200, created.version)
     less = await _apply(kube, "me", {"namePrefix": "p", "prefix": 24})
     assert (less.at("spec.gateway"), less.at("spec.prefix")) == (None, 24)
     assert less.at("metadata.managedFields.0.fieldsV1") == {"f:spec": {"f:namePrefix": {}, "f:prefix": {}}}
@@ -86,8 +86,8 @@ async def test_apply_of_a_field_of_somebody_else_is_a_conflict_until_forced(kube
     forced = await _apply(kube, "you", {"namePrefix": "p", "prefix": 25}, more="&force=true")
     assert forced.at("spec.prefix") == 25
     # What both said stays when one of them no longer says it; what "me" lost is not taken away with him.
-    left = await _apply(kube, "me", {"namePrefix": "p"})
-    assert (left.at("spec.prefix"), left.at("spec.namePrefix")) == (25, "p")
+    released = await _apply(kube, "me", {"namePrefix": "p"})
+    assert (released.at("spec.prefix"), released.at("spec.namePrefix")) == (25, "p")
 
 
 async def test_who_changes_a_field_otherwise_owns_it_too(kube: namespace.Namespace) -> None:
@@ -98,16 +98,16 @@ async def test_who_changes_a_field_otherwise_owns_it_too(kube: namespace.Namespa
 
 async def test_the_status_is_applied_apart(kube: namespace.Namespace) -> None:
     await _apply(kube, "me", {"namePrefix": "p"})
-    said = await _apply(kube, "controller", {"total": 9}, part="status")
-    assert (said.at("status.total"), said.at("spec.namePrefix")) == (9, "p")
-    assert {str(one["manager"]) for one in _managed(said)} == {"me", "controller"}
+    answer = await _apply(kube, "controller", {"total": 9}, part="status")
+    assert (answer.at("status.total"), answer.at("spec.namePrefix")) == (9, "p")
+    assert {str(entry["manager"]) for entry in _managed(answer)} == {"me", "controller"}
     kube.needs(1, 22, "who owns a field of a subresource")
-    owners = {(str(one["manager"]), one.get("subresource")) for one in _managed(said)}
+    owners = {(str(entry["manager"]), entry.get("subresource")) for entry in _managed(answer)}
     assert owners == {("me", None), ("controller", "status")}
 
 
-def _managed(said: api.Said) -> list[api.Json]:
-    listed = said.at("metadata.managedFields")
+def _managed(answer: api.Answer) -> list[api.Json]:
+    listed = answer.at("metadata.managedFields")
     assert isinstance(listed, list)
     return listed
 

@@ -36,7 +36,7 @@ async def _defined(backend: backends.Backend, kube: namespace.Namespace) -> None
         await kube.until(served)
 
 
-async def _machine(kube: namespace.Namespace) -> api.Said:
+async def _machine(kube: namespace.Namespace) -> api.Answer:
     """Create the machine of the sample; return its Metal3Machine."""
     machine = await kube.create(
         {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "m-0"}, "spec": {}}
@@ -67,13 +67,13 @@ async def _secret(kube: namespace.Namespace, name: str, key: str) -> dict[str, o
 
     await kube.until(there)
     text = base64.b64decode(str((await kube.get(f"{kube.secrets}/{name}")).at(f"data.{key}")))
-    found = yaml.safe_load(text)
-    assert isinstance(found, dict)
-    return found
+    content = yaml.safe_load(text)
+    assert isinstance(content, dict)
+    return content
 
 
 @pytest.mark.promise("claims-20", "claims-35", "claims-49", "claims-50", "claims-51", "claims-52")
-async def test_a_machine_is_told_what_the_sample_says(kube: namespace.Namespace) -> None:
+async def test_a_machine_gets_the_data_of_the_sample(kube: namespace.Namespace) -> None:
     for name in ("50-cluster", "01-ippool-two-ranges", "04-ippool-ipv6", "20-ipaddress-external"):
         await kube.put(*samples.valid(name, kube.name))
     await kube.put(_template(kube.name))
@@ -81,16 +81,16 @@ async def test_a_machine_is_told_what_the_sample_says(kube: namespace.Namespace)
     claim = {"name": "worker-abcde", "ownerReferences": api.owned(metal)}
     spec = {"template": {"name": "workers"}}
     await kube.put({"apiVersion": METAL, "kind": "Metal3DataClaim", "metadata": claim, "spec": spec})
-    said = await _secret(kube, "worker-abcde-metadata", "metaData")
+    answer = await _secret(kube, "worker-abcde-metadata", "metaData")
     # That one is the fourth of its template, this the first.
-    assert said == {**samples.expected_text("metadata.yaml", kube.name), "rank": "w10z"}
+    assert answer == {**samples.expected_text("metadata.yaml", kube.name), "rank": "w10z"}
     network = await _secret(kube, "worker-abcde-networkdata", "networkData")
-    for one in network["networks"] if isinstance(network["networks"], list) else ():
-        assert one.pop("network_id") == one["id"]
+    for entry in network["networks"] if isinstance(network["networks"], list) else ():
+        assert entry.pop("network_id") == entry["id"]
     assert network == samples.expected_text("networkdata.json", kube.name)
     claims = await kube.get(kube.claims)
     assert claims.names == ["workers-0-prov-v4", "workers-0-prov-v6"]
     assert claims.at("items.0.metadata.ownerReferences.0.name") == "workers-0"
     await kube.delete(f"{kube.of(METAL, 'metal3dataclaims')}/worker-abcde")
     await kube.empty(kube.claims)
-    assert await kube.given() == ["192.168.0.10"]
+    assert await kube.allocated_addresses() == ["192.168.0.10"]

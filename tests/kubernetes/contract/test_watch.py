@@ -9,16 +9,16 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 async def test_a_watch_goes_on_from_the_version_of_a_list(kube: namespace.Namespace) -> None:
     await kube.add(kube.leases, namespace.lease("before"))
     version = (await kube.get(kube.leases)).version
-    made = await kube.add(kube.leases, namespace.lease("one"))
+    created = await kube.add(kube.leases, namespace.lease("one"))
     async with kube.watch(kube.leases, resourceVersion=version) as events:
-        kind, said = await events.next()
-        assert (kind, said.body) == ("ADDED", made.body)
+        kind, answer = await events.next()
+        assert (kind, answer.body) == ("ADDED", created.body)
         changed = await kube.patch(f"{kube.leases}/one", {"spec": {"holderIdentity": "new"}})
-        kind, said = await events.next()
-        assert (kind, said.body) == ("MODIFIED", changed.body)
+        kind, answer = await events.next()
+        assert (kind, answer.body) == ("MODIFIED", changed.body)
         await kube.delete(f"{kube.leases}/one")
-        kind, said = await events.next()
-        assert (kind, said.at("spec.holderIdentity"), int(said.version) > int(changed.version)) == (
+        kind, answer = await events.next()
+        assert (kind, answer.at("spec.holderIdentity"), int(answer.version) > int(changed.version)) == (
             "DELETED",
             "new",
             True,
@@ -38,12 +38,12 @@ async def test_a_watch_without_a_version_tells_what_is_there_first(kube: namespa
 async def test_initial_events_end_with_a_bookmark_that_says_so(kube: namespace.Namespace) -> None:
     kube.needs(1, 27, "a list as events")
     await kube.add(kube.leases, namespace.lease("a"))
-    asked = {"sendInitialEvents": "true", "allowWatchBookmarks": "true", "resourceVersionMatch": "NotOlderThan"}
-    async with kube.watch(kube.leases, **asked) as events:
+    parameters = {"sendInitialEvents": "true", "allowWatchBookmarks": "true", "resourceVersionMatch": "NotOlderThan"}
+    async with kube.watch(kube.leases, **parameters) as events:
         assert await events.named() == ("ADDED", "a")
-        kind, said = await events.next()
-        assert (kind, said.at("metadata.annotations")) == ("BOOKMARK", {"k8s.io/initial-events-end": "true"})
-        assert int(said.version) >= 1
+        kind, answer = await events.next()
+        assert (kind, answer.at("metadata.annotations")) == ("BOOKMARK", {"k8s.io/initial-events-end": "true"})
+        assert int(answer.version) >= 1
 
 
 async def test_what_begins_or_ceases_to_be_wanted_is_added_or_deleted(kube: namespace.Namespace) -> None:
@@ -58,11 +58,11 @@ async def test_what_begins_or_ceases_to_be_wanted_is_added_or_deleted(kube: name
 
 
 async def test_one_object_and_one_namespace_are_watched_alone(kube: namespace.Namespace) -> None:
-    made = await kube.add(api.NAMESPACES, {"metadata": {"name": f"{kube.name}-2"}})
+    created = await kube.add(api.NAMESPACES, {"metadata": {"name": f"{kube.name}-2"}})
     elsewhere = f"/apis/coordination.k8s.io/v1/namespaces/{kube.name}-2/leases"
     async with (
-        kube.watch(kube.leases, fieldSelector="metadata.name=b", resourceVersion=made.version) as named,
-        kube.watch(elsewhere, resourceVersion=made.version) as other,
+        kube.watch(kube.leases, fieldSelector="metadata.name=b", resourceVersion=created.version) as named,
+        kube.watch(elsewhere, resourceVersion=created.version) as other,
     ):
         await kube.add(kube.leases, namespace.lease("a"))
         await kube.add(elsewhere, namespace.lease("elsewhere"))
@@ -73,25 +73,25 @@ async def test_one_object_and_one_namespace_are_watched_alone(kube: namespace.Na
 async def test_a_watch_ends_in_its_time(kube: namespace.Namespace) -> None:
     version = (await kube.get(kube.pools)).version
     async with kube.watch(kube.pools, timeoutSeconds="1", resourceVersion=version) as events:
-        assert await events.rest() == []
+        assert await events.remaining() == []
 
 
 async def test_a_watch_says_at_its_end_how_far_it_has_come(kube: namespace.Namespace) -> None:
     kube.needs(1, 21, "a bookmark before the end of a watch of seconds")
     version = (await kube.get(kube.pools)).version
-    asked = {"timeoutSeconds": "1", "allowWatchBookmarks": "True", "resourceVersion": version}
-    async with kube.watch(kube.pools, **asked) as events:
-        kind, said = await events.next()
-        assert (kind, said.body["kind"], int(said.version) >= int(version)) == ("BOOKMARK", "IPPool", True)
-        assert await events.rest() == []
+    parameters = {"timeoutSeconds": "1", "allowWatchBookmarks": "True", "resourceVersion": version}
+    async with kube.watch(kube.pools, **parameters) as events:
+        kind, answer = await events.next()
+        assert (kind, answer.body["kind"], int(answer.version) >= int(version)) == ("BOOKMARK", "IPPool", True)
+        assert await events.remaining() == []
 
 
 async def test_each_event_of_a_table_watch_is_a_table_of_one_row(kube: namespace.Namespace) -> None:
     version = (await kube.get(kube.pools)).version
     async with kube.watch(kube.pools, accept=TABLE, resourceVersion=version) as events:
         await kube.add(kube.pools, api.pool())
-        kind, said = await events.next()
-        assert (kind, said.body["kind"], said.at("rows.0.cells.0")) == ("ADDED", "Table", "pool-1")
+        kind, answer = await events.next()
+        assert (kind, answer.body["kind"], answer.at("rows.0.cells.0")) == ("ADDED", "Table", "pool-1")
 
 
 async def test_many_watches_see_all_changes_in_one_order(kube: namespace.Namespace) -> None:
@@ -102,9 +102,9 @@ async def test_many_watches_see_all_changes_in_one_order(kube: namespace.Namespa
             return [(await events.next())[1].version for _ in range(30)]
 
     following = [asyncio.create_task(follow()) for _ in range(4)]
-    made = await asyncio.gather(*(kube.add(kube.leases, namespace.lease(f"s{number}")) for number in range(30)))
-    wanted = sorted((one.version for one in made), key=int)
-    assert await asyncio.gather(*following) == [wanted] * 4
+    created = await asyncio.gather(*(kube.add(kube.leases, namespace.lease(f"s{number}")) for number in range(30)))
+    versions = sorted((lease.version for lease in created), key=int)
+    assert await asyncio.gather(*following) == [versions] * 4
 
 
 async def test_a_version_that_is_none_is_bad(kube: namespace.Namespace) -> None:

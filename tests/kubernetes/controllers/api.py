@@ -67,9 +67,9 @@ class Api:
     async def __call__(self, request: interface.HttpRequest) -> interface.HttpResponse:
         path, _, query = request.path.partition("?")
         self.requests.append((request.method, path))
-        found = self.fault(request) if self.fault else None
-        if found:
-            return found
+        fault = self.fault(request) if self.fault else None
+        if fault:
+            return fault
         try:
             return self._answer(request, path.strip("/").split("/"), dict(parse.parse_qsl(query)))
         except server.RefusedError as error:
@@ -99,22 +99,22 @@ class Api:
             return answered(200, {"versions": [{"version": version} for version in versions]})
         if parts[0] == "api" or parts[1] == "coordination.k8s.io":
             return self._plain(request, "/".join(parts))
-        group, namespace, rest = parts[1], "", parts[3:]
-        if rest[0] == "namespaces":
-            namespace, rest = rest[1], rest[2:]
-        definition = definitions.by_plural(group, rest[0])
+        group, namespace, remaining = parts[1], "", parts[3:]
+        if remaining[0] == "namespaces":
+            namespace, remaining = remaining[1], remaining[2:]
+        definition = definitions.by_plural(group, remaining[0])
         if definition is None:
             return self._plain(request, "/".join(parts))
-        if len(rest) > 1:
-            ref = meta.Ref(group, definition.kind, namespace, rest[1])
-            return self._one(request, ref, rest[2] if len(rest) > 2 else "")
+        if len(remaining) > 1:
+            ref = meta.Ref(group, definition.kind, namespace, remaining[1])
+            return self._object(request, ref, remaining[2] if len(remaining) > 2 else "")
         if request.method == "POST":
             return answered(201, self.known.create(json.loads(request.body)))
         if query.get("watch"):
             return self._watched(definition, query)
         return self._listed(definition, query)
 
-    def _one(self, request: interface.HttpRequest, ref: meta.Ref, subresource: str) -> interface.HttpResponse:
+    def _object(self, request: interface.HttpRequest, ref: meta.Ref, subresource: str) -> interface.HttpResponse:
         if request.method == "GET":
             return answered(200, self.known.get(ref))
         body = json.loads(request.body)
@@ -125,7 +125,9 @@ class Api:
         self.known.delete(ref, body["preconditions"]["uid"])
         return answered(200, self.known.objects.get(ref, {"kind": "Status", "status": "Success"}))
 
-    def _shown(self, definition: definitions.Definition, query: dict[str, str]) -> Callable[[meta.Ref, object], bool]:
+    def _selection(
+        self, definition: definitions.Definition, query: dict[str, str]
+    ) -> Callable[[meta.Ref, object], bool]:
         label, _, value = query.get("labelSelector", "").partition("=")
 
         def fits(ref: meta.Ref, body: object) -> bool:
@@ -138,32 +140,32 @@ class Api:
         return fits
 
     def _listed(self, definition: definitions.Definition, query: dict[str, str]) -> interface.HttpResponse:
-        fits = self._shown(definition, query)
-        found = [body for ref, body in sorted(self.known.objects.items()) if fits(ref, body)]
+        fits = self._selection(definition, query)
+        bodies = [body for ref, body in sorted(self.known.objects.items()) if fits(ref, body)]
         begin = int(query.get("continue", 0))
         size = min(self.page, int(query.get("limit", 500)))
-        told: dict[str, str] = {"resourceVersion": str(len(self.known.events))}
-        if begin + size < len(found):
-            told["continue"] = str(begin + size)
-        return answered(200, {"metadata": told, "items": found[begin : begin + size]})
+        metadata: dict[str, str] = {"resourceVersion": str(len(self.known.events))}
+        if begin + size < len(bodies):
+            metadata["continue"] = str(begin + size)
+        return answered(200, {"metadata": metadata, "items": bodies[begin : begin + size]})
 
     def _watched(self, definition: definitions.Definition, query: dict[str, str]) -> interface.HttpResponse:
         since = int(query["resourceVersion"])
         if since < self.forgotten:
             raise server.RefusedError(410, "Expired")
-        return interface.HttpResponse(200, b"", pieces=self._events(self._shown(definition, query), since))
+        return interface.HttpResponse(200, b"", pieces=self._events(self._selection(definition, query), since))
 
-    async def _events(self, fits: Callable[[meta.Ref, object], bool], place: int) -> AsyncGenerator[bytes, None]:
+    async def _events(self, fits: Callable[[meta.Ref, object], bool], position: int) -> AsyncGenerator[bytes, None]:
         cuts = self.cuts
         while True:
             changed = self.changed
-            for kind, ref, body in self.known.events[place:]:
+            for kind, ref, body in self.known.events[position:]:
                 if fits(ref, body):
                     line = json.dumps({"type": kind, "object": body}).encode()
                     # A piece ends where it likes.
                     yield line[:10]
                     yield line[10:] + b"\n"
-            place = len(self.known.events)
+            position = len(self.known.events)
             await changed.wait()
             if cuts != self.cuts:
                 raise ConnectionResetError("cut")
@@ -189,10 +191,10 @@ class Api:
         self.plain[path] = {**body, "metadata": {**server.metadata(body), "resourceVersion": version}}
         return self.plain[path]
 
-    def told(self, name: str) -> list[str]:
+    def event_reasons(self, name: str) -> list[str]:
         """Return the reasons of the events about an object."""
-        listed = [one for path, one in self.plain.items() if "/events/" in path]
-        return [str(one["reason"]) for one in listed if _involved(one) == name]
+        listed = [event for path, event in self.plain.items() if "/events/" in path]
+        return [str(event["reason"]) for event in listed if _involved(event) == name]
 
 
 def _involved(event: schema.Json) -> object:
@@ -236,7 +238,7 @@ class Site:
         runtime = self.world.machine(name)
         self.counts[name] = metrics.Metrics()
         scope = reflector.Scope(watch_filter=watch_filter)
-        found = controllers.Controllers(
+        running_controllers = controllers.Controllers(
             runtime,
             self.client(name),
             scope=scope,
@@ -244,13 +246,13 @@ class Site:
             with_templates=with_templates,
             cluster=cluster,
         )
-        self.made[name] = found
-        lead = found.lead()
+        self.made[name] = running_controllers
+        lead = running_controllers.lead()
         if elects:
             elected = election.Election(runtime, self.client(name), namespace="default", counts=self.counts[name])
             lead.close()
-            lead = elected.run(found.lead)
-        for work in (found.run(), lead):
+            lead = elected.run(running_controllers.lead)
+        for work in (running_controllers.run(), lead):
             runtime.spawn(work).add_done_callback(functools.partial(self._ended, name))
 
     def _ended(self, name: str, task: asyncio.Task[None]) -> None:

@@ -9,6 +9,6 @@ from gantry.runtime import simulated
 @pytest.fixture
 def site() -> Iterator[api.Site]:
     with simulated.World(seed=7) as world:
-        made = api.Site(world)
-        world.run(made.open())
-        yield made
+        new_site = api.Site(world)
+        world.run(new_site.open())
+        yield new_site

@@ -16,18 +16,18 @@ from gantry.runtime import interface
 DEEP = b'{"a":' * 3000 + b"1" + b"}" * 3000
 
 
-def given(site: api.Site, name: str) -> str:
+def address_of(site: api.Site, name: str) -> str:
     """Return the address of a claim, empty if it has none or if its status refers to a missing object."""
     try:
-        return server.given(site.api.known, name)
+        return server.address_of_claim(site.api.known, name)
     except server.RefusedError:
         return ""
 
 
 def cluster(name: str, version: int) -> bytes:
     head = b'{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Cluster","metadata":{"name":"%s","namespace":"%s",'
-    rest = b'"uid":"u","resourceVersion":"%d"},"spec":{"variables":%s,"paused":false},"status":null}'
-    return head % (name.encode(), server.SITE.encode()) + rest % (version, DEEP)
+    suffix = b'"uid":"u","resourceVersion":"%d"},"spec":{"variables":%s,"paused":false},"status":null}'
+    return head % (name.encode(), server.SITE.encode()) + suffix % (version, DEEP)
 
 
 async def event(body: bytes) -> AsyncGenerator[bytes, None]:
@@ -48,7 +48,7 @@ def test_an_object_that_is_nested_too_deep_does_not_hide_the_others(site: api.Si
         site.api.fault = fault
         site.start()
         site.put(server.pool(clusterName="edge"), server.claim("a"))
-        await site.until(lambda: given(site, "a") == "10.0.0.1")
+        await site.until(lambda: address_of(site, "a") == "10.0.0.1")
 
     site.world.run(check())
 
@@ -60,9 +60,9 @@ def test_what_lies_too_deep_is_left_out_and_what_looks_like_brackets_is_kept() -
         deep: msgspec.Raw = msgspec.Raw()
 
     body = b'{"text": "\\"}]{[\\\\", "deep": %s, "last": [1, 2]}' % DEEP
-    found = client.decode(body, Shape)
-    assert (found.text, found.last) == ('"}]{[\\', [1, 2])
-    assert msgspec.json.decode(found.deep)
+    decoded = client.decode(body, Shape)
+    assert (decoded.text, decoded.last) == ('"}]{[\\', [1, 2])
+    assert msgspec.json.decode(decoded.deep)
     with pytest.raises(client.UnknownError):
         client.decode(b'{"text": %s' % DEEP, Shape)
 
@@ -74,9 +74,13 @@ def test_names_that_somebody_wrote_into_a_status_lead_nowhere_else(site: api.Sit
         site.put(server.pool(), server.claim("a"))
         site.api.known.patch(claim_ref("a"), {"status": {"address": {"name": evil}}}, subresource="status")
         site.start()
-        await site.until(lambda: given(site, "a") == "10.0.0.1")
-        asked = [path for _, path in site.api.requests]
-        assert not [one for one in asked if "/secrets" in one or ".." in one.split("/") or "\r" in one]
+        await site.until(lambda: address_of(site, "a") == "10.0.0.1")
+        paths = [path for _, path in site.api.requests]
+        assert not [
+            requested
+            for requested in paths
+            if "/secrets" in requested or ".." in requested.split("/") or "\r" in requested
+        ]
 
     site.world.run(check())
 
@@ -88,7 +92,7 @@ def test_a_name_that_an_unreadable_object_has_is_passed_over(site: api.Site) -> 
         site.api.known.objects[taken] = {**body, "spec": ["10.0.0.1"]}
         site.put(server.pool(), server.claim("a"))
         site.start()
-        await site.until(lambda: given(site, "a") == "10.0.0.2")
+        await site.until(lambda: address_of(site, "a") == "10.0.0.2")
 
     site.world.run(check())
 
@@ -107,7 +111,7 @@ def test_an_address_that_cannot_be_read_any_more_is_still_in_use(site: api.Site)
         again = ("GET", f"/apis/{ipam.GROUP}/v1alpha1/ipaddresses")
         await site.until(lambda: site.api.requests.count(again) > lists + 2)
         site.put(server.claim("a"))
-        await site.until(lambda: given(site, "a") == "10.0.0.2")
+        await site.until(lambda: address_of(site, "a") == "10.0.0.2")
 
     site.world.run(check())
 
@@ -119,20 +123,22 @@ def test_somebody_who_undoes_our_work_again_and_again_does_not_make_us_write_as_
         clock = site.world.clock
         began = clock.monotonic()
         while clock.monotonic() - began < 600:
-            if given(site, "a"):
+            if address_of(site, "a"):
                 site.api.known.patch(
                     claim_ref("a"), {"status": {"address": None, "ipAddress": None}}, subresource="status"
                 )
                 site.api.notify()
             await clock.sleep(0.05)
-        told = [path for method, path in site.api.requests if method == "PATCH" and path.endswith("/ipclaims/a/status")]
-        assert 10 < len(told) < 600
-        await site.until(lambda: given(site, "a") == "10.0.0.1")
+        status_paths = [
+            path for method, path in site.api.requests if method == "PATCH" and path.endswith("/ipclaims/a/status")
+        ]
+        assert 10 < len(status_paths) < 600
+        await site.until(lambda: address_of(site, "a") == "10.0.0.1")
 
     site.world.run(check())
 
 
-def test_a_server_that_asks_for_endless_patience_is_asked_again(site: api.Site) -> None:
+def test_a_server_that_requests_an_endless_wait_is_called_again(site: api.Site) -> None:
     timeout = [40]
 
     def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
@@ -145,7 +151,7 @@ def test_a_server_that_asks_for_endless_patience_is_asked_again(site: api.Site) 
         timeout[:] = [1]
         site.start()
         site.put(server.pool(), server.claim("a"))
-        await site.until(lambda: given(site, "a") == "10.0.0.1", limit=900)
+        await site.until(lambda: address_of(site, "a") == "10.0.0.1", limit=900)
 
     site.world.run(check())
 
@@ -161,11 +167,11 @@ def test_a_server_that_is_set_back_to_a_backup_is_believed(site: api.Site) -> No
         known = site.api.known
         site.put(server.pool(), server.claim("a"))
         site.start()
-        await site.until(lambda: given(site, "a") == "10.0.0.1")
+        await site.until(lambda: address_of(site, "a") == "10.0.0.1")
         backup = copy.deepcopy((known.objects, known.events, known.log))
         site.delete(claim_ref("a"))
         site.put(server.claim("b"))
-        await site.until(lambda: bool(given(site, "b")))
+        await site.until(lambda: bool(address_of(site, "b")))
         for number in range(200):
             # The server must not come back to versions that were seen by itself.
             known.patch(ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"labels": {"n": str(number)}}})
@@ -175,8 +181,8 @@ def test_a_server_that_is_set_back_to_a_backup_is_believed(site: api.Site) -> No
         site.api.fault = too_new
         site.api.cut()
         site.put(server.claim("c"))
-        await site.until(lambda: bool(given(site, "c")))
-        assert given(site, "a") == "10.0.0.1" != given(site, "c")
+        await site.until(lambda: bool(address_of(site, "c")))
+        assert address_of(site, "a") == "10.0.0.1" != address_of(site, "c")
         await site.until(lambda: pool_status(site).indexes.keys() == {"a", "c"})
         site.delete(claim_ref("a"))
         await site.until(lambda: claim_ref("a") not in known.objects)

@@ -69,11 +69,11 @@ class House:
         (_, instances), (_, ports) = row
         return {ip: name for ip, name, _ in instances} | {ip: name for _, name, _, ips in ports for ip in ips}
 
-    def given(self) -> dict[str, str]:
+    def addresses(self) -> dict[str, str]:
         """Return the addresses in the status of claims, by claim."""
         known = self.site.api.known
         names = [ref.name for ref in known.objects if ref.kind == "IPClaim"]
-        return {name: text for name in names if (text := server.given(known, name))}
+        return {name: text for name in names if (text := server.address_of_claim(known, name))}
 
     def error(self, name: str) -> str:
         return server.error(self.site.api.known, name)
@@ -93,7 +93,7 @@ def test_the_network_tells_the_claim_as_the_holder_and_no_instance_gets_its_addr
     async def check() -> None:
         house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
         house.start()
-        await house.site.until(lambda: house.given() == {"a": "10.0.0.3"})
+        await house.site.until(lambda: house.addresses() == {"a": "10.0.0.3"})
         assert await house.owners() == {"10.0.0.3": f"IPClaim {server.SITE}/a"}
         assert not await house.create("vm1", "10.0.0.3")
         assert await house.create("vm2")
@@ -111,18 +111,18 @@ def test_instances_and_claims_race_for_the_last_addresses_and_none_is_given_twic
         house.start()
         await house.site.until(lambda: house.site.made[HERE].is_ready)
         house.site.put(*(server.claim(f"c{number}") for number in range(10)))
-        made = await asyncio.gather(*(house.create(f"vm{number}") for number in range(10)))
-        await house.site.until(lambda: len(house.given()) == len(FREE) - sum(made))
+        results = await asyncio.gather(*(house.create(f"vm{number}") for number in range(10)))
+        await house.site.until(lambda: len(house.addresses()) == len(FREE) - sum(results))
         owners = await house.owners()
-        told = {ip: f"IPClaim {server.SITE}/{name}" for name, ip in house.given().items()}
-        assert len(told) == len(house.given())
-        assert told.items() <= owners.items()
+        expected = {ip: f"IPClaim {server.SITE}/{name}" for name, ip in house.addresses().items()}
+        assert len(expected) == len(house.addresses())
+        assert expected.items() <= owners.items()
         assert sorted(owners) == sorted(FREE)
-        waiting = sorted({f"c{number}" for number in range(10)} - house.given().keys())
+        waiting = sorted({f"c{number}" for number in range(10)} - house.addresses().keys())
         await house.site.until(lambda: all("Exhausted" in house.error(name) for name in waiting))
         gone = next(name for name in owners.values() if name.startswith("vm"))
         await house.lab.done({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": gone, "ignore_failures": False})
-        assert await house.site.until(lambda: len(house.given()) == len(told) + 1) < 10
+        assert await house.site.until(lambda: len(house.addresses()) == len(expected) + 1) < 10
 
     house.lab.run(check())
 
@@ -132,13 +132,13 @@ def test_claims_of_bound_pools_wait_while_the_master_is_away_and_others_do_not(h
         house.site.put(bound.pool(spec=WHOLE), server.pool("plain", pools=[{"subnet": "10.9.0.0/28"}]))
         house.start()
         house.site.put(server.claim("a"))
-        await house.site.until(lambda: "a" in house.given())
+        await house.site.until(lambda: "a" in house.addresses())
         await house.lab.stop_master(HERE)
         house.site.put(server.claim("b"), server.claim("c", "plain"))
-        await house.site.until(lambda: house.given().get("c") == "10.9.0.1")
+        await house.site.until(lambda: house.addresses().get("c") == "10.9.0.1")
         await house.site.until(lambda: "the cluster is unavailable" in house.error("b"))
         await house.lab.start_master(HERE)
-        await house.site.until(lambda: "b" in house.given())
+        await house.site.until(lambda: "b" in house.addresses())
         assert (await house.owners()).keys() == {"10.0.0.3", "10.0.0.4"}
 
     house.lab.run(check())
@@ -148,7 +148,7 @@ def test_another_site_is_a_stranger(house: House) -> None:
     async def check() -> None:
         house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
         house.start("site-a")
-        await house.site.until(lambda: "a" in house.given())
+        await house.site.until(lambda: "a" in house.addresses())
         runtime = house.lab.world.machine(HERE)
         theirs = cluster_ports.ClusterPorts(
             luxi.Pool(runtime.network, cluster.FOLDERS.luxi_socket), runtime.clock, site="site-b"
@@ -164,7 +164,7 @@ def test_a_reservation_that_somebody_took_away_is_made_again(house: House) -> No
     async def check() -> None:
         house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
         house.start()
-        await house.site.until(lambda: "a" in house.given())
+        await house.site.until(lambda: "a" in house.addresses())
         answer = await house.lab.luxi("Query", "port", ["uuid"], None)
         assert isinstance(answer, dict)
         (((_, uuid),),) = answer["data"]
@@ -183,11 +183,11 @@ def test_an_address_that_rests_is_given_when_its_time_is_up_and_not_asked_for_al
         await house.lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipam_hold_time": 100})
         house.site.put(bound.pool(spec={"pools": [{"start": "10.0.0.5", "end": "10.0.0.5"}]}), server.claim("a"))
         house.start()
-        await house.site.until(lambda: "a" in house.given())
+        await house.site.until(lambda: "a" in house.addresses())
         house.site.delete(claim_ref("a"))
         await house.site.until(lambda: claim_ref("a") not in house.site.api.known.objects)
         house.site.put(server.claim("b"))
-        assert await house.site.until(lambda: "b" in house.given(), limit=300) > 90
+        assert await house.site.until(lambda: "b" in house.addresses(), limit=300) > 90
         answer = await house.lab.luxi("Query", "job", ["id", "status"], None)
         assert isinstance(answer, dict)
         failed = [row for row in answer["data"] if row[1][1] == "error"]

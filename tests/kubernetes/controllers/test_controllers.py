@@ -14,14 +14,14 @@ from gantry.runtime import interface, simulated
 
 
 def bound(site: api.Site, *names: str, kind: str = "IPClaim") -> bool:
-    return all(server.given(site.api.known, name, kind=kind) for name in names)
+    return all(server.address_of_claim(site.api.known, name, kind=kind) for name in names)
 
 
 def addresses(site: api.Site) -> list[str]:
     """Return all addresses, sorted."""
     known = site.api.known
-    found = [server.struct(body) for ref, body in known.objects.items() if ref.kind == "IPAddress"]
-    return sorted(one.spec.address for one in found if isinstance(one, ipam.IPAddress | capi.IPAddress))
+    objects = [server.struct(body) for ref, body in known.objects.items() if ref.kind == "IPAddress"]
+    return sorted(each.spec.address for each in objects if isinstance(each, ipam.IPAddress | capi.IPAddress))
 
 
 def claim_ref(name: str) -> meta.Ref:
@@ -29,9 +29,9 @@ def claim_ref(name: str) -> meta.Ref:
 
 
 def pool_status(site: api.Site) -> ipam.PoolStatus:
-    found = server.struct(site.api.known.get(ipam.pool_ref(server.SITE, "pool-1")))
-    assert isinstance(found, ipam.IPPool)
-    return found.status
+    pool = server.struct(site.api.known.get(ipam.pool_ref(server.SITE, "pool-1")))
+    assert isinstance(pool, ipam.IPPool)
+    return pool.status
 
 
 def test_a_claim_is_bound_to_an_address_of_its_pool(site: api.Site) -> None:
@@ -39,7 +39,7 @@ def test_a_claim_is_bound_to_an_address_of_its_pool(site: api.Site) -> None:
         site.start()
         site.put(server.pool(), server.claim("one"))
         await site.until(lambda: bound(site, "one"))
-        await site.until(lambda: site.api.told("one") == ["Allocated"])
+        await site.until(lambda: site.api.event_reasons("one") == ["Allocated"])
         await site.until(lambda: pool_status(site).indexes == {"one": "10.0.0.1"})
 
     site.world.run(check())
@@ -145,7 +145,7 @@ def test_watches_that_are_cut_are_resumed_without_a_list(site: api.Site) -> None
             await site.world.clock.sleep(5)
             site.api.cut()
             site.put(server.claim(f"c{number}"))
-            await site.until(lambda: bound(site, *(f"c{one}" for one in range(number + 1))))  # noqa: B023
+            await site.until(lambda: bound(site, *(f"c{index}" for index in range(number + 1))))  # noqa: B023
         assert 'gantry_kube_lists_total{kind="ipclaims.ipam.metal3.io"} 1\n' in site.counts["c1"].text()
 
     site.world.run(check())
@@ -170,7 +170,7 @@ def test_what_went_while_versions_were_forgotten_is_noticed(site: api.Site) -> N
     site.world.run(check())
 
 
-def test_a_silent_watch_is_begun_anew(site: api.Site) -> None:
+def test_a_silent_watch_is_restarted(site: api.Site) -> None:
     async def check() -> None:
         site.put(server.pool())
         site.start()
@@ -232,14 +232,14 @@ def test_a_controller_that_is_killed_at_any_write_is_taken_over_from(survives: b
     async def check(site: api.Site, number: int) -> bool:
         """Kill the first controller at a write; return whether that happened."""
         await site.open()
-        left = number
+        remaining = number
 
         def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
-            nonlocal left
-            if request.method == "GET" or "/events" in request.path or left < 0:
+            nonlocal remaining
+            if request.method == "GET" or "/events" in request.path or remaining < 0:
                 return None
-            left -= 1
-            if left >= 0:
+            remaining -= 1
+            if remaining >= 0:
                 return None
             site.world.loop.call_later(5, site.start, "c2")
             if survives:
@@ -255,8 +255,8 @@ def test_a_controller_that_is_killed_at_any_write_is_taken_over_from(survives: b
         assert addresses(site) == ["10.0.0.1", "10.0.0.2"]
         site.delete(claim_ref("one"))
         await site.until(lambda: claim_ref("one") not in site.api.known.objects)
-        assert addresses(site) == [server.given(site.api.known, "two", kind="IPAddressClaim")]
-        return left < 0
+        assert addresses(site) == [server.address_of_claim(site.api.known, "two", kind="IPAddressClaim")]
+        return remaining < 0
 
     for number in range(100):
         with simulated.World(seed=number) as world:
@@ -317,7 +317,7 @@ def test_a_watch_filter_leaves_the_claims_of_others_alone_and_honours_their_addr
     site.world.run(check())
 
 
-def test_an_address_that_the_server_refuses_is_told_to_the_claim_and_asked_for_again(site: api.Site) -> None:
+def test_an_address_that_the_server_refuses_is_reported_to_the_claim_and_tried_again(site: api.Site) -> None:
     async def check() -> None:
         def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
             creates = request.method == "POST" and request.path.endswith("/ipaddresses")
@@ -350,7 +350,7 @@ def test_a_conflict_is_logged_and_the_claim_gets_another_address(
         site.put(server.pool(), server.claim("one"))
         site.start()
         await site.until(lambda: bound(site, "one"))
-        assert server.given(site.api.known, "one") == "10.0.0.2"
+        assert server.address_of_claim(site.api.known, "one") == "10.0.0.2"
 
     with caplog.at_level("INFO"):
         site.world.run(check())
@@ -384,7 +384,7 @@ def test_a_pool_belongs_to_its_cluster_as_soon_as_there_is_one(site: api.Site) -
     async def check() -> None:
         def owners() -> list[str]:
             listed = server.struct(site.api.known.get(ipam.pool_ref(server.SITE, "pool-1"))).metadata.owner_references
-            return [f"{one.kind}/{one.name}/{one.uid}" for one in listed]
+            return [f"{reference.kind}/{reference.name}/{reference.uid}" for reference in listed]
 
         site.put(server.pool(clusterName="edge"), server.claim("one"))
         site.start()

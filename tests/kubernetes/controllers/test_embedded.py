@@ -36,8 +36,8 @@ async def claims(user: client.Client) -> dict[str, str]:
     """Return the claims and the names of their addresses."""
     listed = (await user.get(CLAIMS))["items"]
     assert isinstance(listed, list)
-    found = [definitions.read(body) for body in listed]
-    return {one.metadata.name: one.address_name for one in found if isinstance(one, ipam.IPClaim)}
+    objects = [definitions.read(body) for body in listed]
+    return {claim.metadata.name: claim.address_name for claim in objects if isinstance(claim, ipam.IPClaim)}
 
 
 def test_claims_are_bound_and_released_while_the_server_is_killed_again_and_again() -> None:
@@ -61,10 +61,10 @@ def test_claims_are_bound_and_released_while_the_server_is_killed_again_and_agai
             await world.clock.sleep(0.5)
             await serve(world)
         async with asyncio.timeout(600):
-            while not all((found := await claims(user)).values()):
+            while not all((addresses := await claims(user)).values()):
                 await world.clock.sleep(1)
-        assert set(found) == set(names)
-        assert len(set(found.values())) == 12
+        assert set(addresses) == set(names)
+        assert len(set(addresses.values())) == 12
         for name in names:
             await user.send("DELETE", f"{CLAIMS}/{name}")
         async with asyncio.timeout(600):

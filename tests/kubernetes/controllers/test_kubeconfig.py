@@ -11,8 +11,8 @@ from gantry.runtime import interface, simulated
 
 @pytest.fixture
 def world() -> Iterator[simulated.World]:
-    with simulated.World(seed=1) as made:
-        yield made
+    with simulated.World(seed=1) as new_world:
+        yield new_world
 
 
 async def mounted(machine: interface.Runtime, token: str) -> None:
@@ -21,11 +21,11 @@ async def mounted(machine: interface.Runtime, token: str) -> None:
         await machine.disk.write(f"{kubeconfig.SERVICE_ACCOUNT_FOLDER}/{name}", text.encode())
 
 
-def test_a_pod_is_told_by_its_environment_and_files(world: simulated.World) -> None:
+def test_a_pod_finds_its_server_by_environment_and_files(world: simulated.World) -> None:
     machine = world.machine("pod")
     world.run(mounted(machine, "one"))
-    found = kubeconfig.in_cluster(machine, host="10.96.0.1", port="443")
-    assert (found.host, found.port, found.authority, found.namespace) == ("10.96.0.1", 443, "authority", "site")
+    config = kubeconfig.in_cluster(machine, host="10.96.0.1", port="443")
+    assert (config.host, config.port, config.authority, config.namespace) == ("10.96.0.1", 443, "authority", "site")
 
 
 def test_outside_of_a_pod_there_is_no_such_server(world: simulated.World) -> None:
@@ -34,10 +34,10 @@ def test_outside_of_a_pod_there_is_no_such_server(world: simulated.World) -> Non
 
 
 def test_a_token_that_changes_is_shown_within_two_minutes_and_paths_have_the_prefix(world: simulated.World) -> None:
-    shown: list[tuple[str, str]] = []
+    headers: list[tuple[str, str]] = []
 
     async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
-        shown.append((request.path, request.headers["authorization"]))
+        headers.append((request.path, request.headers["authorization"]))
         return interface.HttpResponse(200, b"{}")
 
     async def check() -> None:
@@ -55,10 +55,10 @@ def test_a_token_that_changes_is_shown_within_two_minutes_and_paths_have_the_pre
         await asking.get("/api")
 
     world.run(check())
-    assert shown == [("/k8s/api", "Bearer one"), ("/k8s/api", "Bearer two")]
+    assert headers == [("/k8s/api", "Bearer one"), ("/k8s/api", "Bearer two")]
 
 
-def test_a_silent_or_broken_answer_is_told_apart_from_a_refusal(world: simulated.World) -> None:
+def test_a_silent_or_broken_answer_is_distinguished_from_a_refusal(world: simulated.World) -> None:
     async def check() -> None:
         machine = world.machine("pod")
         limit = rate_limit.RateLimit(machine.clock, per_second=10, burst=10)

@@ -32,18 +32,18 @@ def granted(name: str = "rbac.yaml") -> set[tuple[str, str, str]]:
     return {(group, resource, verb) for group, resource, verb in out if (group, resource) not in INDIRECT}
 
 
-def asked(request: interface.HttpRequest) -> tuple[str, str, str] | None:
+def permission(request: interface.HttpRequest) -> tuple[str, str, str] | None:
     """Return group, resource and verb of a request; None for discovery, which needs no permission."""
     path, _, query = request.path.partition("?")
     parts = path.strip("/").split("/")
     group = parts[1] if parts[0] == "apis" else ""
-    rest = parts[3:] if parts[0] == "apis" else parts[2:]
-    if not rest:
+    remaining = parts[3:] if parts[0] == "apis" else parts[2:]
+    if not remaining:
         return None
-    if rest[0] == "namespaces":
-        rest = rest[2:]
-    resource = rest[0] if len(rest) < 3 else f"{rest[0]}/{rest[2]}"
-    reading = "get" if len(rest) > 1 else "watch" if "watch=true" in query else "list"
+    if remaining[0] == "namespaces":
+        remaining = remaining[2:]
+    resource = remaining[0] if len(remaining) < 3 else f"{remaining[0]}/{remaining[2]}"
+    reading = "get" if len(remaining) > 1 else "watch" if "watch=true" in query else "list"
     return group, resource, VERBS.get(request.method, reading)
 
 
@@ -54,9 +54,9 @@ def test_the_roles_grant_what_is_asked_for_and_no_more() -> None:
         await site.open()
 
         def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
-            found = asked(request)
-            if found:
-                seen.add(found)
+            needed = permission(request)
+            if needed:
+                seen.add(needed)
             changes = request.method == "PATCH" and "/events/" not in request.path
             return api.refused(409, "Conflict") if changes and source.random() < 0.5 else None
 
@@ -77,7 +77,7 @@ def test_the_roles_grant_what_is_asked_for_and_no_more() -> None:
         for _ in range(2):
             recorder.add(actions.Report(claim_ref("one"), ipam.API_VERSION, "uid", False, "Said", "twice"))
         await site.until(
-            lambda: [one["count"] for one in site.api.plain.values() if one.get("reason") == "Said"] == [2]
+            lambda: [event["count"] for event in site.api.plain.values() if event.get("reason") == "Said"] == [2]
         )
 
     for seed in range(3):
@@ -93,7 +93,7 @@ def test_the_roles_for_templates_grant_what_these_ask_for_besides() -> None:
         await site.open()
 
         def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
-            seen.update(filter(None, [asked(request)]))
+            seen.update(filter(None, [permission(request)]))
             return api.refused(409, "Conflict") if request.method == "PATCH" and source.random() < 0.5 else None
 
         site.api.fault = fault
@@ -113,7 +113,7 @@ def test_the_roles_for_templates_grant_what_these_ask_for_besides() -> None:
         foreign_claim = meta.Ref("ipam.cluster.x-k8s.io", "IPAddressClaim", server.SITE, "more-0-foreign")
         claims = [test_templates.ref("Metal3DataClaim", f"dc-{number}") for number in (1, 2)]
         done = test_templates.datum
-        await site.until(lambda: (one := done(site, "workers-0")) is not None and one.status.ready, limit=600)
+        await site.until(lambda: (datum := done(site, "workers-0")) is not None and datum.status.ready, limit=600)
         await site.until(lambda: foreign_claim in site.api.known.objects, limit=600)
         for claim in claims:
             site.delete(claim)
@@ -131,35 +131,35 @@ def test_the_base_names_all_manifests() -> None:
     components = ("templates", "admission", "cert-manager")
     for folder in (FOLDER, *(FOLDER / name for name in components)):
         base = yaml.safe_load((folder / "kustomization.yaml").read_text())
-        found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.yaml")}
-        inside = {name for name in found if not name.startswith(components)}
+        paths = {path.relative_to(folder).as_posix() for path in folder.rglob("*.yaml")}
+        inside = {name for name in paths if not name.startswith(components)}
         assert set(base["resources"]) == inside - {"kustomization.yaml"}
 
 
 def test_the_deployment_runs_the_program_as_it_is() -> None:
     (deployment,) = yaml.safe_load_all((FOLDER / "deployment.yaml").read_text())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    given = kube.command_line().parse_args(container["args"])
-    assert given.leader_elect
-    assert container["ports"] == [{"name": "health", "containerPort": given.health_port}]
+    options = kube.command_line().parse_args(container["args"])
+    assert options.leader_elect
+    assert container["ports"] == [{"name": "health", "containerPort": options.health_port}]
 
 
 def component(name: str) -> list[dict[str, Any]]:
     """Return the patches of a component: strategic merge patches and JSON patches."""
-    found = yaml.safe_load((FOLDER / name / "kustomization.yaml").read_text())["patches"]
-    return [{"target": one["target"], "patch": yaml.safe_load(one["patch"])} for one in found]
+    patches = yaml.safe_load((FOLDER / name / "kustomization.yaml").read_text())["patches"]
+    return [{"target": patch["target"], "patch": yaml.safe_load(patch["patch"])} for patch in patches]
 
 
 def test_admission_is_served_where_the_api_server_asks() -> None:
     (deployment,) = yaml.safe_load_all((FOLDER / "deployment.yaml").read_text())
     steps, merged = (patch["patch"] for patch in component("admission"))
-    given = kube.command_line().parse_args(
+    options = kube.command_line().parse_args(
         [*deployment["spec"]["template"]["spec"]["containers"][0]["args"], steps[0]["value"]]
     )
     pod = merged["spec"]["template"]["spec"]
     (container,), (volume,) = pod["containers"], pod["volumes"]
-    assert container["volumeMounts"][0]["mountPath"] == given.webhook_cert_dir
-    assert container["ports"] == [{"name": "webhook", "containerPort": given.webhook_port}]
+    assert container["volumeMounts"][0]["mountPath"] == options.webhook_cert_dir
+    assert container["ports"] == [{"name": "webhook", "containerPort": options.webhook_port}]
     service = yaml.safe_load((FOLDER / "admission/service.yaml").read_text())
     assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
     assert service["spec"]["ports"][0]["targetPort"] == "webhook"

@@ -38,8 +38,10 @@ def settled(site: api.Site) -> None:
 
 def lists(site: api.Site) -> list[str]:
     """Return the number of lists of each of our kinds."""
-    told = site.counts["c1"].text().splitlines()
-    return sorted(line for line in told if line.startswith("gantry_kube_lists_total{") and f".{ipam.GROUP}" in line)
+    metric_lines = site.counts["c1"].text().splitlines()
+    return sorted(
+        line for line in metric_lines if line.startswith("gantry_kube_lists_total{") and f".{ipam.GROUP}" in line
+    )
 
 
 @pytest.mark.promise("claims-55")
@@ -55,7 +57,8 @@ def test_ten_thousand_addresses_are_listed_once_and_a_claim_costs_what_it_costs_
             tracemalloc.stop()
         assert kept < MANY * EACH
         once = [
-            f'gantry_kube_lists_total{{kind="{one}.{ipam.GROUP}"}} 1' for one in ("ipaddresses", "ipclaims", "ippools")
+            f'gantry_kube_lists_total{{kind="{plural}.{ipam.GROUP}"}} 1'
+            for plural in ("ipaddresses", "ipclaims", "ippools")
         ]
         assert lists(site) == once
         await site.until(lambda: pool_status(site).used == MANY, limit=600)
@@ -67,7 +70,7 @@ def test_ten_thousand_addresses_are_listed_once_and_a_claim_costs_what_it_costs_
             site.delete(claim_ref(name))
         await site.until(lambda: not any(claim_ref(name) in site.api.known.objects for name in names))
         await site.until(lambda: pool_status(site).used == MANY)
-        # Nothing is listed again, nothing is asked of those who were there before, and what is asked does not grow.
+        # No list is repeated, no old claim is read again, and the number of requests does not grow.
         assert lists(site) == once
         later = site.api.requests[begin:]
         assert not [path for _, path in later if "/ipclaims/c" in path or "/pool-1-10-1-" in path]

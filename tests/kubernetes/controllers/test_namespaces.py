@@ -15,17 +15,17 @@ def inside(namespace: str, *bodies: schema.Json) -> list[schema.Json]:
 
 
 def claim(site: api.Site, namespace: str, name: str) -> ipam.IPClaim:
-    found = server.struct(site.api.known.get(meta.Ref(ipam.GROUP, "IPClaim", namespace, name)))
-    assert isinstance(found, ipam.IPClaim)
-    return found
+    claim_object = server.struct(site.api.known.get(meta.Ref(ipam.GROUP, "IPClaim", namespace, name)))
+    assert isinstance(claim_object, ipam.IPClaim)
+    return claim_object
 
 
 def addresses(site: api.Site, namespace: str) -> list[str]:
     bodies = [
         body for ref, body in site.api.known.objects.items() if (ref.kind, ref.namespace) == ("IPAddress", namespace)
     ]
-    found = [server.struct(body) for body in bodies]
-    return sorted(one.spec.address for one in found if isinstance(one, ipam.IPAddress))
+    objects = [server.struct(body) for body in bodies]
+    return sorted(each.spec.address for each in objects if isinstance(each, ipam.IPAddress))
 
 
 @pytest.mark.promise("claims-56")

@@ -24,7 +24,7 @@ def writes(site: api.Site) -> list[tuple[str, str]]:
 
 
 @pytest.mark.promise("claims-12")
-def test_controllers_write_nothing_where_nobody_has_a_pool(site: api.Site) -> None:
+def test_controllers_write_nothing_without_a_pool(site: api.Site) -> None:
     async def check() -> None:
         site.put(
             server.cluster("edge"),
@@ -68,7 +68,7 @@ def test_a_template_without_pools_is_rendered_as_ever_and_claims_nothing(site: a
         test_templates.machines(site, 1)
         site.put(test_templates.data_claim(1, "v1beta1"))
         site.start(with_templates=True)
-        await site.until(lambda: (one := test_templates.datum(site, "workers-0")) is not None and one.status.ready)
+        await site.until(lambda: (datum := test_templates.datum(site, "workers-0")) is not None and datum.status.ready)
         host = f"{server.SITE}/host-1/mm-1"
         assert test_templates.secret(site, "mm-1-metadata", "metaData") == {
             "site": "north",
@@ -77,7 +77,7 @@ def test_a_template_without_pools_is_rendered_as_ever_and_claims_nothing(site: a
         }
         network = test_templates.secret(site, "mm-1-networkdata", "networkData")
         assert isinstance(network, dict)
-        assert [(one["id"], one["type"]) for one in network["networks"]] == [("n", "ipv4_dhcp")]
+        assert [(entry["id"], entry["type"]) for entry in network["networks"]] == [("n", "ipv4_dhcp")]
         kinds = {ref.kind for ref in site.api.known.objects}
         assert kinds & {"IPClaim", "IPAddress", "IPAddressClaim"} == set()
 

@@ -31,9 +31,9 @@ def infra(kind: str, name: str, version: str, **more: object) -> schema.Json:
 
 
 def data_claim(number: int, version: str) -> schema.Json:
-    made = infra("Metal3DataClaim", f"dc-{number}", version, spec={"template": {"name": "workers"}})
+    claim = infra("Metal3DataClaim", f"dc-{number}", version, spec={"template": {"name": "workers"}})
     owner = {"apiVersion": f"{INFRA}/v1beta2", "kind": "Metal3Machine", "name": f"mm-{number}", "uid": "u"}
-    return {**made, "metadata": {**server.metadata(made), "ownerReferences": [owner]}}
+    return {**claim, "metadata": {**server.metadata(claim), "ownerReferences": [owner]}}
 
 
 def machines(site: api.Site, *numbers: int) -> None:
@@ -65,14 +65,14 @@ def secret(site: api.Site, name: str, key: str) -> object:
 
 def datum(site: api.Site, name: str) -> data.Metal3Data | None:
     body = site.api.known.objects.get(ref("Metal3Data", name))
-    found = server.struct(body) if body else None
-    return found if isinstance(found, data.Metal3Data) else None
+    parsed = server.struct(body) if body else None
+    return parsed if isinstance(parsed, data.Metal3Data) else None
 
 
 def status(site: api.Site) -> schema.Json:
-    found = site.api.known.get(ref("Metal3DataTemplate", "workers")).get("status", {})
-    assert isinstance(found, dict)
-    return found
+    template_status = site.api.known.get(ref("Metal3DataTemplate", "workers")).get("status", {})
+    assert isinstance(template_status, dict)
+    return template_status
 
 
 @pytest.mark.promise("claims-51", "claims-52", "claims-53")
@@ -83,38 +83,43 @@ def test_each_data_claim_gets_texts_with_addresses_of_its_own(site: api.Site, ve
         machines(site, 1, 2)
         site.put(data_claim(1, version), data_claim(2, version))
         site.start(with_templates=True)
-        await site.until(lambda: all(one and one.status.ready for one in (datum(site, f"workers-{n}") for n in (0, 1))))
-        found = [secret(site, f"mm-{number}-metadata", "metaData") for number in (1, 2)]
-        told = [(one["ip"], one["rank"]) for one in found if isinstance(one, dict)]
-        assert sorted(rank for _, rank in told) == ["0", "1"]
-        assert sorted(ip for ip, _ in told) == addresses(site) == ["10.0.0.1", "10.0.0.2"]
+        await site.until(
+            lambda: all(
+                machine_data and machine_data.status.ready
+                for machine_data in (datum(site, f"workers-{n}") for n in (0, 1))
+            )
+        )
+        secrets = [secret(site, f"mm-{number}-metadata", "metaData") for number in (1, 2)]
+        ranks = [(values["ip"], values["rank"]) for values in secrets if isinstance(values, dict)]
+        assert sorted(rank for _, rank in ranks) == ["0", "1"]
+        assert sorted(ip for ip, _ in ranks) == addresses(site) == ["10.0.0.1", "10.0.0.2"]
         if version == "v1beta1":
             network = secret(site, "mm-1-networkdata", "networkData")
             assert isinstance(network, dict)
-            assert network["networks"][0]["ip_address"] == told[0][0]
-        pairs = {("dc-1", int(told[0][1])), ("dc-2", int(told[1][1]))}
+            assert network["networks"][0]["ip_address"] == ranks[0][0]
+        pairs = {("dc-1", int(ranks[0][1])), ("dc-2", int(ranks[1][1]))}
 
-        def shown() -> object:
+        def current() -> object:
             indexes = status(site).get("indexes", {})
             if isinstance(indexes, list):
                 assert version == "v1beta2"
                 return {(index["name"], index["index"]) for index in indexes}
             return set(indexes.items()) if isinstance(indexes, dict) else None
 
-        await site.until(lambda: shown() == pairs)
+        await site.until(lambda: current() == pairs)
         assert status(site)["dataNames"] == {name: f"workers-{index}" for name, index in pairs}
         assert meta.moment(str(status(site)["lastUpdated"]))
         site.delete(ref("Metal3DataClaim", "dc-1"))
         await site.until(lambda: ref("Metal3DataClaim", "dc-1") not in site.api.known.objects)
-        assert addresses(site) == [told[1][0]]
-        await site.until(lambda: shown() == pairs - {("dc-1", int(told[0][1]))})
-        assert status(site)["dataNames"] == {"dc-2": f"workers-{told[1][1]}"}
+        assert addresses(site) == [ranks[1][0]]
+        await site.until(lambda: current() == pairs - {("dc-1", int(ranks[0][1]))})
+        assert status(site)["dataNames"] == {"dc-2": f"workers-{ranks[1][1]}"}
 
     site.world.run(check())
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-def test_a_template_whose_definition_has_no_place_for_a_field_is_told_once(site: api.Site, version: str) -> None:
+def test_a_template_whose_definition_lacks_a_field_is_reported_once(site: api.Site, version: str) -> None:
     async def check() -> None:
         site.api.known.pruned = ("dataNames",)
         site.put(server.pool(prefix=24), infra("Metal3DataTemplate", "workers", version, spec=SPEC[version]))
@@ -137,8 +142,8 @@ def test_a_template_whose_definition_has_no_place_for_a_field_is_told_once(site:
 def test_a_data_object_says_what_it_waits_for_and_goes_on_when_it_is_there(site: api.Site) -> None:
     async def check() -> None:
         def says(text: str) -> bool:
-            found = datum(site, "workers-0")
-            return found is not None and text in found.status.error_message
+            machine_data = datum(site, "workers-0")
+            return machine_data is not None and text in machine_data.status.error_message
 
         site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]), data_claim(1, "v1beta2"))
         site.start(with_templates=True)
@@ -147,7 +152,7 @@ def test_a_data_object_says_what_it_waits_for_and_goes_on_when_it_is_there(site:
         site.put(server.pool(pools=[{"start": "10.0.0.1", "end": "10.0.0.1"}]), server.claim("first"))
         await site.until(lambda: says("IP Allocation for pool-1 failed : Exhausted"))
         site.delete(claim_ref("first"))
-        await site.until(lambda: (found := datum(site, "workers-0")) is not None and found.status.ready)
+        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
         assert not says("IP")
 
     site.world.run(check())
@@ -160,13 +165,17 @@ def test_a_data_object_says_why_another_provider_gives_no_address(site: api.Site
         site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=spec), data_claim(1, "v1beta2"))
         machines(site, 1)
         site.start(with_templates=True)
-        asked = meta.Ref(capi.GROUP, "IPAddressClaim", server.SITE, "workers-0-other")
-        await site.until(lambda: asked in site.api.known.objects)
+        claim = meta.Ref(capi.GROUP, "IPAddressClaim", server.SITE, "workers-0-other")
+        await site.until(lambda: claim in site.api.known.objects)
         ready = {"type": "Ready", "status": "False", "reason": "PoolExhausted", "message": "no address left"}
-        site.api.known.patch(asked, {"status": {"conditions": [ready]}}, subresource="status")
+        site.api.known.patch(claim, {"status": {"conditions": [ready]}}, subresource="status")
         site.api.notify()
-        told = "IP Allocation for other failed : no address left"
-        await site.until(lambda: (one := datum(site, "workers-0")) is not None and one.status.error_message == told)
+        message = "IP Allocation for other failed : no address left"
+        await site.until(
+            lambda: (
+                (machine_data := datum(site, "workers-0")) is not None and machine_data.status.error_message == message
+            )
+        )
 
     site.world.run(check())
 
@@ -183,7 +192,7 @@ def test_nothing_is_rendered_while_the_cluster_is_paused(site: api.Site) -> None
         cluster = server.struct(server.cluster("edge")).ref
         site.api.known.patch(cluster, {"spec": {"paused": False}})
         site.api.notify()
-        await site.until(lambda: (found := datum(site, "workers-0")) is not None and found.status.ready)
+        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
 
     site.world.run(check())
 
@@ -192,14 +201,14 @@ def test_a_controller_that_is_killed_at_any_write_is_taken_over_from() -> None:
     async def check(site: api.Site, number: int) -> bool:
         """Kill the first controller at a write; return whether that happened."""
         await site.open()
-        left = number
+        remaining = number
 
         def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
-            nonlocal left
-            if request.method == "GET" or "/events" in request.path or left < 0:
+            nonlocal remaining
+            if request.method == "GET" or "/events" in request.path or remaining < 0:
                 return None
-            left -= 1
-            if left < 0:
+            remaining -= 1
+            if remaining < 0:
                 site.world.loop.call_later(5, lambda: site.start("c2", with_templates=True))
                 site.world.loop.call_soon(site.world.kill, "c1")
             return None
@@ -209,14 +218,14 @@ def test_a_controller_that_is_killed_at_any_write_is_taken_over_from() -> None:
         machines(site, 1)
         site.put(data_claim(1, "v1beta1"))
         site.start(with_templates=True)
-        await site.until(lambda: (found := datum(site, "workers-0")) is not None and found.status.ready)
+        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
         texts = secret(site, "mm-1-metadata", "metaData")
         assert isinstance(texts, dict)
         assert [texts["ip"]] == addresses(site)
         site.delete(ref("Metal3DataClaim", "dc-1"))
         await site.until(lambda: ref("Metal3DataClaim", "dc-1") not in site.api.known.objects)
         await site.until(lambda: not addresses(site))
-        return left < 0
+        return remaining < 0
 
     for number in range(100):
         with simulated.World(seed=number) as world:
@@ -235,10 +244,12 @@ def test_templates_share_a_pool(site: api.Site) -> None:
         site.put(data_claim(1, "v1beta2"), {**data_claim(2, "v1beta2"), "spec": {"template": {"name": "others"}}})
         site.start(with_templates=True)
         await site.until(
-            lambda: all((one := datum(site, f"{n}-0")) and one.status.ready for n in ("workers", "others"))
+            lambda: all(
+                (machine_data := datum(site, f"{n}-0")) and machine_data.status.ready for n in ("workers", "others")
+            )
         )
-        found = [secret(site, f"mm-{number}-metadata", "metaData") for number in (1, 2)]
-        assert sorted(one["ip"] for one in found if isinstance(one, dict)) == ["10.0.0.1", "10.0.0.2"]
+        secrets = [secret(site, f"mm-{number}-metadata", "metaData") for number in (1, 2)]
+        assert sorted(values["ip"] for values in secrets if isinstance(values, dict)) == ["10.0.0.1", "10.0.0.2"]
 
     site.world.run(check())
 
@@ -251,8 +262,10 @@ def test_data_claims_that_come_at_once_get_all_indexes_from_zero(site: api.Site)
         machines(site, *numbers)
         site.start(with_templates=True)
         site.put(*(data_claim(number, "v1beta2") for number in numbers))
-        await site.until(lambda: all((one := datum(site, f"workers-{n}")) and one.status.ready for n in range(20)))
-        found = [secret(site, f"mm-{number}-metadata", "metaData") for number in numbers]
-        assert sorted(int(one["rank"]) for one in found if isinstance(one, dict)) == list(range(20))
+        await site.until(
+            lambda: all((machine_data := datum(site, f"workers-{n}")) and machine_data.status.ready for n in range(20))
+        )
+        secrets = [secret(site, f"mm-{number}-metadata", "metaData") for number in numbers]
+        assert sorted(int(values["rank"]) for values in secrets if isinstance(values, dict)) == list(range(20))
 
     site.world.run(check())

@@ -11,8 +11,8 @@ from gantry.runtime import simulated
 
 @pytest.fixture
 def world() -> Iterator[simulated.World]:
-    with simulated.World(seed=1) as made:
-        yield made
+    with simulated.World(seed=1) as new_world:
+        yield new_world
 
 
 def test_a_key_is_worked_on_by_one_worker_and_again_if_it_is_added_meanwhile(world: simulated.World) -> None:
@@ -104,7 +104,7 @@ def test_what_was_under_way_when_the_work_was_cancelled_is_due_when_it_goes_on(w
     world.run(check())
 
 
-def test_requests_go_at_the_rate_of_the_limit_after_a_burst_and_rest_when_told(world: simulated.World) -> None:
+def test_requests_keep_the_rate_limit_after_a_burst_and_pause_on_retry_after(world: simulated.World) -> None:
     async def check() -> None:
         limit = rate_limit.RateLimit(world.clock, per_second=10, burst=5)
         for _ in range(5):

@@ -36,7 +36,7 @@ async def main() -> None:
         watching = asyncio.create_task(until_deleted(custom, version))
         await custom.create_namespaced_custom_object(*POOLS, POOL)
         try:
-            # What it sends without being told otherwise is a JSON patch, of which this is none.
+            # Its default is a JSON patch; this body is a merge patch.
             await custom.patch_namespaced_custom_object(*POOLS, NAME, {"spec": {"prefix": 24}})
         except client.ApiException as error:
             seen["default"] = error.status
@@ -45,10 +45,10 @@ async def main() -> None:
         )
         seen["patched"] = [changed["spec"]["prefix"], changed["metadata"]["generation"]]
         listed = await custom.list_namespaced_custom_object(*POOLS)
-        seen["listed"] = [one["metadata"]["name"] for one in listed["items"] if one["metadata"]["name"] == NAME]
+        seen["listed"] = [pool["metadata"]["name"] for pool in listed["items"] if pool["metadata"]["name"] == NAME]
         await custom.delete_namespaced_custom_object(*POOLS, NAME)
-        held = (await custom.get_namespaced_custom_object(*POOLS, NAME))["metadata"]
-        seen["held"] = [bool(held.get("deletionTimestamp")), held["finalizers"]]
+        metadata = (await custom.get_namespaced_custom_object(*POOLS, NAME))["metadata"]
+        seen["held"] = [bool(metadata.get("deletionTimestamp")), metadata["finalizers"]]
         free = [{"op": "remove", "path": "/metadata/finalizers"}]
         await custom.patch_namespaced_custom_object(*POOLS, NAME, free)
         seen["watched"] = await asyncio.wait_for(watching, 60)

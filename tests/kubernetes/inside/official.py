@@ -18,7 +18,7 @@ core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name="offi
 seen["namespaces"] = sorted({item.metadata.name for item in core.list_namespace().items} & {"default", "official"})
 
 pools = (GROUP, VERSION, HERE, "ippools")
-made = custom.create_namespaced_custom_object(*pools, POOL)
+created = custom.create_namespaced_custom_object(*pools, POOL)
 try:
     custom.create_namespaced_custom_object(*pools, POOL)
 except client.ApiException as error:
@@ -30,26 +30,26 @@ seen["status"] = status["status"]["total"]
 stream = watch.Watch().stream(
     custom.list_namespaced_custom_object,
     *pools,
-    resource_version=made["metadata"]["resourceVersion"],
+    resource_version=created["metadata"]["resourceVersion"],
     timeout_seconds=1,
 )
 seen["watched"] = [event["type"] for event in stream]
 
 lease = client.V1Lease(metadata=client.V1ObjectMeta(name="lead"), spec=client.V1LeaseSpec(holder_identity="me"))
-held = leases.create_namespaced_lease(HERE, lease)
-held.spec.holder_identity = "you"
-leases.replace_namespaced_lease("lead", HERE, held)
+created_lease = leases.create_namespaced_lease(HERE, lease)
+created_lease.spec.holder_identity = "you"
+leases.replace_namespaced_lease("lead", HERE, created_lease)
 try:
-    leases.replace_namespaced_lease("lead", HERE, held)
+    leases.replace_namespaced_lease("lead", HERE, created_lease)
 except client.ApiException as error:
     seen["late"] = error.status
 
 kinds = dynamic.DynamicClient(client.ApiClient())
-found = kinds.resources.get(api_version=f"{GROUP}/{VERSION}", kind="IPPool")
-seen["dynamic"] = [item.metadata.name for item in found.get(namespace=HERE).items]
-applied = kinds.server_side_apply(found, body={**POOL, "metadata": {"name": "applied"}}, namespace=HERE, name="applied",
-                                  field_manager="me")  # fmt: skip
+resource = kinds.resources.get(api_version=f"{GROUP}/{VERSION}", kind="IPPool")
+seen["dynamic"] = [item.metadata.name for item in resource.get(namespace=HERE).items]
+body = {**POOL, "metadata": {"name": "applied"}}
+applied = kinds.server_side_apply(resource, body=body, namespace=HERE, name="applied", field_manager="me")
 seen["applied"] = applied.metadata.managedFields[0].manager
 custom.delete_namespaced_custom_object(*pools, "official")
-seen["left"] = [one["metadata"]["name"] for one in custom.list_namespaced_custom_object(*pools)["items"]]
+seen["left"] = [pool["metadata"]["name"] for pool in custom.list_namespaced_custom_object(*pools)["items"]]
 print(json.dumps(seen))

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import jsonschema
 
-asked = json.load(sys.stdin)
+request = json.load(sys.stdin)
 spec = importlib.util.find_spec("ironic")
 assert spec
 assert spec.submodule_search_locations
 (folder,) = spec.submodule_search_locations
 schema = json.loads((Path(folder) / "api/controllers/v1/network-data-schema.json").read_text())
-found = jsonschema.Draft7Validator(schema).iter_errors(asked["data"])
-errors = [f"{'.'.join(map(str, one.absolute_path))}: {one.message}" for one in found]
+problems = jsonschema.Draft7Validator(schema).iter_errors(request["data"])
+errors = [f"{'.'.join(map(str, problem.absolute_path))}: {problem.message}" for problem in problems]
 
 sys.path.append(sys.argv[1])
 from cloudinit.sources.helpers import openstack  # noqa: E402
 
-config = openstack.convert_net_json(asked["data"], known_macs=asked["macs"])
+config = openstack.convert_net_json(request["data"], known_macs=request["macs"])
 print(json.dumps({"config": config, "errors": errors}))

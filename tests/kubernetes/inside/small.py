@@ -19,30 +19,30 @@ def pool(name: str) -> dict[str, object]:
 
 async def main() -> None:
     client = await api()
-    listed = [one.name async for one in client.get(Pool, namespace="default")]
+    listed = [each.name async for each in client.get(Pool, namespace="default")]
     watched: list[list[str]] = []
 
     async def watch() -> None:
-        async for event, one in client.watch(Pool, namespace="default"):
-            if one.name == NAME:
-                watched.append([event, one.name])
+        async for event, changed_pool in client.watch(Pool, namespace="default"):
+            if changed_pool.name == NAME:
+                watched.append([event, changed_pool.name])
             if event == "DELETED":
                 return
 
     watching = asyncio.create_task(watch())
-    made = await Pool(pool(NAME))
-    await made.create()
-    await made.patch({"spec": {"prefix": 24}})
-    await made.refresh()
-    seen["patched"] = [made.spec.prefix, made.raw["metadata"]["generation"]]
-    seen["listed"] = sorted({one.name async for one in client.get(Pool, namespace="default")} - set(listed))
-    await made.delete()
-    await made.refresh()
-    seen["held"] = [bool(made.raw["metadata"].get("deletionTimestamp")), made.raw["metadata"]["finalizers"]]
-    await made.patch({"metadata": {"finalizers": None}})
+    created = await Pool(pool(NAME))
+    await created.create()
+    await created.patch({"spec": {"prefix": 24}})
+    await created.refresh()
+    seen["patched"] = [created.spec.prefix, created.raw["metadata"]["generation"]]
+    seen["listed"] = sorted({each.name async for each in client.get(Pool, namespace="default")} - set(listed))
+    await created.delete()
+    await created.refresh()
+    seen["held"] = [bool(created.raw["metadata"].get("deletionTimestamp")), created.raw["metadata"]["finalizers"]]
+    await created.patch({"metadata": {"finalizers": None}})
     await asyncio.wait_for(watching, 60)
     seen["watched"] = [watched[0], watched[-1]]
-    seen["exists"] = await made.exists()
+    seen["exists"] = await created.exists()
 
 
 asyncio.run(main())

@@ -210,17 +210,17 @@ class Server(site.Reached):
         """Install the definitions of all kinds; return when they are served."""
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         for definition in definitions.DEFINITIONS:
-            status, said = self.send("POST", path, manifests.crd(definition))
-            assert status == 201, said.decode()
+            status, answer = self.send("POST", path, manifests.crd(definition))
+            assert status == 201, answer.decode()
         for definition in definitions.DEFINITIONS:
             name = f"{path}/{definition.plural}.{definition.group}"
             machines.until(functools.partial(self._is_established, name), f"{name} is not established")
         machines.until(lambda: self.send("GET", "/api/v1/namespaces/default")[0] == 200, "no namespace default")
 
     def _is_established(self, path: str) -> bool:
-        status, said = self.send("GET", path)
-        found = msgspec.json.decode(said, type=_Definition).status.conditions if status == 200 else []
-        return any((one.type, one.status) == ("Established", "True") for one in found)
+        status, answer = self.send("GET", path)
+        conditions = msgspec.json.decode(answer, type=_Definition).status.conditions if status == 200 else []
+        return any((condition.type, condition.status) == ("Established", "True") for condition in conditions)
 
     def account(self, namespace: str, name: str) -> Path:
         """Return a kubeconfig of a service account, which is made if it is not there."""
@@ -232,11 +232,11 @@ class Server(site.Reached):
         return path
 
     def _token(self, here: str, account: str) -> str:
-        status, said = self.send("GET", f"{here}/secrets")
-        assert status == 200, said.decode()
-        found = msgspec.json.decode(said, type=_Secrets).items
-        named = [one for one in found if one.metadata.name.startswith(f"{account}-token-")]
-        return next((one.data["token"].decode() for one in named if "token" in one.data), "")
+        status, answer = self.send("GET", f"{here}/secrets")
+        assert status == 200, answer.decode()
+        secrets = msgspec.json.decode(answer, type=_Secrets).items
+        named = [each for each in secrets if each.metadata.name.startswith(f"{account}-token-")]
+        return next((secret.data["token"].decode() for secret in named if "token" in secret.data), "")
 
 
 @contextlib.contextmanager
@@ -245,16 +245,16 @@ def running() -> Iterator[Server]:
     leftovers.clear("gka")
     programs()
     with leftovers.folder("gka") as name:
-        made = Server(Path(name), Path(name) / "home")
-        made.prepare()
+        server = Server(Path(name), Path(name) / "home")
+        server.prepare()
         try:
-            made.start_store()
-            made.start()
-            made.start_controllers()
-            made.install()
-            yield made
+            server.start_store()
+            server.start()
+            server.start_controllers()
+            server.install()
+            yield server
         finally:
-            made.stop()
+            server.stop()
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -262,8 +262,8 @@ def main(arguments: Sequence[str]) -> int:
     programs()
     if not arguments:
         return 0
-    with running() as made:
-        where = str(made.kubeconfig)
+    with running() as server:
+        where = str(server.kubeconfig)
         variables = {**os.environ, "KUBECONFIG": where, "GANTRY_BENCH_KUBECONFIG": where}
         return subprocess.run(arguments, env=variables, check=False).returncode
 
