@@ -7,6 +7,7 @@ ones are in ``guests``.
 
 import contextlib
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ MASTER = "192.0.2.254"
 DISKS = (1024, 1024)
 NET = "--ping-timeout=30 --timeout=60 --ping-int=7 --connect-int=2"
 """A loaded machine must not look like a dead peer, and a dead peer must be noticed in seconds."""
+
+KERNEL_LOG = "tail -n +3 /proc/drbd; dmesg | tail -n 25; ip -s link show dev eth0; ip neighbour"
 
 CREATE = """#!/bin/sh
 set -eu
@@ -55,6 +58,16 @@ class Cluster(commands.Lab):
             install(node, "plain", CREATE)
             where = ("--primary-ip", node.address, "--port", lab.PORT)
             self.run("gnt-node", "add", "--join-token", node.token(), *where, node.name)
+
+    def run(
+        self, *arguments: object, check: bool = True, on: commands.Node | None = None, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command as ``Lab`` does; a failure says too what the nodes' kernels know of their mirrored disks."""
+        try:
+            return super().run(*arguments, check=check, on=on, **more)
+        except AssertionError as error:
+            kernels = [f"{node.name}:\n{node.run('sh', '-c', KERNEL_LOG)[1]}" for node in self.machines.nodes]
+            raise AssertionError("\n".join([str(error), *kernels])) from None
 
     def node(self, name: str) -> Node:
         """Return a node by its name."""
