@@ -16,7 +16,7 @@ from gantry.model import network
 from gantry.node.membership import ssconf as files
 from gantry.rpc import calls, client, targets
 from gantry.runtime import simulated
-from gantry.state import replication
+from gantry.state import candidate, replication
 from gantry.state import snapshot as states
 
 
@@ -63,7 +63,7 @@ class House:
         machine = world.machine("node1")
         self.state = states.Snapshot().apply([states.Put(value) for value in build.FIRST], serial=1)
         self.nodes = Nodes(world)
-        self.candidates = Candidates(machine, replication.NoCaller())
+        self.candidates = Candidates(machine, candidate.NoCaller())
         self.distribution = distribution.Distribution(self.nodes, self.candidates, lambda: self.state)
 
     def start(self) -> list[str]:

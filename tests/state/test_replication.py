@@ -10,7 +10,7 @@ from gantry import errors
 from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
-from gantry.state import copies, replication, transaction
+from gantry.state import candidate, copies, replication, transaction
 from gantry.state import snapshot as states
 
 
@@ -36,7 +36,7 @@ class Cables:
     def where(self) -> list[targets.Target]:
         return [targets.Target(uuid, machine.host, machine.host, 1811) for uuid, machine in self.machines.items()]
 
-    async def call(self, target: targets.Target, call: calls.Call[replication.Result]) -> replication.Result:
+    async def call(self, target: targets.Target, call: calls.Call[candidate.Result]) -> candidate.Result:
         self.calls.append((target.uuid, type(call).__name__))
         if target.uuid in self.down:
             raise errors.RemoteError(f"node {target.name} cannot be reached")
@@ -49,7 +49,7 @@ class Cables:
                 state = await copy.store(call)
             case _:
                 state = await copy.status()
-        return cast("replication.Result", state)
+        return cast("candidate.Result", state)
 
     def count(self, name: str, *, of: str = "") -> int:
         return sum(call == name and of in ("", uuid) for uuid, call in self.calls)
@@ -183,7 +183,7 @@ def test_a_candidate_that_answers_nonsense_is_left_alone_and_costs_the_others_no
         honest = cables.call
         old = calls.CandidateState(serial=1, digest="0" * 64, epoch=0, job=0, master="node1")
 
-        async def lie(target: targets.Target, call: calls.Call[replication.Result]) -> replication.Result:
+        async def lie(target: targets.Target, call: calls.Call[candidate.Result]) -> candidate.Result:
             state = await honest(target, call)
             if target.uuid != "n2":
                 return state
@@ -193,7 +193,7 @@ def test_a_candidate_that_answers_nonsense_is_left_alone_and_costs_the_others_no
                 "zero": calls.CandidateState(serial=0, digest="", epoch=0, job=0, master=""),
                 "future": msgspec.structs.replace(old, serial=1 << 62, epoch=1 << 62, job=1 << 62),
             }
-            return cast("replication.Result", lies[answer])
+            return cast("candidate.Result", lies[answer])
 
         monkeypatch.setattr(cables, "call", lie)
         master = Master(world, cables)
@@ -226,7 +226,7 @@ def test_a_candidate_that_was_away_gets_what_it_missed_and_is_waited_for_again(
 
 
 def test_frames_for_a_slow_candidate_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replication, "BACKLOG", 2000)
+    monkeypatch.setattr(candidate, "BACKLOG", 2000)
     with simulated.World(seed=1) as world:
         cables = Cables(world, 2)
         master = Master(world, cables)
@@ -247,7 +247,7 @@ def test_frames_for_a_slow_candidate_do_not_pile_up(monkeypatch: pytest.MonkeyPa
 def test_a_frame_too_long_for_a_message_reaches_a_candidate_with_the_whole_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(replication, "FRAME", 2000)
+    monkeypatch.setattr(candidate, "FRAME", 2000)
     with simulated.World(seed=1) as world:
         cables = Cables(world, 1)
         master = Master(world, cables)
@@ -263,7 +263,7 @@ def test_a_frame_too_long_for_a_message_reaches_a_candidate_with_the_whole_state
 
 
 def test_a_candidates_journal_is_folded_into_a_checkpoint_when_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replication, "REFRESH", 2000)
+    monkeypatch.setattr(candidate, "REFRESH", 2000)
     with simulated.World(seed=1) as world:
         cables = Cables(world, 1)
         master = Master(world, cables)
@@ -284,14 +284,14 @@ def test_a_state_of_any_size_reaches_a_candidate_in_parts_of_a_bounded_size(
         sizes: list[int] = []
         honest = cables.call
 
-        async def watched(target: targets.Target, call: calls.Call[replication.Result]) -> replication.Result:
+        async def watched(target: targets.Target, call: calls.Call[candidate.Result]) -> candidate.Result:
             if isinstance(call, calls.CheckpointStore):
                 sizes.append(len(call.config) + sum(map(len, call.jobs.values())))
             return await honest(target, call)
 
         monkeypatch.setattr(cables, "call", watched)
         cables.down.add("n1")
-        monkeypatch.setattr(replication, "BACKLOG", 1)
+        monkeypatch.setattr(candidate, "BACKLOG", 1)
         master = Master(world, cables)
         for number in range(1, 20):
             build.on(
@@ -314,7 +314,7 @@ def test_a_candidate_that_is_lost_between_two_parts_gets_the_whole_again(monkeyp
         honest = cables.call
         broken: list[int] = []
 
-        async def breaking(target: targets.Target, call: calls.Call[replication.Result]) -> replication.Result:
+        async def breaking(target: targets.Target, call: calls.Call[candidate.Result]) -> candidate.Result:
             if isinstance(call, calls.CheckpointStore) and call.part == 3 and len(broken) < 2:
                 broken.append(call.part)
                 world.crash("node1")
@@ -323,7 +323,7 @@ def test_a_candidate_that_is_lost_between_two_parts_gets_the_whole_again(monkeyp
             return await honest(target, call)
 
         monkeypatch.setattr(cables, "call", breaking)
-        monkeypatch.setattr(replication, "BACKLOG", 1)
+        monkeypatch.setattr(candidate, "BACKLOG", 1)
         cables.down.add("n1")
         master = Master(world, cables)
         for number in range(1, 10):

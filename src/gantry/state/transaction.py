@@ -25,6 +25,7 @@ from gantry.model import job
 from gantry.runtime import interface, paths
 from gantry.state import (
     archive,
+    candidate,
     checkpoint,
     copies,
     extension,
@@ -131,7 +132,7 @@ class Store:
             recovered=recovered,
             log=log,
             lock=lock,
-            candidates=candidates or replication.Candidates(runtime, replication.NoCaller()),
+            candidates=candidates or replication.Candidates(runtime, candidate.NoCaller()),
             limits=limits or Limits(),
         )
         if recovered.edited:
