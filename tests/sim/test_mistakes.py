@@ -218,7 +218,7 @@ def frames_are_appended_twice(patch: pytest.MonkeyPatch) -> None:
             if not self._disk.exists(self._folders.config):
                 return self._state(contents.end)
             end = frames.follow(contents.end, line) if call.previous == contents.end.digest else contents.end
-            self._cached = await self._append(contents, end, line=line)
+            self._cached = await self._append(contents, end, lines=line, begins=call.begins_segment)
             return self._state(end)
 
     patch.setattr(replica.Replica, "append", append)

@@ -10,7 +10,7 @@ from gantry import errors
 from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
-from gantry.state import candidate, copies, replication, transaction
+from gantry.state import backlog, candidate, checkpoint, copies, history, replication, transaction
 from gantry.state import snapshot as states
 
 
@@ -23,6 +23,10 @@ class Cables:
         self.replicas = {uuid: self.fresh(uuid) for uuid in self.machines}
         self.down: set[str] = set()
         self.slow: dict[str, float] = {}
+        # How long the part of a refresh takes, and which candidates are receiving one.
+        self.part_seconds = 0.001
+        self.refreshing: set[str] = set()
+        self.most_refreshing = 0
         self.calls: list[tuple[str, str]] = []
 
     def fresh(self, uuid: str) -> replica.Replica:
@@ -41,6 +45,8 @@ class Cables:
         if target.uuid in self.down:
             raise errors.RemoteError(f"node {target.name} cannot be reached")
         await asyncio.sleep(self.slow.get(target.uuid, 0.001))
+        if isinstance(call, calls.CheckpointStore) and not call.replace:
+            await self._delay_part(target.uuid, call)
         copy = self.replicas[target.uuid]
         match call:
             case calls.JournalAppend():
@@ -50,6 +56,13 @@ class Cables:
             case _:
                 state = await copy.status()
         return cast("candidate.Result", state)
+
+    async def _delay_part(self, uuid: str, call: calls.CheckpointStore) -> None:
+        self.refreshing.add(uuid)
+        self.most_refreshing = max(self.most_refreshing, len(self.refreshing))
+        await asyncio.sleep(self.part_seconds)
+        if call.last:
+            self.refreshing.discard(uuid)
 
     def count(self, name: str, *, of: str = "") -> int:
         return sum(call == name and of in ("", uuid) for uuid, call in self.calls)
@@ -62,16 +75,17 @@ class Cables:
 class Master:
     """A store on ``node0`` with candidates behind cables."""
 
-    def __init__(self, world: simulated.World, cables: Cables) -> None:
+    def __init__(self, world: simulated.World, cables: Cables, *, limits: transaction.Limits | None = None) -> None:
         self.world = world
         self.machine = world.machine("node0")
+        self._limits = limits
         if not self.machine.disk.exists(build.WHERE.config):
             build.on(world, self.machine, transaction.create(self.machine, build.WHERE, build.FIRST))
         self.candidates = replication.Candidates(self.machine, cables)
         self.store = build.on(world, self.machine, self._open(cables))
 
     async def _open(self, cables: Cables) -> transaction.Store:
-        store = await transaction.Store.open(self.machine, build.WHERE, candidates=self.candidates)
+        store = await transaction.Store.open(self.machine, build.WHERE, candidates=self.candidates, limits=self._limits)
         self.candidates.set_targets(cables.where)
         return store
 
@@ -225,8 +239,13 @@ def test_a_candidate_that_was_away_gets_what_it_missed_and_is_waited_for_again(
         assert master.put(6) >= 1.0
 
 
-def test_frames_for_a_slow_candidate_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+def test_a_candidate_that_was_away_gets_frames_from_the_disk_or_else_the_whole_state(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(candidate, "BACKLOG", 2000)
+    monkeypatch.setattr(backlog, "LIMIT", limit)
+    monkeypatch.setattr(backlog, "BATCH", 4000)
     with simulated.World(seed=1) as world:
         cables = Cables(world, 2)
         master = Master(world, cables)
@@ -236,7 +255,7 @@ def test_frames_for_a_slow_candidate_do_not_pile_up(monkeypatch: pytest.MonkeyPa
             master.put(number)
         cables.down.clear()
         wait(world, 60)
-        assert cables.count("CheckpointStore", of="n2") == 2
+        assert cables.count("CheckpointStore", of="n2") == (1 if limit else 2)
         assert cables.count("JournalAppend", of="n2") < 20
         master.put(60)
         wait(world, 1)
@@ -262,16 +281,22 @@ def test_a_frame_too_long_for_a_message_reaches_a_candidate_with_the_whole_state
         assert len(cables.copy_of("n1").instances) == 30
 
 
-def test_a_candidates_journal_is_folded_into_a_checkpoint_when_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidate, "REFRESH", 2000)
+def test_a_candidate_gets_each_checkpoint_of_the_master_and_keeps_its_journal() -> None:
     with simulated.World(seed=1) as world:
-        cables = Cables(world, 1)
-        master = Master(world, cables)
+        cables = Cables(world, 2)
+        master = Master(world, cables, limits=transaction.Limits(size=2000))
         for number in range(1, 40):
             master.put(number)
-        assert cables.count("CheckpointStore") > 2
-        machine = cables.machines["n1"]
-        assert sum(machine.disk.status(path).size for path in build.segments(machine)) < 4000
+            wait(world, 0.5)
+        for uuid, machine in cables.machines.items():
+            assert cables.count("CheckpointStore", of=uuid) > 5
+            config = checkpoint.decode(machine.disk.read(build.WHERE.config), path="")
+            assert config.position.serial > 35
+            assert build.segments(machine) == build.segments(master.machine)[1:]
+            serials = [entry.serial for entry in history.records(machine.disk, build.WHERE.journal)]
+            assert serials == list(range(2, 41))
+        world.crash("node0")
+        assert build.content(cables.copy_of("n1")) == build.content(master.store.snapshot)
 
 
 @pytest.mark.parametrize("part", [300, 3000, 1 << 20])

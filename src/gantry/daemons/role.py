@@ -317,7 +317,7 @@ class Role:
         ahead = [answer for answer in answers if answer.copy and vote.is_newer(answer.copy, self._copy())]
         nodes = {node.name: node for node in self._other_nodes()}
         for answer in sorted(ahead, key=_position):
-            while lines := await self._call(nodes[answer.node], calls.JournalFetch(after=self._store.position.digest)):
+            while lines := await self._call(nodes[answer.node], self._next_frames()):
                 if isinstance(lines, errors.GantryError):
                     log.warning("the newer records of node %s cannot be fetched: %s", answer.node, lines)
                     break
@@ -326,6 +326,10 @@ class Role:
                 log.info(
                     "fetched newer records from node %s, up to serial %d", answer.node, self._store.position.serial
                 )
+
+    def _next_frames(self) -> calls.JournalFetch:
+        end = self._store.position
+        return calls.JournalFetch(after=end.digest, serial=end.serial)
 
     def _check_at_rest(self, answers: Sequence[vote.Answer]) -> None:
         """Refuse to abort the jobs of a living master: its locks end with it.

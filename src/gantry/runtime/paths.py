@@ -40,6 +40,11 @@ class Paths:
         return f"{self.lib}/journal"
 
     @property
+    def incoming(self) -> str:
+        """The folder of a checkpoint that a master candidate has not received completely."""
+        return f"{self.lib}/incoming"
+
+    @property
     def queue(self) -> str:
         """The folder of the job files."""
         return f"{self.lib}/queue"

@@ -1,29 +1,35 @@
 """A master candidate, as the master sees it: a task follows the chain of frames by its hashes and sends what it lacks.
 
-``replication`` has a ``Candidate`` for each master candidate. A candidate whose replica ends at hash H gets the frame
-that follows H; if that frame is no longer in memory, or H is not in our history, the candidate gets the whole state
-(CheckpointStore) and continues from there.
+``replication`` has a ``Candidate`` for each master candidate. A candidate whose replica ends at hash H gets the frames
+that follow H, from memory or from the journal on disk (``backlog``). If H is not in our journal, or too far back, the
+candidate gets the whole state (CheckpointStore) and continues from there.
+
+A candidate that keeps up gets each checkpoint that the master writes, so that its journal since the checkpoint stays
+short. That takes nothing away: the candidate appends and acknowledges frames meanwhile, by calls beside those of the
+checkpoint, and keeps its older segments as history. One candidate is refreshed after another.
 
 The duties of a candidate. Its folder is laid out like the master's (``config.data``, ``journal/``, ``queue/``), so
 that ``transaction.Store.open`` can open it as it is:
 
-- Its copy ends with the last frame of the newest segment that begins after the serial of ``config.data``; where there
-  is none, with that serial, the one of ``journal`` in ``config.data``. Serial, digest (SHA-256 of the frame's line) and
+- Its copy ends with the last frame of the segments that begin after the serial of ``config.data``; where there is none,
+  with that serial, the one of ``journal`` in ``config.data``. Serial, digest (SHA-256 of the frame's line) and
   epoch are read from there at the start; bytes after the last valid line are cut off. No copy at all is serial 0,
   digest "" and epoch 0.
 - JournalAppend: an ``epoch`` below the copy's is refused with FencedError. Where ``previous`` is not the copy's
-  digest, nothing is written. Else checksum and length of the line are checked, the line is appended verbatim to the
-  newest segment and synced before the answer; the copy's serial and epoch are then those of the frame's last record.
-  After a CheckpointStore with serial S the first frame begins the segment S + 1.
-- CheckpointStore: a lower epoch is refused likewise. Part 0 removes the old copy, ``config.data`` first; the last
-  part writes ``config.data``, after a sync: a copy without it is not valid, so old and new never mix. A part that does
-  not follow the previous part is refused, and the whole transfer begins again.
+  digest, nothing is written. Else checksum and length of each line are checked, the lines are appended verbatim to the
+  newest segment, or begin one if the call says so, and are synced before the answer; the copy's serial and epoch are
+  then those of the last record. After a checkpoint with serial S the first frame begins the segment S + 1.
+- CheckpointStore: a lower epoch is refused likewise. The parts are kept beside the copy, which stays as it is until the
+  last part; what happens then leaves one valid copy at each moment, or none, but never a mixture. A checkpoint that
+  does not replace the copy must be where a segment of it ends. A part that does not follow the previous part is
+  refused, and the whole transfer begins again.
 - The answer is always the end of the copy after the call.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -32,7 +38,7 @@ import msgspec
 from gantry import errors
 from gantry.rpc import calls, targets
 from gantry.runtime import interface
-from gantry.state import copies, journal
+from gantry.state import backlog, copies, journal
 
 logger = logging.getLogger(__name__)
 
@@ -40,9 +46,6 @@ Result = TypeVar("Result")
 
 BACKLOG = 16 << 20
 """Bytes of frames that are kept for slow candidates."""
-
-REFRESH = 64 << 20
-"""Bytes of frames after which a candidate gets the whole state, so that its journal stays short."""
 
 FRAME = 16 << 20
 """Bytes of the longest frame that is sent in one call; for longer frames a candidate gets the whole state, in parts."""
@@ -68,11 +71,12 @@ class NoCaller:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A frame under way; ``position`` is the end of a copy that has the frame."""
+    """A frame under way; ``position`` is the end of a copy that has it, ``begins`` says that it begins a segment."""
 
     line: bytes
     previous: str
     position: journal.Position
+    begins: bool = False
 
 
 class Signal:
@@ -114,13 +118,48 @@ class Chain:
         return self._after.get(digest)
 
 
+class Transfers:
+    """The transfers of whole states: replacements at once, refreshes one after another and after the replacements."""
+
+    def __init__(self) -> None:
+        self._replacing = 0
+        self._refreshing = False
+        self._ended = Signal()
+
+    @contextlib.contextmanager
+    def replacement(self) -> Iterator[None]:
+        """Keep refreshes waiting: a candidate whose copy is replaced acknowledges nothing until then."""
+        self._replacing += 1
+        try:
+            yield
+        finally:
+            self._replacing -= 1
+            self._ended.notify()
+
+    @contextlib.asynccontextmanager
+    async def refresh(self) -> AsyncIterator[None]:
+        """Wait until no other transfer runs."""
+        while self._replacing or self._refreshing:
+            await self._ended.wait()
+        self._refreshing = True
+        try:
+            yield
+        finally:
+            self._refreshing = False
+            self._ended.notify()
+
+
 class Owner(Protocol):
     """The set of all candidates (``replication.Candidates``)."""
 
+    runtime: interface.Runtime
     clock: interface.Clock
     caller: Caller
     chain: Chain
     copy: Callable[[], Awaitable[copies.Copy]]
+    journal: str
+    checkpoint: copies.Copy | None
+    transfers: Transfers
     promised: int
     refusal: errors.WrongStateError | None
 
@@ -143,61 +182,141 @@ class Candidate:
     def __init__(self, owner: Owner, target: targets.Target) -> None:
         self._owner = owner
         self.target = target
-        # The hash at the end of its copy; None if unknown.
+        # The hash at the end of its copy, None if unknown, and the serial there.
         self.digest: str | None = None
+        self.serial = 0
         self.lost = False
-        self._appended = 0
+        self._refreshed = 0
+        self._refresh: asyncio.Task[None] | None = None
         self._back_off_seconds = FIRST_BACK_OFF_SECONDS
         self.task = asyncio.create_task(self._run(), name=f"candidate {target.name}")
 
     async def _run(self) -> None:
-        while self._owner.refusal is None:
-            try:
-                await self._advance()
-            except errors.GantryError as error:
-                self.digest = None
-                self._owner.lose(self, str(error))
-                await self._owner.clock.sleep(self._back_off_seconds)
-                self._back_off_seconds = min(2 * self._back_off_seconds, LONGEST_BACK_OFF_SECONDS)
+        try:
+            while self._owner.refusal is None:
+                try:
+                    await self._advance()
+                except errors.GantryError as error:
+                    self.digest = None
+                    self._owner.lose(self, str(error))
+                    await self._owner.clock.sleep(self._back_off_seconds)
+                    self._back_off_seconds = min(2 * self._back_off_seconds, LONGEST_BACK_OFF_SECONDS)
+        finally:
+            await self._end_refresh()
 
     async def _advance(self) -> None:
         chain = self._owner.chain
         if self.digest is None:
             await self._adopt(calls.CandidateStatus())
-        elif self.digest == chain.head.digest and self._appended < REFRESH:
+            return
+        sent = chain.after(self.digest)
+        if sent is not None or self.digest == chain.head.digest:
+            self._begin_refresh()
+        if self.digest == chain.head.digest:
             await chain.news.wait()
-        elif (sent := chain.after(self.digest)) is not None and len(sent.line) <= FRAME:
-            await self._append(sent)
+        elif sent is not None and len(sent.line) <= FRAME:
+            await self._append(self._gathered(sent))
         elif sent is not None and not self.lost:
             # The whole state includes the frame once that is durable, which must not wait for this candidate.
             raise errors.RemoteError(f"record {sent.position.serial} is too long for a message")
-        else:
-            await self._send_all()
+        elif sent is not None or not await self._catch_up():
+            await self._replace()
 
-    async def _append(self, sent: Sent) -> None:
-        line = sent.line.decode()
-        epoch = max(sent.position.epoch, self._owner.promised)
-        await self._adopt(calls.JournalAppend(epoch=epoch, previous=sent.previous, frame=line))
-        if self.digest != sent.position.digest:
-            raise errors.RemoteError(f"node {self.target.name} did not take record {sent.position.serial}")
-        self._appended += len(sent.line)
+    def _gathered(self, sent: Sent) -> backlog.Lines:
+        """Return a frame with those in memory that follow it in its segment, up to a bounded size."""
+        lines, last = [sent.line], sent
+        size = len(sent.line)
+        while (after := self._owner.chain.after(last.position.digest)) is not None:
+            size += len(after.line)
+            if after.begins or size > backlog.BATCH:
+                break
+            lines.append(after.line)
+            last = after
+        return backlog.Lines(b"".join(lines), sent.previous, last.position, sent.begins)
+
+    async def _append(self, lines: backlog.Lines) -> None:
+        await self._adopt(
+            calls.JournalAppend(
+                epoch=max(lines.end.epoch, self._owner.promised),
+                previous=lines.previous,
+                frame=lines.lines.decode(),
+                begins_segment=lines.begins,
+            )
+        )
+        if self.digest != lines.end.digest:
+            raise errors.RemoteError(f"node {self.target.name} did not take record {lines.end.serial}")
         self._back_off_seconds = FIRST_BACK_OFF_SECONDS
 
-    async def _send_all(self) -> None:
-        copy = await self._owner.copy()
-        logger.info("master candidate %s gets the whole state, serial %d", self.target.name, copy.position.serial)
-        for part in copy.parts():
-            await self._adopt(msgspec.structs.replace(part, epoch=max(part.epoch, self._owner.promised)))
+    async def _catch_up(self) -> bool:
+        """Send frames from the journal on disk; return False if nothing there follows the candidate's copy."""
+        owner = self._owner
+        batches = backlog.read(
+            owner.runtime.disk,
+            owner.journal,
+            serial=self.serial,
+            digest=self.digest or "",
+            until=lambda: owner.chain.head,
+        )
+        count = 0
+        while (lines := await owner.runtime.block(lambda: next(batches, None))) is not None:
+            if len(lines.lines) > FRAME:
+                return False
+            if not count:
+                logger.info("master candidate %s gets the records after %d", self.target.name, self.serial)
+            await self._append(lines)
+            count += 1
+        return count > 0
+
+    async def _replace(self) -> None:
+        """Send the whole state, which takes the place of the candidate's copy."""
+        await self._end_refresh()
+        with self._owner.transfers.replacement():
+            copy = await self._owner.copy()
+            logger.info("master candidate %s gets the whole state, serial %d", self.target.name, copy.position.serial)
+            parts = copy.parts(replace=True)
+            while (part := await self._owner.runtime.block(lambda: next(parts, None))) is not None:
+                await self._adopt(self._with_epoch(part))
         if self.digest != copy.position.digest:
             raise errors.RemoteError(f"node {self.target.name} did not take the state of {copy.position.serial}")
-        self._appended = 0
+        self._refreshed = max(self._refreshed, copy.position.serial)
         self._back_off_seconds = FIRST_BACK_OFF_SECONDS
 
-    async def _adopt(self, call: calls.Call[calls.CandidateState]) -> None:
+    def _begin_refresh(self) -> None:
+        """Begin to send the newest checkpoint, if this candidate has not been sent it."""
+        checkpoint = self._owner.checkpoint
+        if checkpoint is None or checkpoint.position.serial <= self._refreshed or self._refresh is not None:
+            return
+        self._refreshed = checkpoint.position.serial
+        self._refresh = asyncio.create_task(self._send_checkpoint(checkpoint), name=f"refresh {self.target.name}")
+
+    async def _send_checkpoint(self, checkpoint: copies.Copy) -> None:
+        """Send a checkpoint beside the frames; a failure leaves the candidate as it is, until the next checkpoint."""
         try:
-            state = await self._owner.caller.call(self.target, call)
+            async with self._owner.transfers.refresh():
+                parts = checkpoint.parts(replace=False)
+                while (part := await self._owner.runtime.block(lambda: next(parts, None))) is not None:
+                    await self._call(self._with_epoch(part))
+        except errors.GantryError as error:
+            logger.warning("master candidate %s keeps its old checkpoint: %s", self.target.name, error)
+        finally:
+            self._refresh = None
+
+    async def _end_refresh(self) -> None:
+        if self._refresh is not None:
+            self._refresh.cancel()
+            await asyncio.gather(self._refresh, return_exceptions=True)
+
+    def _with_epoch(self, part: calls.CheckpointStore) -> calls.CheckpointStore:
+        return msgspec.structs.replace(part, epoch=max(part.epoch, self._owner.chain.head.epoch, self._owner.promised))
+
+    async def _adopt(self, call: calls.Call[calls.CandidateState]) -> None:
+        state = await self._call(call)
+        self.digest, self.serial = state.digest, state.serial
+        self._owner.moved(self)
+
+    async def _call(self, call: calls.Call[calls.CandidateState]) -> calls.CandidateState:
+        try:
+            return await self._owner.caller.call(self.target, call)
         except errors.FencedError as error:
             self._owner.refuse(error)
             raise
-        self.digest = state.digest
-        self._owner.moved(self)

@@ -12,6 +12,9 @@ import msgspec
 from gantry import errors
 from gantry.state import frame, snapshot
 
+HAND_EDIT = "config.data was edited by hand"
+"""The reason of a record with the objects of an edited ``config.data``; it does not remove those that are not there."""
+
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why something changed: number of the job (0: no job), name of the opcode, its user, and the reason."""

@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from gantry import errors
 from gantry.rpc import targets
 from gantry.runtime import interface
-from gantry.state import candidate, copies, journal
+from gantry.state import candidate, copies
+from gantry.state.journal import Position
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ class Candidates:
     """All candidates of one master; see the module's docstring."""
 
     def __init__(self, runtime: interface.Runtime, caller: candidate.Caller, *, timeout: float = TIMEOUT) -> None:
+        self.runtime = runtime
         self.clock = runtime.clock
         self.caller = caller
         self.chain = candidate.Chain()
@@ -38,16 +40,28 @@ class Candidates:
         self.replaced = False
         self.refused = asyncio.Event()
         self.copy: Callable[[], Awaitable[copies.Copy]]
+        self.journal = ""
+        self.checkpoint: copies.Copy | None = None
+        self.transfers = candidate.Transfers()
         # The epoch that nodes promised to this master: they refuse even old frames with a lower epoch.
         self.promised = 0
         self._timeout = timeout
         self._candidates: dict[str, candidate.Candidate] = {}
         self._progress = candidate.Signal()
 
-    def start(self, position: journal.Position, copy: Callable[[], Awaitable[copies.Copy]]) -> None:
-        """Begin at the end of the journal; ``copy`` returns the whole durable state (``transaction`` calls this)."""
+    def start(self, position: Position, copy: Callable[[], Awaitable[copies.Copy]], *, journal: str) -> None:
+        """Begin at the end of the journal in the folder ``journal``; ``copy`` returns the whole durable state.
+
+        ``transaction`` calls this.
+        """
         self.chain.head = position
         self.copy = copy
+        self.journal = journal
+
+    def refresh(self, checkpoint: copies.Copy) -> None:
+        """Bring a checkpoint that ends a segment of the journal to the candidates, to one after another."""
+        self.checkpoint = checkpoint
+        self.chain.news.notify()
 
     def set_targets(self, candidates: Sequence[targets.Target]) -> None:
         """Set the candidates, without the master itself; only for an opened store."""
@@ -65,10 +79,10 @@ class Candidates:
         """Return the names of the candidates that the log reported as lagging, in order."""
         return sorted(member.target.name for member in self._candidates.values() if member.lost)
 
-    def publish(self, line: bytes, position: journal.Position) -> None:
-        """Send a frame to all, in the background; ``position`` is its end."""
+    def publish(self, line: bytes, position: Position, *, begins_segment: bool = False) -> None:
+        """Send a frame to all, in the background; ``position`` is its end. It may begin a segment of the journal."""
         behind = any(not self._has_newest(member) for member in self._candidates.values())
-        sent = candidate.Sent(line, self.chain.head.digest, position)
+        sent = candidate.Sent(line, self.chain.head.digest, position, begins_segment)
         self.chain.add(sent, backlog=candidate.BACKLOG if behind else 0)
 
     async def acknowledged(self) -> None:

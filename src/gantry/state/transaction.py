@@ -98,7 +98,7 @@ class Store:
         self.leaving: Mapping[int, job.Job] = self._files.leaving
         self.archive = archive.Archive(runtime.disk, where.queue, self.leaving)
         self._candidates = candidates
-        candidates.start(self._position, self._copy)
+        candidates.start(self._position, self._copy, journal=where.journal)
         self._writer = asyncio.create_task(self._write_groups(), name="journal writer")
         self._behind = asyncio.create_task(self._files.run(), name="job files")
 
@@ -230,7 +230,7 @@ class Store:
         self._records_since += extended.records
         self._bytes_since += len(line)
         self._files.mark(extended.due)
-        self._candidates.start(self._position, self._copy)
+        self._candidates.start(self._position, self._copy, journal=self._where.journal)
         self._move(self._durable, ())
 
     async def close(self) -> None:
@@ -292,7 +292,7 @@ class Store:
             self._take_back(errors.StorageError, message, hint=hint)
             return
         # Not earlier: a change that is undone here must not stay on a candidate, which may become the master.
-        self._candidates.publish(line, position)
+        self._candidates.publish(line, position, begins_segment=self._journal.written == len(line))
         try:
             await self._candidates.acknowledged()
         except errors.WrongStateError as error:
@@ -340,9 +340,12 @@ class Store:
         try:
             await self._files.flush()
             await self._files.sync()
-            await self._runtime.disk.write(self._where.config, await self._encode(state, position))
+            config = await self._encode(state, position)
+            await self._runtime.disk.write(self._where.config, config)
         except OSError as error:
             logger.error("no checkpoint was written, the journal holds everything: %s", error)
+        else:
+            self._candidates.refresh(copies.Copy(state, position, config.decode(), self.archive))
 
     async def _encode(self, state: states.Snapshot, position: journal.Position) -> bytes:
         now = self._runtime.clock.now()
@@ -390,7 +393,7 @@ async def _note_edit(log: journal.Journal, recovered: recovery.Recovered, *, now
         *(value for kind in checkpoint.COLLECTIONS for value in before.collection(kind).values()),
     ]
     changes = tuple(states.Put(value) for value in objects)
-    cause = Cause(reason="config.data was edited by hand")
+    cause = Cause(reason=record.HAND_EDIT)
     journal_record = record.Record(serial=before.serial + 1, time=now, epoch=end.epoch, cause=cause, changes=changes)
     line = frame.pack(end.digest, [record.encode(journal_record)])
     await log.append(line)

@@ -54,7 +54,7 @@ class Handlers:
         table.add(calls.MasterPromise, self._replica.promise)
         table.add(calls.JournalAppend, self._replica.append)
         table.add(calls.CheckpointStore, self._replica.store)
-        table.add(calls.JournalFetch, lambda call: self._replica.following(call.after))
+        table.add(calls.JournalFetch, self._replica.following)
         table.add(calls.NodeDemote, self._node_demote)
         table.add(
             calls.StopMaster,

@@ -1,14 +1,13 @@
 """A master candidate's replica of the state: the same files as the master's own, so that a master can open them.
 
     lib/config.data                     the last stored checkpoint
-    lib/journal/<serial>.log            the frames since that checkpoint, in one segment
-    lib/queue/job-N, serial, version    the queue's files at the time of the checkpoint
-    lib/queue/archive/K/job-N           jobs archived before a checkpoint that replaced another, or that came with it
+    lib/journal/<serial>.log            the frames since that checkpoint, and those before it, for history
+    lib/queue/                          the queue's files (``queue_files``) at the time of the checkpoint
+    lib/incoming/                       a checkpoint that has not arrived completely (``arrival``)
 
-``CheckpointStore`` first removes ``config.data`` and writes it last: files without ``config.data`` are not a replica,
-and neither is a replica before all of its parts have received. ``JournalAppend`` answers when the frame is on stable
-storage. Frames that do not follow from the checkpoint, one after another, do not count; they are truncated when a
-master appends, not before.
+Files without ``config.data`` are not a replica. ``CheckpointStore`` leaves the replica as it is until the last part has
+arrived; meanwhile frames are appended. ``JournalAppend`` answers when the frames are on stable storage. Frames that do
+not follow from the checkpoint, one after another, do not count; they are truncated when a master appends, not before.
 
 A reported position is on the disk. A frame whose sync failed, or that a killed daemon wrote without a sync, can be read
 but is lost at a power failure. So a replica that has been read is rewritten and synced before its position is reported.
@@ -22,22 +21,16 @@ same.
 import asyncio
 import contextlib
 import dataclasses
-import hashlib
 import logging
 import re
 from collections.abc import AsyncIterator
 
 from gantry import errors
-from gantry.node.membership import fence, frames, ssconf
+from gantry.node.membership import arrival, fence, frames, queue_files, ssconf
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
 logger = logging.getLogger(__name__)
-
-QUEUE_FILE = re.compile(r"job-[1-9][0-9]*|serial|version")
-ARCHIVED_FILE = re.compile(r"archive/[0-9]+/job-[1-9][0-9]*")
-ARCHIVE_SIZE = 10_000
-"""How many jobs a folder of the archive has (contracts/jobs.md#files)."""
 
 FETCH_LIMIT = 1000
 """The maximum number of frames in an answer."""
@@ -49,24 +42,16 @@ SEGMENT = re.compile(r"[0-9]{16}\.log")
 class _Contents:
     """The contents of the replica: its end, the last segment (empty before the first), and how many bytes of it count.
 
-    ``written`` is size and time of the segment for the next frame, ``config_time`` the time of ``config.data``.
+    ``start`` is the serial of the checkpoint, ``written`` size and time of the segment for the next frame,
+    ``config_time`` the time of ``config.data``.
     """
 
     end: frames.Position = frames.START
+    start: int = 0
     segment: str = ""
     good: int = 0
     written: tuple[int, float] = (0, 0.0)
     config_time: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True)
-class _Arriving:
-    """A checkpoint that arrives in parts, with the parts so far; ``digest`` is that of the complete ``config``."""
-
-    digest: str
-    epoch: int
-    parts: int
-    config: str
 
 
 class Replica:
@@ -81,29 +66,40 @@ class Replica:
         self._files = files
         self._barrier = barrier
         self._cached: _Contents | None = None
-        self._arriving: _Arriving | None = None
-        # Open while a checkpoint arrives, so that its ``sync`` reports every failed write, also one that another
-        # process has been notified of.
-        self._file_system: interface.FileSystem | None = None
+        self._arrival = arrival.Arrival(runtime, folders)
+        # Held for each change of the replica, briefly; ``_storing`` for as long as a part of a checkpoint is stored.
         self._lock = asyncio.Lock()
+        self._storing = asyncio.Lock()
+        self._queue_lock: interface.FileLock | None = None
+        self._users = 0
 
     @contextlib.asynccontextmanager
     async def _locked(self) -> AsyncIterator[None]:
-        """Hold the queue's lock; WrongStateError while a master daemon holds it."""
-        async with self._lock:
-            if not self._disk.exists(self._folders.queue):
-                await self._disk.make_directory(self._folders.queue)
+        """Hold the queue's lock for a change of the replica; WrongStateError while a master daemon holds it."""
+        async with self._lock, self._owned():
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _owned(self) -> AsyncIterator[None]:
+        """Hold the queue's lock, together with other calls; WrongStateError while a master daemon holds it."""
+        if not self._disk.exists(self._folders.queue):
+            await self._disk.make_directory(self._folders.queue)
+        if self._queue_lock is None:
             try:
-                lock = self._disk.lock(f"{self._folders.queue}/lock")
+                self._queue_lock = self._disk.lock(f"{self._folders.queue}/lock")
             except BlockingIOError:
                 raise errors.WrongStateError(
                     f"a master daemon runs on {self._host} and has locked its state: the node cannot store a replica",
                     hint="stop gantry-masterd there if it is no longer the master",
                 ) from None
-            try:
-                yield
-            finally:
-                lock.release()
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if self._users == 0:
+                self._queue_lock.release()
+                self._queue_lock = None
 
     async def status(self) -> calls.CandidateState:
         """Return the replica's end; serial 0 if there is no replica."""
@@ -122,23 +118,24 @@ class Replica:
         )
 
     async def append(self, call: calls.JournalAppend) -> calls.CandidateState:
-        """Append a frame; see ``calls.JournalAppend``. StorageError if it cannot be written."""
+        """Append frames; see ``calls.JournalAppend``. StorageError if they cannot be written."""
         async with self._locked():
             contents = await self._contents()
             self._check_epoch(contents, call.epoch)
             if call.previous != contents.end.digest or not self._disk.exists(self._folders.config):
                 return self._state(contents.end)
-            line = call.frame.encode()
+            lines, end = call.frame.encode(), contents.end
             try:
-                end = frames.follow(contents.end, line)
+                for line in lines.splitlines(keepends=True):
+                    end = frames.follow(end, line)
             except ValueError as error:
                 raise errors.ProtocolError(f"a frame cannot be appended on {self._host}: {error}") from None
-            self._cached = await self._append(contents, end, line=line)
+            self._cached = await self._append(contents, end, lines=lines, begins=call.begins_segment)
             return self._state(end)
 
     def _check_epoch(self, contents: _Contents, epoch: int) -> None:
         """Refuse a former master: its successor's epoch may be known only from a record in the replica."""
-        self._barrier.check(epoch, at_least=max(contents.end.epoch, self._arriving.epoch if self._arriving else 0))
+        self._barrier.check(epoch, at_least=max(contents.end.epoch, self._arrival.epoch))
         self._barrier.check_promise(epoch)
 
     async def promise(self, call: calls.MasterPromise) -> calls.Promise:
@@ -150,153 +147,149 @@ class Replica:
             granted = not lacks_records and await self._barrier.promise(request)
             return calls.Promise(granted=granted, epoch=self._barrier.promised().epoch)
 
-    async def _append(self, contents: _Contents, end: frames.Position, *, line: bytes) -> _Contents:
-        segment = self._next_segment(contents)
+    async def _append(self, contents: _Contents, end: frames.Position, *, lines: bytes, begins: bool) -> _Contents:
+        segment = self._next_segment(contents, begins=begins)
         self._cached = None
         try:
             if not self._disk.exists(self._folders.journal):
                 await self._disk.make_directory(self._folders.journal)
-            await self._remove_segments(contents, keep=segment)
+            await self._remove_segments(contents)
+            if contents.segment != segment:
+                await self._truncate(contents)
             file = await self._disk.append_file(segment)
             try:
-                if file.size > contents.good:
-                    logger.warning("%s: truncated at byte offset %d: the rest is not valid", segment, contents.good)
-                    await file.truncate(contents.good)
-                await file.append(line)
+                good = contents.good if segment == contents.segment else 0
+                if file.size > good:
+                    logger.warning("%s: truncated at byte offset %d: the rest is not valid", segment, good)
+                    await file.truncate(good)
+                await file.append(lines)
                 size = file.size
             finally:
                 file.close()
         except OSError as error:
             raise errors.StorageError(f"{segment} on {self._host} cannot be written: {error.strerror}") from error
-        return self._with_times(_Contents(end, segment, good=size, config_time=contents.config_time))
+        return self._with_times(dataclasses.replace(contents, end=end, segment=segment, good=size))
 
-    async def _remove_segments(self, contents: _Contents, *, keep: str) -> None:
+    async def _truncate(self, contents: _Contents) -> None:
+        """Cut off what an interrupted append left at the end of the last segment, before another begins."""
+        if contents.segment and self._disk.status(contents.segment).size > contents.good:
+            file = await self._disk.append_file(contents.segment)
+            try:
+                await file.truncate(contents.good)
+            finally:
+                file.close()
+
+    async def _remove_segments(self, contents: _Contents) -> None:
+        """Remove segments that do not follow from the checkpoint."""
         for path in self._segments(contents.end.serial):
-            if path != keep:
+            if path != contents.segment:
                 await self._disk.remove(path)
 
     async def store(self, call: calls.CheckpointStore) -> calls.CandidateState:
-        """Replace the replica, or store a part of the replacement; see ``calls.CheckpointStore``."""
-        invalid = [name for name in call.jobs if not QUEUE_FILE.fullmatch(name) and not ARCHIVED_FILE.fullmatch(name)]
+        """Store a part of a checkpoint, and install it with the last part; see ``calls.CheckpointStore``."""
+        patterns = (queue_files.QUEUE_FILE, queue_files.ARCHIVED_FILE)
+        invalid = [name for name in call.jobs if not any(pattern.fullmatch(name) for pattern in patterns)]
         if invalid:
             raise errors.ProtocolError(f"{invalid[0]!r} is not a file of the queue")
-        async with self._locked():
-            contents = await self._contents()
-            self._check_epoch(contents, call.epoch)
-            received = self._received(call)
-            end = self._end(received) if call.last else frames.START
-            self._cached = self._arriving = None
+        async with self._storing, self._owned():
+            async with self._lock:
+                self._check_epoch(await self._contents(), call.epoch)
             try:
-                await self._store_part(call, received, before=contents)
+                await self._store(call)
             except OSError as error:
                 raise errors.StorageError(f"the replica on {self._host} cannot be written: {error.strerror}") from error
-            self._arriving = None if call.last else received
-            return self._state(end)
+            async with self._lock:
+                return self._state((await self._contents()).end)
 
-    def _received(self, call: calls.CheckpointStore) -> _Arriving:
-        """Return the checkpoint as received so far, with this part."""
-        before = self._arriving
-        if call.part == 0:
-            return _Arriving(call.digest, call.epoch, 1, call.config)
-        if before is None or (before.digest, before.epoch, before.parts) != (call.digest, call.epoch, call.part):
-            raise errors.ProtocolError(
-                f"part {call.part} of a checkpoint for {self._host} is not the expected next part"
-            )
-        return _Arriving(call.digest, call.epoch, call.part + 1, before.config + call.config)
-
-    def _end(self, received: _Arriving) -> frames.Position:
-        """Return the end of the replica after a complete checkpoint."""
-        config = received.config.encode()
+    async def _store(self, call: calls.CheckpointStore) -> None:
         try:
-            if hashlib.sha256(config).hexdigest() != received.digest:
-                raise ValueError("the configuration is incomplete or damaged: its checksum does not match")
-            return frames.checkpoint(config)
-        except ValueError as error:
-            raise errors.ProtocolError(f"a checkpoint cannot be stored on {self._host}: {error}") from None
+            await self._arrival.receive(call)
+            if call.last:
+                position = await self._arrival.position()
+                await (self._replace() if call.replace else self._fold(position))
+                await self._arrival.discard()
+        except BaseException:
+            self._arrival.end()
+            raise
 
-    async def _store_part(self, call: calls.CheckpointStore, received: _Arriving, *, before: _Contents) -> None:
-        if call.part == 0:
-            self._close_file_system()
-            self._open_file_system()
-            await self._archive_jobs(before)
-            await self._delete(before)
-        for name, content in call.jobs.items():
-            path = f"{self._folders.queue}/{name}"
-            if "/" in name:
-                await self._disk.make_directory(path.rpartition("/")[0])
-            await self._disk.write(path, content.encode(), sync=False)
-        if call.last:
-            await self._open_file_system().sync()
-            self._close_file_system()
-            await self._disk.write(self._folders.config, received.config.encode())
+    async def _replace(self) -> None:
+        async with self._lock:
+            contents = await self._contents()
+            self._cached = None
+            await self._barrier.give_up(contents.end.epoch, contents.end.serial)
+            await self._arrival.replace(self._sizes(contents, until=contents.end.serial))
 
-    def _open_file_system(self) -> interface.FileSystem:
-        if self._file_system is None:
-            self._file_system = self._disk.file_system(self._folders.queue)
-        return self._file_system
+    async def _fold(self, position: frames.Position) -> None:
+        """Install a checkpoint in front of the frames that follow it; the lock is free while files are written."""
+        async with self._lock:
+            contents = await self._contents()
+            if not self._ends_segment(contents, position):
+                logger.warning("ignored a checkpoint that does not end a segment here: record %d", position.serial)
+                return
+            segments = self._sizes(contents, until=position.serial)
+        await self._arrival.fold(segments)
+        async with self._lock:
+            contents = await self._contents()
+            # A frame may have been appended to the segment that was the last.
+            if not self._ends_segment(contents, position):
+                return
+            self._cached = None
+            await self._truncate(contents)
+            await self._arrival.install()
+            folded = dataclasses.replace(contents, start=position.serial, config_time=self._config_time())
+            if contents.end.serial == position.serial:
+                folded = dataclasses.replace(folded, segment="", good=0)
+            self._cached = self._with_times(folded)
+        await self._disk.sync(self._folders.lib)
 
-    def _close_file_system(self) -> None:
-        if self._file_system is not None:
-            self._file_system.close()
-            self._file_system = None
+    def _ends_segment(self, contents: _Contents, position: frames.Position) -> bool:
+        """Return whether a later checkpoint is where the replica ends, or where one of its segments ends."""
+        if position.serial <= contents.start:
+            return False
+        if position.serial == contents.end.serial:
+            return position.digest == contents.end.digest
+        path = self._segment_path(position.serial + 1)
+        if path not in self._segments(position.serial) or position.serial > contents.end.serial:
+            return False
+        data = self._disk.read(path)
+        return frames.previous(data[: data.find(b"\n") + 1]) == position.digest
 
-    async def _archive_jobs(self, contents: _Contents) -> None:
-        """Move archived jobs from the queue to the archive, before the frames that archived them are deleted."""
-        if not self._disk.exists(self._folders.config) or not contents.segment:
-            return
-        contents_by_job: dict[int, bytes] = {}
-        start = frames.checkpoint(self._disk.read(self._folders.config)).serial
-        for path in self._segments(start):
-            data = self._disk.read(path)
-            for line in data[: contents.good if path == contents.segment else None].splitlines(keepends=True):
-                for number, content in frames.jobs(line):
-                    if content is None:
-                        await self._archive(number, contents_by_job.pop(number, None))
-                    else:
-                        contents_by_job[number] = content
-
-    async def _archive(self, number: int, content: bytes | None) -> None:
-        """Move a job to the archive: its last content, or its file if it has not changed since the checkpoint."""
-        old = f"{self._folders.queue}/job-{number}"
-        folder = f"{self._folders.queue}/archive/{number // ARCHIVE_SIZE}"
-        if content is not None:
-            await self._disk.make_directory(folder)
-            await self._disk.write(f"{folder}/job-{number}", content, sync=False)
-        elif self._disk.exists(old):
-            await self._disk.make_directory(folder)
-            await self._disk.rename({old: f"{folder}/job-{number}"})
-
-    async def _delete(self, contents: _Contents) -> None:
-        """Delete the replica, its ``config.data`` first."""
-        await self._barrier.give_up(contents.end.epoch, contents.end.serial)
-        if self._disk.exists(self._folders.config):
-            await self._disk.remove(self._folders.config)
-            await self._disk.sync(self._folders.lib)
-        await self._disk.remove_tree(self._folders.journal)
-        for name in self._disk.names(self._folders.queue):
-            if QUEUE_FILE.fullmatch(name):
-                await self._disk.remove(f"{self._folders.queue}/{name}")
+    def _sizes(self, contents: _Contents, *, until: int) -> dict[str, int]:
+        """Return the segments between the checkpoint and a later record, with the bytes that count."""
+        return {
+            path: contents.good if path == contents.segment else self._disk.status(path).size
+            for path in self._segments(contents.start)
+            if path <= self._segment_path(until)
+        }
 
     async def forget(self) -> None:
         """Remove the replica with archived jobs, unless a running master daemon uses these files."""
         try:
             async with self._locked():
                 contents = await self._contents()
-                self._cached = self._arriving = None
-                await self._delete(contents)
+                self._cached = None
+                await self._barrier.give_up(contents.end.epoch, contents.end.serial)
+                await self._arrival.discard()
+                if self._disk.exists(self._folders.config):
+                    await self._disk.remove(self._folders.config)
+                    await self._disk.sync(self._folders.lib)
+                await self._disk.remove_tree(self._folders.journal)
         except errors.WrongStateError as error:
             logger.warning("%s", error.message)
         else:
             await self._disk.remove_tree(self._folders.queue)
 
-    async def following(self, digest: str) -> tuple[str, ...]:
+    async def following(self, call: calls.JournalFetch) -> tuple[str, ...]:
         """Return the frames after the frame with a chain hash; see ``calls.JournalFetch``."""
+        digest = call.after
         async with self._locked():
             contents = await self._contents()
             if contents.end.digest == digest:
                 return ()
             following: list[bytes] = []
-            for path in reversed(self._segments(0)):
+            segments = self._segments(0)
+            older = [path for path in segments if path <= self._segment_path(call.serial + 1)]
+            for path in reversed([*older[-1:], *segments[len(older) :]]):
                 data = self._disk.read(path)
                 lines = data[: contents.good if path == contents.segment else None].splitlines(keepends=True)
                 start = next((number for number, line in enumerate(lines) if frames.previous(line) == digest), None)
@@ -308,10 +301,20 @@ class Replica:
     async def _contents(self) -> _Contents:
         if self._cached is None or not self._unchanged(self._cached):
             self._cached = None
+            await self._recover()
             loaded = self._load()
             await self._sync(loaded)
             self._cached = self._with_times(loaded)
         return self._cached
+
+    async def _recover(self) -> None:
+        """Complete or remove a checkpoint whose installation was interrupted."""
+        if self._arrival.active or not self._disk.exists(self._folders.incoming):
+            return
+        try:
+            await self._arrival.recover()
+        except OSError as error:
+            raise errors.StorageError(f"the replica on {self._host} cannot be written: {error.strerror}") from error
 
     async def _sync(self, loaded: _Contents) -> None:
         """Bring the loaded files to stable storage.
@@ -332,13 +335,16 @@ class Replica:
         return contents == self._with_times(contents) and self._config_time() == contents.config_time
 
     def _with_times(self, contents: _Contents) -> _Contents:
-        path = self._next_segment(contents)
+        path = self._next_segment(contents, begins=False)
         status = self._disk.status(path) if self._disk.exists(path) else None
         return dataclasses.replace(contents, written=(status.size, status.mtime) if status else (0, 0.0))
 
-    def _next_segment(self, contents: _Contents) -> str:
-        """Return the segment to which the next frame is appended."""
-        return contents.segment or f"{self._folders.journal}/{contents.end.serial + 1:016d}.log"
+    def _next_segment(self, contents: _Contents, *, begins: bool) -> str:
+        """Return the segment to which the next frame is appended; a new one if the frame ``begins`` a segment."""
+        return self._segment_path(contents.end.serial + 1) if begins or not contents.segment else contents.segment
+
+    def _segment_path(self, serial: int) -> str:
+        return f"{self._folders.journal}/{serial:016d}.log"
 
     def _config_time(self) -> float:
         path = self._folders.config
@@ -354,8 +360,11 @@ class Replica:
         except ValueError as error:
             logger.warning("%s: %s", self._folders.config, error)
             return _Contents(config_time=config_time)
-        segment, good = "", 0
+        segment, good, start = "", 0, end.serial
         for path in self._segments(end.serial):
+            if path != self._segment_path(end.serial + 1):
+                logger.warning("%s: not read: the records before it are missing", path)
+                break
             data = self._disk.read(path)
             segment, good = path, 0
             try:
@@ -365,7 +374,7 @@ class Replica:
             except ValueError as error:
                 logger.warning("%s: read up to byte offset %d: %s", path, good, error)
                 break
-        return _Contents(end, segment, good=good, config_time=config_time)
+        return _Contents(end, start, segment, good=good, config_time=config_time)
 
     def _segments(self, serial: int) -> list[str]:
         """Return the non-empty segments after a checkpoint's serial, in order."""

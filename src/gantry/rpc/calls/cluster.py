@@ -96,30 +96,37 @@ class MasterPromise(Call[Promise], frozen=True):
 
 
 class JournalAppend(Call[CandidateState], frozen=True):
-    """Append one frame of the journal, verbatim, to a candidate's copy.
+    """Append frames of the journal, verbatim, to a candidate's copy: ``frame`` is one line or more.
 
-    Refused when ``epoch`` is lower than the candidate has seen (FencedError) or promised (PromisedError); when
-    ``previous`` is not the hash the copy ends with nothing is written, and the result shows where it ends.
+    ``begins_segment`` says that the master's journal has a segment that begins with the first of them, so that the
+    candidate's segments begin with the same records. Refused when ``epoch`` is lower than the candidate has seen
+    (FencedError) or promised (PromisedError); when ``previous`` is not the hash the copy ends with nothing is written,
+    and the result shows where it ends.
     """
 
     FENCED: ClassVar[bool] = False
     epoch: int
     previous: str
     frame: str
+    begins_segment: bool = False
 
 
 class CheckpointStore(Call[CandidateState], frozen=True):
-    """Replace a candidate's copy as a whole, in parts: pieces of ``config.data``, files of the queue by name.
+    """Send a checkpoint to a candidate, in parts: pieces of ``config.data``, files of the queue by name.
 
     Archived jobs among them (``archive/0/job-7``) are added to those that the candidate has. ``digest`` is the SHA-256
-    of the whole ``config.data``. Part 0 deletes the old copy; the new copy is valid from the ``last`` part on.
-    ProtocolError for a part that does not follow the one before it: then the whole has to be sent again.
+    of the whole ``config.data``. The candidate keeps its copy until the ``last`` part has arrived. With ``replace`` the
+    checkpoint then takes the place of the copy and of its journal. Without, only the copy's own checkpoint is replaced
+    and the journal stays, frames that were appended meanwhile included; a checkpoint that is not the end of one of the
+    copy's segments is ignored. ProtocolError for a part that does not follow the one before it: then the whole has to
+    be sent again.
     """
 
     FENCED: ClassVar[bool] = False
     LIMIT: ClassVar[float] = FAST
     epoch: int
     digest: str
+    replace: bool = True
     part: int = 0
     last: bool = True
     config: str = ""
@@ -129,12 +136,13 @@ class CheckpointStore(Call[CandidateState], frozen=True):
 class JournalFetch(Call[tuple[str, ...]], frozen=True):
     """Ask for the frames that follow the one with chain hash ``after`` in a node's journal, in order.
 
-    Empty when the journal does not have that frame, or ends with it. The result may be incomplete; the caller asks
-    again.
+    ``serial`` is that frame's last record: older segments are not searched. Empty when the journal does not have that
+    frame, or ends with it. The result may be incomplete; the caller asks again.
     """
 
     FENCED: ClassVar[bool] = False
     after: str
+    serial: int = 0
 
 
 class NodeDemote(Call[None], frozen=True):

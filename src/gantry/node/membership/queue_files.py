@@ -1,0 +1,82 @@
+"""The files of the job queue in a master candidate's replica (``replica``, ``arrival``).
+
+    lib/queue/job-N, serial, version    as a checkpoint has them
+    lib/queue/archive/K/job-N           archived jobs
+
+Frames archive jobs too. Their files move to the archive before these frames become history or are deleted.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from gantry.node.membership import frames
+from gantry.runtime import interface
+
+T = TypeVar("T")
+
+QUEUE_FILE = re.compile(r"job-[1-9][0-9]*|serial|version")
+ARCHIVED_FILE = re.compile(r"archive/[0-9]+/job-[1-9][0-9]*")
+ARCHIVE_SIZE = 10_000
+"""How many jobs a folder of the archive has (contracts/jobs.md#files)."""
+
+BATCH = 256
+"""The number of files that are written or renamed at a time."""
+
+
+class QueueFiles:
+    """The queue's folder of a replica."""
+
+    def __init__(self, runtime: interface.Runtime, folder: str) -> None:
+        self._runtime = runtime
+        self._disk = runtime.disk
+        self._folder = folder
+
+    async def write_archived(self, segments: Mapping[str, int]) -> tuple[int, ...]:
+        """Write the last contents of the jobs that frames archived, unsynced; return their numbers.
+
+        ``segments`` maps the paths of segments, in order, to the number of bytes that count.
+        """
+        archived = await self._runtime.block(lambda: _archived(self._disk, segments))
+        files = {self._path(number): content for number, content in archived.items() if content is not None}
+        for batch in batches(list(files)):
+            for error in (await self._disk.write_all({path: files[path] for path in batch})).values():
+                raise error
+        return tuple(archived)
+
+    async def move_archived(self, numbers: Collection[int]) -> None:
+        """Move the files of archived jobs to the archive; they must be on stable storage."""
+        folders = {number: f"{self._folder}/archive/{number // ARCHIVE_SIZE}" for number in numbers}
+        for folder in sorted(set(folders.values())):
+            await self._disk.make_directory(folder)
+        for batch in batches([number for number in numbers if self._disk.exists(self._path(number))]):
+            await self._disk.rename({self._path(number): f"{folders[number]}/job-{number}" for number in batch})
+
+    async def clear(self) -> None:
+        """Remove the files of the queue, except the archive."""
+        for name in self._disk.names(self._folder):
+            if QUEUE_FILE.fullmatch(name):
+                await self._disk.remove(f"{self._folder}/{name}")
+
+    def _path(self, number: int) -> str:
+        return f"{self._folder}/job-{number}"
+
+
+def _archived(disk: interface.Disk, segments: Mapping[str, int]) -> dict[int, bytes | None]:
+    """Return the archived jobs with their last content, None for jobs that have not changed since the checkpoint."""
+    archived: dict[int, bytes | None] = {}
+    contents: dict[int, bytes] = {}
+    for path, size in segments.items():
+        for line in disk.read(path)[:size].splitlines(keepends=True):
+            for number, content in frames.jobs(line):
+                if content is None:
+                    archived[number] = contents.pop(number, None)
+                else:
+                    contents[number] = content
+    return archived
+
+
+def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the items in groups of at most ``BATCH``."""
+    for start in range(0, len(items), BATCH):
+        yield items[start : start + BATCH]

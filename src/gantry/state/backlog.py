@@ -1,0 +1,94 @@
+"""The frames that a master candidate lacks and that are no longer in memory, read from the master's journal on disk.
+
+``candidate`` sends them instead of the whole state, so that the candidate's journal, and with it its history, has no
+gap. Blocking: run each step in a thread.
+"""
+
+import bisect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gantry import errors
+from gantry.runtime import interface
+from gantry.state import frame, journal, record
+
+LIMIT = 256 << 20
+"""Bytes of frames that are sent at most: a candidate that lacks more gets the whole state, and loses its history."""
+
+BATCH = 1 << 20
+"""Bytes of frames in one call, unless a single frame has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Frames that follow each other: ``end`` is the position after them, ``begins`` says that they begin a segment."""
+
+    lines: bytes
+    previous: str
+    end: journal.Position
+    begins: bool
+
+
+def read(
+    disk: interface.Disk, folder: str, *, serial: int, digest: str, until: Callable[[], journal.Position]
+) -> Iterator[Lines]:
+    """Yield the frames after the one that ends with record ``serial`` and has the chain hash ``digest``.
+
+    They end at the position that ``until`` returns, which may move on meanwhile, or before the record of a
+    configuration that was edited by hand: no frame leads from the state before to the state after it. Nothing is
+    yielded if that frame is not in the journal, or if there are more than ``LIMIT`` bytes after it.
+    """
+    firsts = journal.segments(disk, folder)
+    firsts = firsts[max(bisect.bisect_right(firsts, serial + 1) - 1, 0) :]
+    size = sum(disk.status(journal.segment_path(folder, first)).size for first in firsts)
+    if not digest or not firsts or firsts[0] > serial + 1 or size > LIMIT:
+        return
+    for first in firsts:
+        for lines in _segment(disk, folder, first=first, serial=serial, digest=digest, until=until):
+            serial, digest = lines.end.serial, lines.end.digest
+            yield lines
+
+
+def _segment(
+    disk: interface.Disk,
+    folder: str,
+    *,
+    first: int,
+    serial: int,
+    digest: str,
+    until: Callable[[], journal.Position],
+) -> Iterator[Lines]:
+    """Yield what one segment has of these frames."""
+    gathered, previous, begins, end = b"", digest, False, first - 1
+    for journal_frame in _frames(disk, journal.segment_path(folder, first)):
+        head = until()
+        start, end = end, end + len(journal_frame.records)
+        if end <= serial:
+            continue
+        if journal_frame.previous != digest or end > head.serial or _is_edit(journal_frame):
+            break
+        if gathered and len(gathered) + len(journal_frame.line) > BATCH:
+            yield Lines(gathered, previous, journal.Position(start, digest, head.epoch), begins)
+            gathered, previous = b"", digest
+        if not gathered:
+            begins = journal_frame.offset == 0
+        gathered += journal_frame.line
+        serial, digest = end, journal_frame.digest
+    if gathered:
+        yield Lines(gathered, previous, journal.Position(serial, digest, until().epoch), begins)
+
+
+def _frames(disk: interface.Disk, path: str) -> Iterator[frame.Frame]:
+    """Yield the frames of a segment up to damage, or up to the one that is being written."""
+    try:
+        yield from frame.scan(disk.read(path))
+    except (OSError, frame.DamageError):
+        return
+
+
+def _is_edit(journal_frame: frame.Frame) -> bool:
+    try:
+        causes = [record.decode(raw, kinds=()).cause for raw in journal_frame.records]
+    except errors.ConfigurationError:
+        return True
+    return record.Cause(reason=record.HAND_EDIT) in causes
