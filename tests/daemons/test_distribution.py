@@ -21,7 +21,10 @@ from gantry.state import snapshot as states
 
 
 class Nodes(client.Client):
-    """Nodes that keep their files; ``deaf`` nodes do not answer; ``sent`` and ``whole`` name the receivers."""
+    """Nodes that keep their files; ``sent`` and ``whole`` name the receivers.
+
+    ``deaf`` nodes are unreachable, ``frozen`` nodes never answer.
+    """
 
     def __init__(self, world: simulated.World) -> None:
         super().__init__(world.machine("node1").network, None)
@@ -29,6 +32,7 @@ class Nodes(client.Client):
         self.whole: list[tuple[str, list[str]]] = []
         self.bytes = 0
         self.deaf: set[str] = set()
+        self.frozen: set[str] = set()
         self.world = world
 
     def files(self, name: str) -> files.Files:
@@ -39,6 +43,9 @@ class Nodes(client.Client):
         result: object = None
         if isinstance(call, calls.UpdateSsconf):
             self.sent.append(target.name)
+        if target.name in self.frozen:
+            await asyncio.sleep(call.LIMIT)
+            raise errors.RemoteError(f"node {target.name} did not answer")
         if target.name in self.deaf:
             raise errors.RemoteError(f"node {target.name} cannot be reached")
         match call:
@@ -148,7 +155,7 @@ def test_a_node_that_did_not_answer_is_tried_again_until_it_does(
 def test_a_change_reaches_everybody_while_somebody_lags(house: House) -> None:
     house.nodes.deaf = {"node2"}
     house.start()
-    assert house.put(msgspec.structs.replace(build.NODES[2], master_candidate=True)) == EVERYBODY
+    assert sorted(house.put(msgspec.structs.replace(build.NODES[2], master_candidate=True))) == EVERYBODY
 
 
 @pytest.mark.promise("cluster-81")
@@ -212,3 +219,20 @@ def test_a_node_whose_files_are_others_gets_those_whole(house: House) -> None:
     house.world.run(house.nodes.files("node2").write({"node_list": "nonsense"}))
     house.put(msgspec.structs.replace(build.NODES[2], drained=True))
     assert house.read("node_list") == {"node1\nnode2\nnode3"}
+
+
+def test_a_frozen_node_delays_the_others_once_and_then_no_more(house: House) -> None:
+    house.start()
+    house.nodes.frozen = {"node2"}
+    house.put(msgspec.structs.replace(build.NODES[2], master_candidate=True))
+    house.settle(distribution.PROMPT_SECONDS)
+    for candidate_flag in (False, True):
+        sent = house.put(msgspec.structs.replace(build.NODES[2], master_candidate=candidate_flag))
+        assert {"node1", "node3"} <= set(sent)
+        files = [house.nodes.files(name).read("master_candidates") for name in EVERYBODY]
+        assert files[0] == files[2]
+        assert ("node3" in files[0]) is candidate_flag
+        assert "node3" not in files[1]
+    house.nodes.frozen.clear()
+    house.settle(100)
+    assert len(house.read("master_candidates")) == 1

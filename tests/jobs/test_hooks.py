@@ -45,6 +45,10 @@ class Nodes:
     seconds: float = 0.0
     trail: list[str] = field(default_factory=list)
 
+    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        assert isinstance(call, calls.Version)
+        return cast("Result", calls.VersionInfo(software="1"))
+
     async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
         return [await self._answer(target, call) for target in where]
 

@@ -50,6 +50,10 @@ class Nodes:
         self.random = random.Random(seed)
         self.strict = strict
 
+    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        assert isinstance(call, calls.Version)
+        return cast("Result", calls.VersionInfo(software="1"))
+
     async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
         await asyncio.sleep(self.random.choice((0.0, 0.1, 1.0, 5.0)))
         assert isinstance(call, calls.HooksRun)

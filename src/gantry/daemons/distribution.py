@@ -1,8 +1,9 @@
 """Distribution of the state to nodes: ssconf files to all nodes, the journal to the master candidates.
 
 ``Distribution`` observes the store. A change that affects ssconf wakes a task, which sends the current values to every
-online node; changes during that time are sent together afterwards. An unreachable node is logged once, and retried
-every ``RETRY_SECONDS`` until it has the values; ``gnt-cluster verify`` reports that it is behind.
+online node; changes during that time are sent together afterwards. A node that is unreachable or needs more than
+``PROMPT_SECONDS`` is logged once. From then on another task sends it the values every ``RETRY_SECONDS``, until it has
+the current ones, so the other nodes do not wait for it; ``gnt-cluster verify`` reports that it is behind.
 
 Instances and networks change much more often than nodes, and ssconf has only lists of their names. A change of only
 these lists is delayed by ``DELAY_SECONDS_PER_NODE``, so that several changes are sent together: this bounds the rate of
@@ -12,17 +13,24 @@ change is delayed by ``DELAY_FACTOR`` times the time of the last write.
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
+from gantry import errors
 from gantry.model import cluster
 from gantry.operations.cluster import redist_conf
-from gantry.rpc import client
+from gantry.rpc import calls, client, liveness, targets
 from gantry.state import replication, snapshot, ssconf
+
+Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 30.0
+PROMPT_SECONDS = 5.0
+"""For a message to a node, before the other nodes no longer wait for it."""
 DELAY_SECONDS_PER_NODE = 0.03
 DELAY_FACTOR = 100
 MAX_DELAY_SECONDS = 2.0
@@ -48,19 +56,22 @@ class Distribution:
         self._sent: dict[str, str] = {}
         self._lagging: set[str] = set()
         self._write_seconds = 0.0
-        self._task: asyncio.Task[None] | None = None
+        self._distributed = asyncio.Event()
+        self._catching_up: dict[targets.Target, asyncio.Task[None]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Start; all values are sent once."""
         self._set_candidates(self._state())
         self._wake()
-        self._task = asyncio.create_task(self._run())
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._retry())]
 
     async def close(self) -> None:
         """Stop; the next start sends all values again."""
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [*self._tasks, *self._catching_up.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def follow(self, before: snapshot.Snapshot, after: snapshot.Snapshot, changes: Sequence[snapshot.Change]) -> None:
         """Observe a change of the state."""
@@ -81,30 +92,80 @@ class Distribution:
         self._candidates.set_targets([state.target(node) for node in candidates])
 
     async def _run(self) -> None:
+        prompt = _Prompt(self._nodes)
         while True:
-            await _wait(self._changed, RETRY_SECONDS if self._lagging else None)
-            all_nodes = self._changed.is_set()
-            if all_nodes:
-                list_delay = min(DELAY_FACTOR * self._write_seconds, MAX_DELAY_SECONDS)
-                await _wait(self._urgent, max(DELAY_SECONDS_PER_NODE * len(self._state().nodes), list_delay))
+            await self._changed.wait()
+            list_delay = min(DELAY_FACTOR * self._write_seconds, MAX_DELAY_SECONDS)
+            await _wait(self._urgent, max(DELAY_SECONDS_PER_NODE * len(self._state().nodes), list_delay))
             self._changed.clear()
             self._urgent.clear()
             state = self._state()
-            online = [node for node in _by_name(state) if not node.offline]
-            receivers = [state.target(node) for node in online if all_nodes or node.uuid in self._lagging]
+            receivers = [target for target in _online(state) if target.uuid not in self._lagging]
             start = asyncio.get_running_loop().time()
             values = ssconf.values(state)
             self._write_seconds = asyncio.get_running_loop().time() - start
-            failed = await redist_conf.spread(self._nodes, receivers, values, before=self._sent)
-            if all_nodes:
-                self._sent = values
-            for target, error in failed.items():
-                if target.uuid not in self._lagging:
-                    log.warning("could not write ssconf files, will retry: %s", error)
-            self._lagging = {target.uuid for target in failed}
+            before, self._sent = self._sent, values
+            self._distributed.set()
+            failed = await redist_conf.spread(prompt, receivers, values, before=before)
+            for error in failed.values():
+                log.warning("could not write ssconf files, will retry: %s", error)
+            self._lagging |= {target.uuid for target in failed}
+
+    async def _retry(self) -> None:
+        """Send the values to lagging nodes, regularly and after a change; no node waits for another one."""
+        while True:
+            await _wait(self._distributed, RETRY_SECONDS)
+            self._distributed.clear()
+            receivers = [target for target in _online(self._state()) if target.uuid in self._lagging]
+            self._lagging &= {target.uuid for target in receivers}
+            for target in receivers:
+                if target not in self._catching_up:
+                    task = self._catching_up[target] = asyncio.create_task(self._catch_up(target))
+                    task.add_done_callback(functools.partial(self._caught_up, target))
+
+    def _caught_up(self, target: targets.Target, _: asyncio.Task[None]) -> None:
+        del self._catching_up[target]
+
+    async def _catch_up(self, target: targets.Target) -> None:
+        """Send a lagging node the values until it has the current ones or fails."""
+        sent: dict[str, str] = {}
+        while sent != self._sent:
+            sent = self._sent
+            if await redist_conf.spread(self._nodes, [target], sent):
+                return
+        self._lagging.discard(target.uuid)
 
 
-async def _wait(event: asyncio.Event, seconds: float | None) -> None:
+class _Prompt:
+    """Calls nodes, but waits for none of them longer than ``PROMPT_SECONDS``."""
+
+    def __init__(self, nodes: client.Client) -> None:
+        self._nodes = nodes
+
+    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        """Call one node; RemoteError if it does not answer in time."""
+        try:
+            async with asyncio.timeout(PROMPT_SECONDS):
+                return await self._nodes.call(target, call)
+        except TimeoutError:
+            raise errors.RemoteError(
+                f"node {target.name} did not answer {call.procedure()} within {PROMPT_SECONDS:g} s"
+            ) from None
+
+    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
+        """Call many nodes at once."""
+        return await asyncio.gather(*(liveness.answer(self, target, call) for target in where))
+
+    async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
+        """Call a node that has not joined."""
+        return await self._nodes.join(target, token, call)
+
+
+def _online(state: snapshot.Snapshot) -> list[targets.Target]:
+    return [state.target(node) for node in _by_name(state) if not node.offline]
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
     """Wait for the event, at most the given seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -28,7 +28,7 @@ from gantry.jobs import allocators, brief, environment, lock_table, locks, proce
 from gantry.model import job, opcodes
 from gantry.operations import base
 from gantry.operations.query import engine
-from gantry.rpc import client
+from gantry.rpc import client, liveness
 from gantry.runtime import interface, paths
 from gantry.runtime.real import RealRuntime
 from gantry.state import events, history, replication, snapshot, transaction
@@ -79,6 +79,8 @@ class Master:
         tls = await identity.client_context(runtime, folders, authority, secure=self._secure)
         self.nodes = client.Client(runtime.network, tls)
         self._closing.push_async_callback(self.nodes.close)
+        self.reading = liveness.Reader(self.nodes, runtime.clock)
+        self._closing.push_async_callback(self.reading.close)
         self.candidates = candidates = replication.Candidates(runtime, self.nodes)
         self.store = await transaction.Store.open(runtime, folders, candidates=candidates)
         self._closing.push_async_callback(self.store.close)
@@ -130,7 +132,7 @@ class Master:
         source = engine.Source(
             snapshot=lambda: self.store.snapshot,
             ledger=ledger,
-            nodes=self.nodes,
+            nodes=self.reading,
             jobs=self.queue.jobs,
             archived_job=past_jobs.job,
             archived_numbers=past_jobs.numbers,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gantry import errors
 from gantry.jobs import environment
 from gantry.operations import base, hook_environment
-from gantry.rpc import calls, targets
+from gantry.rpc import calls, liveness, targets
 from gantry.state import snapshot as states
 
 PRE: hook_environment.Phase = "pre"
@@ -76,7 +76,7 @@ class Runner:
         """Run the scripts on all nodes at once; return the failures. Offline nodes are ignored."""
         call = calls.HooksRun(path=self._hooks.path, phase=phase, environment=variables)
         failures: list[base.HookFailure] = []
-        for answer in await self._services.nodes.fan_out(nodes, call):
+        for answer in await liveness.attend(self._services.nodes, nodes, call):
             node = answer.target.name
             if answer.error and not answer.offline:
                 failures.append((node, "", str(answer.error)))

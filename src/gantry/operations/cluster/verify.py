@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from gantry import errors
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, lock, network, opcodes, templates
@@ -17,7 +18,7 @@ from gantry.operations.disk_planning import disk_spec
 from gantry.operations.node import candidate_pool
 from gantry.operations.placement import builtin_allocator
 from gantry.operations.query import network as networks
-from gantry.rpc import calls, targets
+from gantry.rpc import calls, liveness, targets
 from gantry.state import history, ssconf
 from gantry.state import snapshot as states
 
@@ -57,15 +58,23 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         online = [node for node in snapshot.nodes.values() if not node.offline]
         nodes = sorted(online, key=lambda node: node.name)
         files = ssconf.digests(ssconf.values(snapshot))
-        for answer in await asyncio.gather(*(self._ask(snapshot, node, files) for node in nodes)):
+        verified = await asyncio.gather(*(self._ask(snapshot, node, files) for node in nodes))
+        for answer in verified:
             good &= self._report(_check_node(answer), fine=f"node {answer.target.name}")
+        # A node that just did not answer is not waited for in the other sections.
+        silent: dict[targets.Target, targets.Answer[tuple[calls.RunningInstance, ...]]] = {
+            answer.target: targets.Answer(answer.target, error=answer.error)
+            for answer in verified
+            if isinstance(answer.error, errors.RemoteError)
+        }
         for name, message in await candidate_pool.lagging(self.environment, snapshot):
             good &= self._report(iter([Finding("ECLUSTERFILECHECK", "node", name, message)]))
         log.info("* Verifying instance status")
         ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
         node_targets = [snapshot.target(node) for node in nodes if node.vm_capable]
-        running = await self.environment.nodes.fan_out(node_targets, ask)
-        good &= self._report(_check_instances(snapshot, running))
+        remaining = [target for target in node_targets if target not in silent]
+        running = await liveness.attend(self.environment.nodes, remaining, ask)
+        good &= self._report(_check_instances(snapshot, [*running, *silent.values()]))
         answering = [answer.target for answer in running if answer.value is not None]
         for findings in await asyncio.gather(*(self._verify_disks(snapshot, target) for target in answering)):
             good &= self._report(iter(findings))
@@ -74,14 +83,12 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         groups = {unit.name for unit in disk_spec.cluster_units(snapshot) if unit.kind in templates.IN_VOLUME_GROUPS}
         for group in sorted(groups | {group for _, group, _ in owners}):
             # Problems of a group have already been reported.
-            answers = await self.environment.nodes.fan_out(node_targets, calls.LvList(group=group))
+            answers = await liveness.attend(self.environment.nodes, answering, calls.LvList(group=group))
             good &= self._report(_check_volumes(answers, group, owners))
         log.info("* Verifying N+1 Memory redundancy")
-        needed = {
-            target.uuid: builtin_allocator.reserve(snapshot, snapshot.nodes[target.uuid]) for target in node_targets
-        }
-        with_reserve = [target for target in node_targets if needed[target.uuid]]
-        node_statuses = await self.environment.nodes.fan_out(with_reserve, calls.NodeInfo(storage=()))
+        needed = {target.uuid: builtin_allocator.reserve(snapshot, snapshot.nodes[target.uuid]) for target in answering}
+        with_reserve = [target for target in answering if needed[target.uuid]]
+        node_statuses = await liveness.attend(self.environment.nodes, with_reserve, calls.NodeInfo(storage=()))
         good &= self._report(_check_memory(node_statuses, needed))
         log.info("* Verifying network pools")
         good &= self._report(_check_pools(snapshot, self.environment.ledger))
@@ -100,7 +107,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         findings: list[Finding] = []
         for vm in sorted(up, key=lambda vm: vm.name):
             whole = fill.fill(snapshot, vm).disks
-            (answer,) = await self.environment.nodes.fan_out([target], calls.BlockdevStatus(disks=whole))
+            (answer,) = await liveness.attend(self.environment.nodes, [target], calls.BlockdevStatus(disks=whole))
             findings += _check_disks(vm.name, whole, answer)
         return findings
 
@@ -108,7 +115,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]
     ) -> targets.Answer[dict[str, list[str]]]:
         expected = self._expected(snapshot, node, files)
-        (answer,) = await self.environment.nodes.fan_out([snapshot.target(node)], expected)
+        (answer,) = await liveness.attend(self.environment.nodes, [snapshot.target(node)], expected)
         return answer
 
     def _expected(self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]) -> calls.NodeVerify:

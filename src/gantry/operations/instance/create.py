@@ -17,7 +17,7 @@ from gantry.operations.disk_planning import disk_spec, transfer, volumes
 from gantry.operations.network import nics
 from gantry.operations.os import os_check
 from gantry.operations.placement import builtin_allocator, iallocator, node_choice
-from gantry.rpc import calls, targets
+from gantry.rpc import calls, liveness, targets
 from gantry.state import snapshot as states
 
 
@@ -304,7 +304,7 @@ class _Creation:
         """Ask the nodes that the configuration allows for the instance; the status of all other nodes is None."""
         asking = [snapshot.target(node) for node in nodes if not builtin_allocator.static_unfit(snapshot, node, need)]
         storage_units = disk_spec.units(snapshot, self._template(snapshot), self.op.disks)
-        answers = await self.environment.nodes.fan_out(asking, calls.NodeInfo(storage=storage_units))
+        answers = await liveness.attend(self.environment.nodes, asking, calls.NodeInfo(storage=storage_units))
         unknown: builtin_allocator.Statuses = {node.uuid: None for node in nodes}
         return unknown | {answer.target.uuid: answer.value for answer in answers}
 

@@ -1,11 +1,12 @@
 """OP_INSTANCE_QUERY_DATA: describe instances in full, with what their nodes report about them and their disks."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gantry.model import confidential, instance, lock, opcodes
 from gantry.operations import base, fill
-from gantry.rpc import calls
+from gantry.rpc import calls, liveness
 from gantry.state import snapshot as states
 
 Running = dict[str, str]
@@ -41,8 +42,13 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
         names = self.op.instances or sorted(vm.name for vm in snapshot.instances.values())
         vms = [snapshot.instance(name) for name in names]
         static = Seen({}, {})
-        seen = static if self.op.static else Seen(await self._running(snapshot, vms), await self._disks(snapshot, vms))
+        seen = static if self.op.static else await self._ask(snapshot, vms)
         return {vm.name: self._describe(snapshot, vm, seen) for vm in vms}
+
+    async def _ask(self, snapshot: states.Snapshot, vms: Sequence[instance.Instance]) -> Seen:
+        """Ask all nodes at once, so that several silent nodes delay the answer no longer than one of them."""
+        running, disks = await asyncio.gather(self._running(snapshot, vms), self._disks(snapshot, vms))
+        return Seen(running, disks)
 
     async def _running(self, snapshot: states.Snapshot, vms: Iterable[instance.Instance]) -> dict[str, Running]:
         nodes = dict.fromkeys(vm.primary_node for vm in vms)
@@ -52,7 +58,7 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
             answer.target.uuid: {
                 running_instance.name: running_instance.accelerator for running_instance in answer.value
             }
-            for answer in await self.environment.nodes.fan_out(targets, ask)
+            for answer in await liveness.read(self.environment.nodes, targets, ask)
             if answer.value is not None
         }
 
@@ -62,10 +68,16 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
         for vm in vms:
             for node in vm.nodes if vm.disks else ():
                 disks_by_node.setdefault(node, []).extend(fill.fill(snapshot, vm, node=node).disks)
+        asking = (
+            liveness.read(
+                self.environment.nodes,
+                [snapshot.target(snapshot.nodes[uuid])],
+                calls.BlockdevStatus(disks=tuple(disks)),
+            )
+            for uuid, disks in disks_by_node.items()
+        )
         reported: States = {}
-        for uuid, disks in disks_by_node.items():
-            ask = calls.BlockdevStatus(disks=tuple(disks))
-            (answer,) = await self.environment.nodes.fan_out([snapshot.target(snapshot.nodes[uuid])], ask)
+        for (uuid, disks), (answer,) in zip(disks_by_node.items(), await asyncio.gather(*asking), strict=True):
             reported |= {(uuid, disk.uuid): state for disk, state in zip(disks, answer.value or (), strict=False)}
         return reported
 

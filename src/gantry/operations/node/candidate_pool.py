@@ -11,7 +11,7 @@ from collections.abc import Collection
 from gantry import errors
 from gantry.model import cluster, lock
 from gantry.operations import base
-from gantry.rpc import calls, targets
+from gantry.rpc import calls, liveness, targets
 from gantry.state import snapshot as states
 
 POOL = (lock.Level.CONFIG, "candidates")
@@ -92,10 +92,10 @@ async def lagging(environment: base.Environment, snapshot: states.Snapshot) -> l
     owner = snapshot.the_cluster
     nodes = [node for node in snapshot.nodes.values() if node.role(owner) is cluster.Role.CANDIDATE]
     candidates = [snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
-    answers = await environment.nodes.fan_out(candidates, calls.CandidateStatus())
+    answers = await liveness.read(environment.nodes, candidates, calls.CandidateStatus())
     if any(answer.value and answer.value.serial < snapshot.serial for answer in answers):
         await environment.sleep(1.0)
-        answers = await environment.nodes.fan_out(candidates, calls.CandidateStatus())
+        answers = await liveness.read(environment.nodes, candidates, calls.CandidateStatus())
     problems = []
     for answer in answers:
         if answer.error:
@@ -131,8 +131,11 @@ class Promotion:
         for node in eligible(state, without=self._without):
             if len(self._chosen) >= missing(state, without=self._without):
                 break
+            target = state.target(node)
             try:
-                await send_secrets(self._environment, state.target(node))
+                if await liveness.is_silent(self._environment.nodes, target):
+                    raise errors.RemoteError("it does not answer")
+                await send_secrets(self._environment, target)
             except errors.GantryError as error:
                 self._environment.log.warning(f"{node.name} cannot become a master candidate: {error}")
             else:

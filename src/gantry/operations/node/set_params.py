@@ -15,11 +15,13 @@ from gantry import errors
 from gantry.model import cluster, lock, opcodes, parameters
 from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.node import accelerators, candidate_pool
-from gantry.rpc import calls, targets
+from gantry.rpc import calls, liveness, targets
 from gantry.state import snapshot as states
 
 ROLES = ("master_candidate", "drained", "offline")
 FLAGS = (*ROLES, "master_capable", "vm_capable")
+ABANDON_TIMEOUT_SECONDS = 5.0
+"""For an answer of a node that goes offline with instances on it, before it counts as down."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,13 +61,15 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
         return bool(self.op.force and self.op.offline and snapshot.on_node.get(node.uuid))
 
     async def _is_silent(self, snapshot: states.Snapshot, node: cluster.Node) -> bool:
-        try:
-            await self.environment.nodes.call(snapshot.target(node), calls.Version())
-        except errors.RemoteError:
-            if self.op.master_candidate:
-                raise
+        target, nodes = snapshot.target(node), self.environment.nodes
+        if self.op.master_candidate:
+            await nodes.call(target, calls.Version())
+            return False
+        abandons = self._abandons(snapshot, node)
+        timeout_seconds = ABANDON_TIMEOUT_SECONDS if abandons else liveness.READ_TIMEOUT_SECONDS
+        if await liveness.is_silent(nodes, target, timeout=timeout_seconds):
             return True
-        if self._abandons(snapshot, node):
+        if abandons:
             raise errors.WrongStateError(
                 f"node {node.name} answers and may run instances, so it is not down",
                 hint=f"gnt-node migrate {node.name} or gnt-node failover {node.name} moves the instances first",

@@ -7,7 +7,7 @@ from gantry import errors
 from gantry.model import cluster, instance, lock, opcodes, parameters, templates
 from gantry.operations import base, fill
 from gantry.operations.disk_planning import disk_spec
-from gantry.rpc import calls, targets
+from gantry.rpc import calls, liveness, targets
 from gantry.state import snapshot as states
 
 Row = list[object]
@@ -44,8 +44,8 @@ class NodeQueryvols(base.Unit[opcodes.NodeQueryvols, list[Row]]):
     async def inspect(self, snapshot: states.Snapshot) -> list[Row]:
         """Ask each node for its volume groups, and for the volumes in them."""
         fields, owners = _check_fields(self.op.output_fields, VOLUME_FIELDS), disk_spec.owners_of_volumes(snapshot)
-        rows = []
-        for answer in await self.environment.nodes.fan_out(_targets(snapshot, self.op.nodes), calls.VgList()):
+        rows, nodes = [], self.environment.nodes
+        for answer in await liveness.read(nodes, _targets(snapshot, self.op.nodes), calls.VgList()):
             if answer.value is None:
                 self.environment.log.warning(f"node {answer.target.name} does not answer: {answer.error}")
             for group in answer.value or ():
@@ -88,7 +88,7 @@ class NodeQueryStorage(base.Unit[opcodes.NodeQueryStorage, list[Row]]):
 
     async def _groups(self, node_targets: list[targets.Target], kind: str) -> list[dict[str, object]]:
         rows = []
-        for answer in await self.environment.nodes.fan_out(node_targets, calls.VgList()):
+        for answer in await liveness.read(self.environment.nodes, node_targets, calls.VgList()):
             for group in answer.value or ():
                 if kind == "lvm-vg":
                     rows.append(_row(answer.target, kind, group.name, size=group.size, free=group.free))
@@ -110,7 +110,7 @@ class NodeQueryStorage(base.Unit[opcodes.NodeQueryStorage, list[Row]]):
         ask = calls.NodeInfo(storage=(calls.StorageUnit(kind=kind),))
         return [
             _row(answer.target, kind, storage.path, size=storage.total, free=storage.free)
-            for answer in await self.environment.nodes.fan_out(node_targets, ask)
+            for answer in await liveness.read(self.environment.nodes, node_targets, ask)
             for storage in (answer.value.storage if answer.value else ())
         ]
 

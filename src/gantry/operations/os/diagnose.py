@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gantry import errors
 from gantry.model import cluster, fields, lock, opcodes
 from gantry.operations import base
-from gantry.rpc import calls, targets
+from gantry.rpc import calls, liveness, targets
 from gantry.state import snapshot as states
 
 Answers = Sequence[targets.Answer[tuple[calls.OsScript, ...]]]
@@ -29,7 +29,7 @@ class OsDiagnose(base.Unit[opcodes.OsDiagnose, list[dict[str, object]]]):
             raise errors.InvalidError(f"unknown output fields of os: {', '.join(unknown)}")
         nodes = [node for node in snapshot.nodes.values() if node.vm_capable and not node.offline]
         targets_online = [snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
-        answers = await self.environment.nodes.fan_out(targets_online, calls.OsDiagnose())
+        answers = await liveness.read(self.environment.nodes, targets_online, calls.OsDiagnose())
         names = sorted({definition.name for answer in answers for definition in answer.value or ()})
         rows = [_row(name, answers, owner=snapshot.the_cluster) for name in names]
         missing = [name for name in self.op.names if name not in {row["name"] for row in rows}]

@@ -12,7 +12,7 @@ from gantry import errors
 from gantry.model import cluster, instance
 from gantry.operations import base, parameter_levels
 from gantry.operations.placement import builtin_allocator, iallocator
-from gantry.rpc import calls
+from gantry.rpc import calls, liveness
 from gantry.state import snapshot as states
 
 BUILT_IN = "gantry"
@@ -64,7 +64,7 @@ class Allocation:
             and not (need and builtin_allocator.static_unfit(snapshot, node, need))
         ]
         ask = calls.NodeInfo() if units is None else calls.NodeInfo(storage=units)
-        answers = await self._environment.nodes.fan_out(targets_to_ask, ask)
+        answers = await liveness.attend(self._environment.nodes, targets_to_ask, ask)
         unknown: builtin_allocator.Statuses = {node.uuid: None for node in known}
         return unknown | {answer.target.uuid: answer.value for answer in answers}
 

@@ -147,7 +147,8 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
         objects = [*_archived(source), *objects]
     live = cells.NOTHING_LIVE
     if what != "export" and any(field.live for field in (*selected, *filtered_by)):
-        live = await _ask(source, state, what, objects)
+        storage = any(field.name in node.STORAGE for field in (*selected, *filtered_by))
+        live = await _ask(source, state, what, objects, storage=storage)
         if any(field.name == "console" for field in (*selected, *filtered_by)):
             live = replace(live, consoles=await _consoles(source, state, live, objects))
     sight = cells.Context(state, source.ledger, live)
@@ -280,11 +281,16 @@ def _nice_name(entity: object) -> tuple[list[tuple[int, int, str]], str]:
     return parts, name
 
 
-async def _ask(source: Source, state: states.Snapshot, what: str, objects: Sequence[object]) -> cells.Live:
-    """Ask the nodes of the rows for the values of live fields."""
+async def _ask(
+    source: Source, state: states.Snapshot, what: str, objects: Sequence[object], *, storage: bool
+) -> cells.Live:
+    """Ask the nodes of the rows for the values of live fields.
+
+    Nodes examine their storage only if a field needs it, so that a slow disk does not make a node look silent.
+    """
     if what == "node":
         queried = [entity for entity in objects if isinstance(entity, cluster.Node) and entity.vm_capable]
-        ask = calls.NodeInfo(storage=disk_spec.cluster_units(state))
+        ask = calls.NodeInfo(storage=disk_spec.cluster_units(state) if storage else ())
         answers = await source.nodes.fan_out([state.target(entity) for entity in queried], ask)
         return cells.Live(nodes={answer.target.uuid: answer for answer in answers})
     nodes = sorted(state.nodes.values(), key=_nice_name)

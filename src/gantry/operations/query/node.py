@@ -58,6 +58,9 @@ def _spindles(context: cells.Context, node: cluster.Node) -> cells.Cell:
     return _live(lambda _: _parameters(context, node)["spindle_count"])(context, node)
 
 
+STORAGE = ("dfree", "dtotal")
+"""The fields for which a node examines its storage."""
+
 GETTERS: dict[str, cells.Getter[cluster.Node]] = {
     "name": lambda _, node: node.name,
     "role": lambda context, node: node.role(context.state.the_cluster).value,

@@ -1,0 +1,186 @@
+"""Nodes that do not answer: how long a query and a job wait for them, in virtual time."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import TypeVar, cast
+
+import pytest
+
+from gantry import errors
+from gantry.rpc import calls, liveness, targets
+from gantry.runtime import simulated
+
+Result = TypeVar("Result")
+
+ALIVE = targets.Target("u1", "node1", "192.0.2.1", 1811)
+FROZEN = targets.Target("u2", "node2", "192.0.2.2", 1811)
+LIST = calls.InstanceList(hypervisors=("fake",))
+HOOKS = calls.HooksRun(path="x", phase="pre", environment={})
+
+
+class Nodes:
+    """Nodes that take ``seconds`` for an answer, by name and call, and fail after the call's own limit."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[tuple[str, str], float] = {}
+        self.frozen: set[str] = set()
+        self.refusing: set[str] = set()
+        self.sent: list[tuple[float, str, str]] = []
+
+    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        name, procedure = target.name, call.procedure()
+        self.sent.append((asyncio.get_running_loop().time(), name, procedure))
+        if name in self.refusing:
+            raise errors.RemoteError(f"node {name} refused the connection")
+        seconds = call.LIMIT if name in self.frozen else self.seconds.get((name, procedure), 0.0)
+        await asyncio.sleep(seconds)
+        if seconds >= call.LIMIT:
+            raise errors.RemoteError(f"node {name} did not answer {procedure}")
+        return cast("Result", name)
+
+    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
+        return [await liveness.answer(self, target, call) for target in where]
+
+    async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
+        raise AssertionError("nobody joins")
+
+
+class House:
+    def __init__(self, world: simulated.World) -> None:
+        self.world = world
+        self.nodes = Nodes()
+        self.reader = liveness.Reader(self.nodes, world.clock)
+
+    def time(self) -> float:
+        return self.world.loop.time()
+
+    def read(self, call: calls.Call[object] = LIST) -> tuple[float, list[bool]]:
+        """Return the seconds that a query took, and which of the two nodes answered."""
+        start = self.time()
+        answers = self.world.run(self.reader.fan_out([ALIVE, FROZEN], call))
+        return self.time() - start, [answer.error is None for answer in answers]
+
+    def attempts(self) -> list[float]:
+        """Return the moments at which the frozen node was called since the last time."""
+        sent, self.nodes.sent = self.nodes.sent, []
+        return [moment for moment, name, _ in sent if name == FROZEN.name]
+
+    def sleep(self, seconds: float) -> None:
+        self.world.run(asyncio.sleep(seconds))
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    with simulated.World(seed=1) as world:
+        house = House(world)
+        yield house
+        world.run(house.reader.close())
+
+
+def test_a_query_waits_less_than_two_seconds_for_a_frozen_node_and_the_next_one_not_at_all(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    assert house.read() == (liveness.READ_TIMEOUT_SECONDS, [True, False])
+    assert liveness.READ_TIMEOUT_SECONDS < 2
+    assert house.read() == (0.0, [True, False])
+    assert len(house.attempts()) == 1
+
+
+def test_many_frozen_nodes_take_no_longer_than_one(house: House) -> None:
+    where = [targets.Target(f"u{number}", f"node{number}", "192.0.2.9", number) for number in range(100)]
+    house.nodes.frozen = {target.name for target in where}
+    start = house.time()
+    answers = house.world.run(house.reader.fan_out(where, LIST))
+    assert house.time() - start == liveness.READ_TIMEOUT_SECONDS
+    assert all("did not answer instance_list within 1.5 s" in str(answer.error) for answer in answers)
+
+
+def test_a_silent_node_is_asked_in_the_background_and_is_normal_again_when_it_answers(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    house.read()
+    house.sleep(200)
+    assert len(house.attempts()) == 4  # each waits 60 s, and the pauses between them grow
+    house.nodes.frozen.clear()
+    house.sleep(61 + liveness.MAX_INTERVAL_SECONDS)
+    assert house.read() == (0.0, [True, True])
+    house.attempts()
+    house.sleep(1000)
+    assert house.attempts() == []
+
+
+def test_a_node_that_is_slow_answers_the_query_after_its_answer_has_come(house: House) -> None:
+    house.nodes.seconds = {("node2", "instance_list"): 3.0}
+    assert house.read() == (liveness.READ_TIMEOUT_SECONDS, [True, False])
+    house.nodes.seconds.clear()
+    house.sleep(2)
+    assert house.read() == (0.0, [True, True])
+
+
+def test_a_disk_that_hangs_does_not_hide_what_the_node_can_still_report(house: House) -> None:
+    house.nodes.seconds = {("node2", "node_info"): 1e6}
+    assert house.read(calls.NodeInfo())[1] == [True, False]
+    assert house.read() == (0.0, [True, True])
+
+
+def test_a_node_that_refuses_connections_is_asked_by_each_query(house: House) -> None:
+    house.nodes.refusing = {"node2"}
+    assert house.read() == house.read() == (0.0, [True, False])
+    assert len(house.attempts()) == 2
+    house.nodes.refusing.clear()
+    assert house.read() == (0.0, [True, True])
+
+
+def test_a_frozen_node_whose_daemon_ends_is_not_silent_any_more(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    house.read()
+    house.nodes.frozen, house.nodes.refusing = set(), {"node2"}
+    house.sleep(62)
+    house.nodes.refusing.clear()
+    assert house.read() == (0.0, [True, True])
+
+
+def test_a_silent_node_without_queries_is_forgotten(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    house.read()
+    house.sleep(liveness.UNUSED_SECONDS + 200)
+    house.attempts()
+    house.sleep(1000)
+    assert house.attempts() == []
+    assert house.read() == (liveness.READ_TIMEOUT_SECONDS, [True, False])
+
+
+def test_a_canceled_query_leaves_no_call(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+
+    async def cancel() -> None:
+        query = asyncio.create_task(house.reader.call(FROZEN, LIST))
+        await asyncio.sleep(1)
+        query.cancel()
+        await asyncio.gather(query, return_exceptions=True)
+        assert len(asyncio.all_tasks()) == 1
+
+    house.world.run(cancel())
+
+
+def test_a_job_waits_for_slow_hooks_and_not_for_a_node_that_freezes(house: House) -> None:
+    house.nodes.seconds = {("node1", "hooks_run"): 500.0}
+    house.nodes.frozen = {"node2"}
+    start = house.time()
+    slow, frozen = house.world.run(liveness.attend(house.nodes, [ALIVE, FROZEN], HOOKS))
+    assert house.time() - start == 500
+    assert slow.error is None
+    assert frozen.value is None
+    start = house.time()
+    (frozen,) = house.world.run(liveness.attend(house.nodes, [FROZEN], HOOKS))
+    assert house.time() - start == 7
+    assert "node2 (192.0.2.2 port 1811) did not answer hooks_run and does not answer at all" in str(frozen.error)
+
+
+def test_a_job_that_reads_gives_a_frozen_node_up_within_two_seconds(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    house.nodes.seconds = {("node1", "os_diagnose"): 20.0}
+    start = house.time()
+    (frozen,) = house.world.run(liveness.read(house.nodes, [FROZEN], calls.OsDiagnose()))
+    assert house.time() - start < 2
+    assert frozen.error
+    (slow,) = house.world.run(liveness.read(house.nodes, [ALIVE], calls.OsDiagnose()))
+    assert slow.error is None
