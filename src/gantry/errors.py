@@ -141,6 +141,14 @@ class StorageError(GantryError):
     status = 507
 
 
+class NotMasterError(GantryError):
+    """The master does not reach enough master candidates, so it may change nothing."""
+
+    luxi = "NotMasterError"
+    code = "temp_insufficient_resources"
+    status = 503
+
+
 class JobLostError(GantryError):
     """There is no such job."""
 

@@ -92,6 +92,7 @@ def test_no_node_is_marked_offline_when_half_of_the_nodes_are_silent(
     lab: cluster.SimulatedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
+        await lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "replication": "seed"})
         before = await jobs(lab)
         for name in ("node3", "node4"):
             lab.world.network.partition("node1", name)

@@ -10,6 +10,7 @@ UNFENCED = {
     # before there is a master, or an epoch
     "enrol",
     "join",
+    "lease_renew",
     "master_promise",
     "stop_master",
     # the epoch of their records is what counts

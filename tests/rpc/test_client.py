@@ -126,10 +126,14 @@ async def test_a_bad_join_token_is_the_callers_fault(token: str) -> None:
     assert not http.requests
 
 
+async def permitted() -> None:
+    """Allow all calls."""
+
+
 async def test_calls_carry_the_epoch_of_a_confirmed_master_and_none_before() -> None:
     nodes, http = build_client(lambda _: ok("m"))
     await nodes.call(TARGET, calls.MasterName())
-    nodes.fence(lambda: 7, lambda error: None)
+    nodes.fence(lambda: 7, lambda error: None, permitted=permitted)
     await nodes.call(TARGET, calls.MasterName())
     await nodes.fan_out([TARGET], calls.NodeDemote())
     assert http.headers == [{}, {"x-gantry-epoch": "7"}, {"x-gantry-epoch": "7"}]
@@ -143,7 +147,7 @@ async def test_a_master_hears_that_it_was_replaced_from_the_first_node_that_refu
     body = msgspec.json.encode((False, refused.luxi_pair()))
     nodes, _ = build_client(lambda _: interface.HttpResponse(refused.status, body))
     refusals: list[errors.FencedError] = []
-    nodes.fence(lambda: 7, refusals.append)
+    nodes.fence(lambda: 7, refusals.append, permitted=permitted)
     with pytest.raises(errors.FencedError, match="node node1: epoch 7 has passed; stop it"):
         await nodes.call(TARGET, calls.NodeDemote())
     (answer,) = await nodes.fan_out([TARGET], calls.NodeDemote())

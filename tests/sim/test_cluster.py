@@ -71,7 +71,7 @@ class Client:
         """Submit a job and wait for its end, over restarts of the master; return whether the job succeeded."""
         number = 0
         for _ in range(1000):
-            with contextlib.suppress(OSError, errors.StorageError):
+            with contextlib.suppress(OSError, errors.StorageError, errors.NotMasterError):
                 if not number:
                     number = await self.lab.submit(op)
                     self.submitted.append(number)
@@ -79,7 +79,8 @@ class Client:
                 self.job_ended.set()
                 self.ended[number] = status
                 return status == "success"
-            await self.lab.world.clock.sleep(1)
+            # Longer than a master without a majority needs to go on after its candidates are back.
+            await self.lab.world.clock.sleep(1 if number else 15)
             if not number:
                 return False
         raise TimeoutError(f"job {number} has no end")
@@ -134,6 +135,7 @@ async def rows(lab: cluster.SimulatedCluster, kind: str, *fields: str) -> list[l
 
 
 async def check(lab: cluster.SimulatedCluster, clients: list[Client]) -> None:
+    await lab.world.clock.sleep(60)
     for (number,) in await rows(lab, "job", "id"):
         # A job that no client knows of may still have to run.
         await lab.wait(msgspec.convert(number, int))

@@ -23,8 +23,9 @@ START: cluster.Opcode = {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": "vm1.e
 
 @pytest.fixture
 def lab() -> Iterator[cluster.SimulatedCluster]:
+    """Make a cluster whose master goes on without a majority; ``test_lease`` has the other policies."""
     with cluster.SimulatedCluster(seed=3) as simulated:
-        simulated.run(simulated.build())
+        simulated.run(simulated.build(replication="seed"))
         yield simulated
 
 

@@ -214,11 +214,13 @@ def frames_are_appended_twice(patch: pytest.MonkeyPatch) -> None:
         async with self._locked():
             contents = await self._contents()
             self._check_epoch(contents, call.epoch)
-            line = call.frame.encode()
+            lines, end = call.frame.encode(), contents.end
             if not self._disk.exists(self._folders.config):
                 return self._state(contents.end)
-            end = frames.follow(contents.end, line) if call.previous == contents.end.digest else contents.end
-            self._cached = await self._append(contents, end, lines=line, begins=call.begins_segment)
+            if call.previous == end.digest:
+                for line in lines.splitlines(keepends=True):
+                    end = frames.follow(end, line)
+            self._cached = await self._append(contents, end, lines=lines, begins=call.begins_segment)
             return self._state(end)
 
     patch.setattr(replica.Replica, "append", append)

@@ -7,11 +7,14 @@ import pytest
 from tests.state import build
 
 from gantry import errors
+from gantry.model import cluster
 from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
 from gantry.state import backlog, candidate, checkpoint, copies, history, replication, transaction
 from gantry.state import snapshot as states
+
+SEED, MAJORITY, ALL = cluster.Replication.SEED, cluster.Replication.MAJORITY, cluster.Replication.ALL
 
 
 class Cables:
@@ -75,8 +78,16 @@ class Cables:
 class Master:
     """A store on ``node0`` with candidates behind cables."""
 
-    def __init__(self, world: simulated.World, cables: Cables, *, limits: transaction.Limits | None = None) -> None:
+    def __init__(
+        self,
+        world: simulated.World,
+        cables: Cables,
+        policy: cluster.Replication = SEED,
+        *,
+        limits: transaction.Limits | None = None,
+    ) -> None:
         self.world = world
+        self.policy = policy
         self.machine = world.machine("node0")
         self._limits = limits
         if not self.machine.disk.exists(build.WHERE.config):
@@ -86,7 +97,7 @@ class Master:
 
     async def _open(self, cables: Cables) -> transaction.Store:
         store = await transaction.Store.open(self.machine, build.WHERE, candidates=self.candidates, limits=self._limits)
-        self.candidates.set_targets(cables.where)
+        self.candidates.set_targets(cables.where, policy=self.policy)
         return store
 
     def put(self, number: int) -> float:
@@ -453,12 +464,19 @@ def test_an_old_master_that_comes_back_cannot_write() -> None:
         async def take_over() -> transaction.Store:
             store = await transaction.Store.open(machine, build.WHERE, candidates=candidates)
             await store.begin_epoch(above=1)
-            candidates.set_targets([target for target in cables.where if target.uuid == "n2"])
+            candidates.set_targets([target for target in cables.where if target.uuid == "n2"], policy=SEED)
             await store.commit(build.put(build.vm(2)), build.CAUSE)
             return store
 
         new = build.on(world, machine, take_over())
         assert new.epoch == 2
+
+        async def deposed() -> None:
+            await old.candidates.doubted.wait()
+            assert old.candidates.doubt is not None
+            old.candidates.depose(old.candidates.doubt)
+
+        world.machine("node0").spawn(deposed())
         with pytest.raises(errors.ExecutionError, match=r"it is not known yet.*: this node is not the master any more"):
             old.put(3)
         with pytest.raises(errors.WrongStateError, match="not the master any more"):
@@ -483,3 +501,112 @@ def test_a_stray_daemon_on_a_candidate_does_not_depose_the_master(caplog: pytest
         build.on(world, cables.machines["n2"], stray.close())
         wait(world, 60)
         assert set(cables.copy_of("n2").instances) == {"i1", "i2"}
+
+
+def submit(master: Master, number: int) -> asyncio.Future[states.Snapshot]:
+    """Submit an instance without waiting for its acknowledgement."""
+
+    async def begin() -> asyncio.Future[states.Snapshot]:
+        return master.store.submit(build.put(build.vm(number)), build.CAUSE)
+
+    return build.on(master.world, master.machine, begin())
+
+
+@pytest.mark.parametrize(("policy", "enough"), [(MAJORITY, 1), (ALL, 2)])
+def test_without_enough_copies_nothing_is_acknowledged_and_the_master_goes_on_when_it_has_them(
+    policy: cluster.Replication, enough: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables, policy)
+        master.put(1)
+        wait(world, 1)
+        cables.down = {"n1", "n2"} if enough == 1 else {"n2"}
+        ticket = submit(master, 2)
+        wait(world, replication.TIMEOUT - 0.5)
+        assert master.candidates.notice() == ""
+        master.candidates.check_ready()
+        wait(world, 600)
+        assert not ticket.done()
+        assert master.store.durable_serial == 2
+        with pytest.raises(errors.NotMasterError, match=rf"{enough} of 3 .* {enough + 1} are needed, missing: .*node2"):
+            master.candidates.check_ready()
+        assert "may be out of date" in master.candidates.notice()
+        assert "nothing can be changed until they answer" in caplog.text
+        cables.down.clear()
+        wait(world, 60)
+        assert ticket.done()
+        assert master.candidates.notice() == ""
+        master.candidates.check_ready()
+        master.put(3)
+
+
+def test_a_change_of_the_candidates_needs_a_majority_of_the_old_ones_and_of_the_new_ones() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 4)
+        old, new = cables.where[:2], cables.where[2:]
+        master = Master(world, cables, MAJORITY)
+
+        async def targets_from(where: list[targets.Target], serial: int) -> None:
+            master.candidates.set_targets(where, policy=MAJORITY, serial=serial)
+
+        build.on(world, master.machine, targets_from(old, 1))
+        master.put(1)
+        wait(world, 1)
+        for down in ({"n1", "n2"}, {"n3", "n4"}):
+            cables.down = down
+            serial = master.store.snapshot.serial + 1
+            ticket = submit(master, serial)
+            build.on(world, master.machine, targets_from(new, serial))
+            wait(world, 60)
+            assert not ticket.done()
+            cables.down = set()
+            wait(world, 60)
+            assert ticket.done()
+            build.on(world, master.machine, targets_from(old, serial))
+            master.put(100 + serial)
+            wait(world, 60)
+
+
+def test_a_change_that_was_undone_leaves_the_rule_before_it() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables, MAJORITY)
+        master.put(1)
+
+        async def undone() -> None:
+            master.candidates.set_targets([], policy=SEED, serial=3)
+            master.candidates.set_targets(cables.where, policy=MAJORITY, serial=2)
+
+        build.on(world, master.machine, undone())
+        cables.down = {"n1", "n2"}
+        ticket = submit(master, 2)
+        wait(world, 60)
+        assert not ticket.done()
+
+
+def test_under_seed_a_change_that_only_the_master_has_is_marked() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        master = Master(world, cables)
+        master.put(1)
+        wait(world, 1)
+        assert master.candidates.notice() == ""
+        cables.down = {"n1"}
+        master.put(2)
+        assert "are only on node0, not on a majority: missing on node1" in master.candidates.notice()
+        master.candidates.check_ready()
+
+
+def test_a_daemon_that_ends_without_a_majority_keeps_the_change_and_does_not_report_it_as_lost() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables, MAJORITY)
+        master.put(1)
+        cables.down = {"n1", "n2"}
+        ticket = submit(master, 2)
+        wait(world, 10)
+        build.on(world, master.machine, master.store.close())
+        with pytest.raises(errors.ExecutionError, match="not known yet whether the change is valid"):
+            ticket.result()
+        assert len(build.opened(world, master.machine).snapshot.instances) == 2

@@ -7,6 +7,7 @@ starting, or its backlog is full) the client retries. It raises an error that th
 
 import json
 import socket
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -65,6 +66,7 @@ class Client:
         self._attempts = attempts
         self._socket: socket.socket | None = None
         self._buffer = b""
+        self._notice = ""
 
     def close(self) -> None:
         """Close the connection; the next call opens a new one."""
@@ -92,7 +94,24 @@ class Client:
                 f"lost the connection to the master daemon: {error.strerror or error}",
                 hint=f"see {machine.master_log()}",
             ) from None
-        return _result(raw)
+        return self._result(raw)
+
+    def _result(self, raw: bytes) -> object:
+        """Return the result in an answer; print a new notice about it, such as that it may be out of date."""
+        try:
+            answer = json.loads(raw)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict) or "success" not in answer:
+            raise errors.CommandError(f"unexpected answer of the master daemon: {raw[:200]!r}")
+        notice = str(answer.get("notice") or "")
+        if notice and notice != self._notice:
+            print(f"Warning: {notice}", file=sys.stderr)
+        self._notice = notice
+        if answer["success"]:
+            result: object = answer.get("result")
+            return result
+        raise server_error(answer.get("result"))
 
     def _connect(self) -> socket.socket:
         for attempt in range(self._attempts):
@@ -191,19 +210,6 @@ def _fields(answer: Mapping[str, object]) -> list[Field]:
         Field(field["name"], field.get("title") or field["name"], field.get("kind", "other"), field.get("doc", ""))
         for field in expect(answer.get("fields"), list)
     ]
-
-
-def _result(raw: bytes) -> object:
-    try:
-        answer = json.loads(raw)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict) or "success" not in answer:
-        raise errors.CommandError(f"unexpected answer of the master daemon: {raw[:200]!r}")
-    if answer["success"]:
-        result: object = answer.get("result")
-        return result
-    raise server_error(answer.get("result"))
 
 
 def server_error(encoded: object, *, prefix: str = "") -> errors.CommandError:

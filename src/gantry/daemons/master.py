@@ -31,7 +31,7 @@ from gantry.operations.query import engine
 from gantry.rpc import client, liveness
 from gantry.runtime import interface, paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import events, history, replication, snapshot, transaction
+from gantry.state import events, history, lease, replication, snapshot, transaction
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,12 @@ class Master:
         self.store.observe(self.distribution.follow)
         self.store.observe(self._watch_for_the_end)
         await own.begin()
-        self.nodes.fence(lambda: self.store.position.epoch, candidates.refuse)
+        self.lease = lease.Lease(candidates, node=own.node, epoch=lambda: self.store.epoch)
+        self._closing.push_async_callback(self.lease.close)
+        self.lease.start()
+        self.nodes.fence(lambda: self.store.position.epoch, candidates.refuse, permitted=self.lease.hold)
+        self._role = asyncio.create_task(own.keep(candidates), name="role")
+        self._closing.push_async_callback(self._end_role)
         await own.announce()
         await segments.refresh(runtime, folders, self.store)
         self._closing.push_async_callback(self.addresses.close)
@@ -144,6 +149,7 @@ class Master:
             snapshot=lambda: self.store.snapshot,
             history=past,
             events=events.Events(self.store, past),
+            candidates=self.candidates,
             pause_watcher=self._pause_watcher,
             folders=self._folders,
         )
@@ -168,6 +174,10 @@ class Master:
             last = value.ops[-1].input if isinstance(value, job.Job) and value.status is job.Status.SUCCESS else None
             if isinstance(last, opcodes.ClusterDestroy) and not last.dry_run:
                 self.destroyed.set()
+
+    async def _end_role(self) -> None:
+        self._role.cancel()
+        await asyncio.gather(self._role, return_exceptions=True)
 
     async def close(self) -> None:
         """Stop listening, stop the queue, and close the state, in this order."""

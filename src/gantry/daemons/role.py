@@ -18,7 +18,7 @@ See contracts/cluster-design.md#confirmation-of-the-master.
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,8 +30,8 @@ from gantry.model import cluster, job
 from gantry.operations import base
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
+from gantry.state import replication, ssconf, transaction
 from gantry.state import snapshot as states
-from gantry.state import ssconf, transaction
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +127,12 @@ class Role:
         self._request = request
         self._answers: list[vote.Answer] = []
         self._epoch = 0
+        self._candidates: replication.Candidates | None = None
+
+    @property
+    def node(self) -> str:
+        """Return the name of this machine's node."""
+        return self._own.node
 
     async def confirm(self) -> None:
         """Return when this machine has the role; WrongStateError has each node's answer, and what to do."""
@@ -196,32 +202,61 @@ class Role:
         Two nodes that are confirmed at the same moment ask for the same epoch: both try again with a higher epoch.
         """
         clock = self._runtime.clock
-        until = clock.monotonic() + VOTE_TIMEOUT_SECONDS
         highest = max(vote.highest_epoch(answers), self._store.epoch, self._own_promise().epoch)
+        if not self._request.voting:
+            await self._promise_self(highest + 1)
+            return highest + 1
+        stopped = self._stopped(answers)
+        await self._wait_for_own_lease(stopped)
+        until = clock.monotonic() + VOTE_TIMEOUT_SECONDS
+        leased_until = clock.monotonic() + calls.LEASE_SECONDS
         while True:
             epoch = highest + 1
-            if not self._request.voting:
-                await self._promise_self(epoch)
-                return epoch
-            promises = await asyncio.gather(*(self._ask_promise(answer.node, epoch) for answer in answers))
+            promises = await asyncio.gather(*(self._ask_promise(answer.node, epoch, stopped) for answer in answers))
             granted = [
                 answer if promise and promise.granted else dataclasses.replace(answer, copy=None)
                 for answer, promise in zip(answers, promises, strict=True)
             ]
             verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), granted)
+            leases = [promise.lease for promise in promises if promise and promise.lease]
             highest = max([epoch, *(promise.epoch for promise in promises if promise)])
             # A node that has promised a higher epoch would refuse this master's first record, and end this master.
             if verdict.outcome is vote.Outcome.CONFIRMED and highest == epoch:
                 # Not earlier: a node without a majority must not block the existing master.
                 await self._promise_self(epoch)
                 return epoch
-            if clock.monotonic() > until:
-                raise self._refusal(verdict, granted)
+            if leases and clock.monotonic() < leased_until:
+                until = clock.monotonic() + VOTE_TIMEOUT_SECONDS
+                await self._wait_for(max(leases, key=lambda lease: lease.seconds))
+            elif clock.monotonic() > until:
+                raise self._refusal(verdict, granted, leases)
             await clock.sleep(BACK_OFF_SECONDS * self._runtime.random.below(100) / 100)
 
-    async def _ask_promise(self, name: str, epoch: int) -> calls.Promise | None:
-        position = self._store.position
-        request = calls.MasterPromise(epoch=epoch, node=self._own.node, newest=(position.epoch, position.serial))
+    def _stopped(self, answers: Sequence[vote.Answer]) -> dict[str, int]:
+        """Return the candidates where no master daemon runs, with the epoch up to which that is known.
+
+        A node that can read its copy of the state holds the lock of the queue, which a master daemon would have.
+        """
+        return {answer.node: answer.copy.epoch for answer in answers if answer.copy and answer.copy.serial}
+
+    async def _wait_for_own_lease(self, stopped: Mapping[str, int]) -> None:
+        """Wait until this machine may have the role by the lease that its own node daemon granted to another node."""
+        own = self._store.snapshot.nodes.get(self._own.uuid)
+        state = await self._call(own, calls.LeaseStatus()) if own else None
+        if not isinstance(state, calls.LeaseState):
+            state = calls.LeaseState(node="another node", epoch=self._store.epoch, seconds=calls.LEASE_SECONDS)
+        if state.node and state.seconds_to_wait(self._own.node, stopped=stopped):
+            await self._wait_for(state)
+
+    async def _wait_for(self, lease: calls.LeaseState) -> None:
+        log.info("waiting %.1f s for the end of the lease that %s may have", lease.seconds, lease.node)
+        await self._runtime.clock.sleep(lease.seconds)
+
+    async def _ask_promise(self, name: str, epoch: int, stopped: Mapping[str, int]) -> calls.Promise | None:
+        copy = self._copy()
+        request = calls.MasterPromise(
+            epoch=epoch, node=self._own.node, newest=(copy.epoch, copy.serial), stopped=dict(stopped)
+        )
         nodes = {node.name: node for node in self._other_nodes()}
         answer = await self._call(nodes[name], request)
         return None if isinstance(answer, errors.GantryError) else answer
@@ -237,6 +272,9 @@ class Role:
 
     def _copy(self) -> calls.CandidateState:
         position, state = self._store.position, self._store.durable
+        if self._candidates is not None:
+            # What was sent counts, acknowledged or not: a candidate may have it already.
+            position, state = self._candidates.chain.head, self._store.snapshot
         return calls.CandidateState(
             serial=position.serial,
             digest=position.digest,
@@ -251,7 +289,10 @@ class Role:
         owner = state.the_cluster
         keeping = (cluster.Role.CANDIDATE, cluster.Role.MASTER)
         names = {node.name for node in state.nodes.values() if node.role(owner) in keeping}
-        return vote.Claim(self._own.node, self._copy(), names, taking_over=self._request.taking_over)
+        by_majority = owner.replication_policy(len(names)) is not cluster.Replication.SEED
+        return vote.Claim(
+            self._own.node, self._copy(), names, taking_over=self._request.taking_over, by_majority=by_majority
+        )
 
     def _taken_for_granted(self, answers: Sequence[vote.Answer]) -> list[vote.Answer]:
         own = self._copy()
@@ -262,12 +303,16 @@ class Role:
             for answer in answers
         ]
 
-    def _refusal(self, verdict: vote.Verdict, answers: Sequence[vote.Answer]) -> errors.WrongStateError:
+    def _refusal(
+        self, verdict: vote.Verdict, answers: Sequence[vote.Answer], leases: Sequence[calls.LeaseState] = ()
+    ) -> errors.WrongStateError:
         failover = "gnt-cluster master-failover"
         again = "" if self._request.taking_over else f"; or make this node the master with {failover}"
         program = failover if self._request.taking_over else "gantry-masterd"
+        holders = sorted({lease.node for lease in leases})
+        alive = f"{', '.join(holders)} has the lease and works as the master; " if holders else ""
         return errors.WrongStateError(
-            f"node {self._own.node} is not confirmed as the master: {'; '.join(verdict.reasons)} "
+            f"node {self._own.node} is not confirmed as the master: {alive}{'; '.join(verdict.reasons)} "
             f"({vote.described(answers)})",
             hint=f"start the nodes that do not answer{again}; "
             f"if no other master runs and the state on this node is the newest: {program} {OVERRIDE}",
@@ -382,6 +427,40 @@ class Role:
         for node, outcome in zip(reachable, outcomes, strict=True):
             if isinstance(outcome, errors.GantryError):
                 log.warning("the new master was not reported to node %s: %s", node.name, outcome)
+
+    async def keep(self, candidates: replication.Candidates) -> None:
+        """Find out after each refusal by a node whether another node has become the master; runs until cancelled.
+
+        If a majority promises this master a higher epoch, it goes on with that epoch, and the node that refused obeys
+        it again. If a newer master exists, or under the policy ``seed`` may exist, this master ends.
+        """
+        self._request, self._candidates = Request(), candidates
+        while True:
+            await candidates.doubted.wait()
+            error = candidates.doubt
+            assert error is not None
+            try:
+                verdict = await self._confirm_again()
+            except errors.WrongStateError as refusal:
+                log.warning("%s", refusal)
+                verdict = vote.Verdict(vote.Outcome.UNDECIDED)
+            if verdict.outcome is vote.Outcome.CONFIRMED:
+                candidates.trust()
+            elif verdict.outcome is vote.Outcome.REFUSED or not self._claim().by_majority:
+                return candidates.depose(error)
+            else:
+                await self._runtime.clock.sleep(BACK_OFF_SECONDS)
+
+    async def _confirm_again(self) -> vote.Verdict:
+        """Begin a higher epoch if the nodes confirm this master, and return the verdict."""
+        answers = await self._ask_all()
+        verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), answers)
+        if verdict.outcome is vote.Outcome.CONFIRMED:
+            self._epoch = await self._win_epoch(answers)
+            self._store.claim(self._epoch)
+            self._answers = answers
+            await self.begin()
+        return verdict
 
 
 def _position(answer: vote.Answer) -> tuple[int, int]:

@@ -53,13 +53,16 @@ class Answer:
 class Claim:
     """A node's claim to be the master: ``copy`` is the extent of its state, ``candidates`` the names of all candidates.
 
-    ``taking_over`` is set when the node was not the master before.
+    ``taking_over`` is set when the node was not the master before. ``by_majority`` is set when no master acknowledges a
+    change without a majority of the candidates: then a later master that only some node has heard of has acknowledged
+    nothing, and the promises of a majority are enough.
     """
 
     node: str
     copy: calls.CandidateState
     candidates: Collection[str] = ()
     taking_over: bool = False
+    by_majority: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,7 @@ def _contradictions(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
         elif copy.given_up > (mine.epoch, mine.serial):
             epoch, serial = copy.given_up
             yield f"node {answer.node} gave up a newer copy, epoch {epoch} serial {serial}, {here}"
-        elif copy.heard > mine.epoch:
+        elif copy.heard > mine.epoch and not claim.by_majority:
             yield f"node {answer.node} has heard of a later master, of epoch {copy.heard}, {here}"
 
 

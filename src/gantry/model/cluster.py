@@ -35,6 +35,18 @@ NO_POLICY = Policy()
 """The policy of a level that sets none; it is not serialized."""
 
 
+class Replication(StrEnum):
+    """Which copies must hold a change before it is acknowledged (explanation/replication.md)."""
+
+    MAJORITY = "majority"
+    ALL = "all"
+    SEED = "seed"
+
+
+MANY_CANDIDATES = 3
+"""The number of master candidates, the master included, from which on ``majority`` is the default."""
+
+
 class Cluster(base.Entity, frozen=True):
     """The cluster itself; ``master_node`` is the UUID of the master.
 
@@ -54,6 +66,7 @@ class Cluster(base.Entity, frozen=True):
     ``physical_networks`` are from that file: the network types of shared ranges in the order of preference, all types
     if empty, and the physical networks.
     ``ipam_driver`` stores the allocations of addresses, in ``ipam_database`` (a URL) or in the state.
+    ``replication`` is a policy of ``Replication``; if it is empty, the number of master candidates decides.
     The watcher is paused until ``watcher_pause``, in seconds since the epoch. While ``queue_drained`` is set, the queue
     accepts no jobs.
     """
@@ -91,6 +104,13 @@ class Cluster(base.Entity, frozen=True):
     ipam_database: str = ""
     watcher_pause: float | None = None
     queue_drained: bool = False
+    replication: str = ""
+
+    def replication_policy(self, candidates: int) -> Replication:
+        """Return the policy in force with this number of master candidates, the master included."""
+        if self.replication:
+            return Replication(self.replication)
+        return Replication.MAJORITY if candidates >= MANY_CANDIDATES else Replication.SEED
 
 
 class Connection(base.Part, frozen=True):

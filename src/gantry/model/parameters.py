@@ -21,6 +21,9 @@ CLUSTER: dict[str, Parameter] = {
     "candidate_pool_size": Parameter(
         10, "Number of nodes that keep a copy of the state, including the master", minimum=1, maximum=1000
     ),
+    "replication": Parameter(
+        "", "Copies that must hold a change before it is acknowledged", choices=tuple(cluster.Replication)
+    ),
     "max_running_jobs": Parameter(1000, "Maximum number of running jobs; other jobs wait", minimum=1, maximum=20_000),
     "mac_prefix": Parameter("aa:00:00", "First half of generated MAC addresses"),
     "master_netdev": Parameter("", "Network device of the master's own address"),

@@ -33,6 +33,7 @@ TEXTS: dict[str, str] = {
     "enabled_disk_templates": "Enabled disk templates, the default one first; those in use cannot be disabled",
     "ClusterSetParams.default_disk_size": "Size of a disk without a size, in MiB or with a unit; 0 for no default",
     "candidate_pool_size": "Set how many nodes keep a copy of the state, the master included",
+    "replication": "Set which copies must hold a change before it is acknowledged: majority, all, seed",
     "max_running_jobs": "Limit how many jobs run at the same time",
     "ClusterSetParams.mac_prefix": "Set the first half of generated MAC addresses, as in aa:00:00",
     "master_netdev": "Set the network device of the master's own address",

@@ -5,12 +5,13 @@ unreachable node gives a RemoteError with its name, its address and what to do; 
 with its name before the message. The client never repeats a call; callers may (all node calls can be repeated).
 
 The calls of a confirmed master carry its epoch (``fence``). A node that has seen a higher epoch refuses them; then
-``replaced`` is called, and the former master has to end.
+``replaced`` is called, and the master finds out whether another node has become the master. Calls that change something
+wait while the master does not have its lease (``state.lease``).
 """
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -41,15 +42,27 @@ class Client:
         self._http = network.http_client(tls=tls)
         self._epoch: Callable[[], int] | None = None
         self._replaced: Callable[[errors.FencedError], None] | None = None
+        self._permitted: Callable[[], Awaitable[None]] | None = None
 
-    def fence(self, epoch: Callable[[], int], replaced: Callable[[errors.FencedError], None]) -> None:
-        """Send the epoch of a confirmed master with all calls; call ``replaced`` when a node refuses the epoch."""
-        self._epoch, self._replaced = epoch, replaced
+    def fence(
+        self,
+        epoch: Callable[[], int],
+        replaced: Callable[[errors.FencedError], None],
+        *,
+        permitted: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Send the epoch of a confirmed master with all calls; call ``replaced`` when a node refuses the epoch.
+
+        Calls that change something wait until ``permitted`` returns.
+        """
+        self._epoch, self._replaced, self._permitted = epoch, replaced, permitted
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Call one node; raises its error, or RemoteError when it is offline or does not answer."""
         if target.offline:
             raise errors.RemoteError(f"node {target.name} is marked offline", hint="the node was not called")
+        if self._permitted and call.FENCED:
+            await self._permitted()
         headers = {calls.EPOCH_HEADER: str(self._epoch())} if self._epoch else {}
         try:
             return await _exchange(self._http, target, call, headers=headers)

@@ -7,6 +7,7 @@ See contracts/luxi.md#framing.
 """
 
 import asyncio
+import contextvars
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -25,9 +26,14 @@ CONNECTIONS = 200
 """The maximum number of connections of a pool."""
 
 
+NOTICES: contextvars.ContextVar[list[str]] = contextvars.ContextVar("NOTICES")
+"""Where a task collects what the master says about the state of its answers, such as that they may be out of date."""
+
+
 class _Answer(msgspec.Struct):
     success: bool
     result: msgspec.Raw
+    notice: str = ""
 
 
 class Caller(Protocol):
@@ -56,6 +62,8 @@ class Client:
             raise errors.RemoteError(
                 f"the master daemon does not answer on {self._path}: {error}", hint="is gantry-masterd running?"
             ) from None
+        if answer.notice and (notices := NOTICES.get(None)) is not None:
+            notices.append(answer.notice)
         if answer.success:
             return _decode(answer.result, kind)
         name, details = _decode(answer.result, tuple[str, list[object]])

@@ -17,14 +17,15 @@ SETTLE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Kind:
-    """The number of machines, and the size of the candidate pool."""
+    """The number of machines, the size of the candidate pool, and the replication policy."""
 
     nodes: int
     pool: int
+    replication: str = "default"
 
 
-KINDS = (Kind(3, 10), Kind(4, 3), Kind(5, 3))
-"""All machines are candidates; one machine is not; two machines are not."""
+KINDS = (Kind(3, 10), Kind(4, 3), Kind(5, 3), Kind(3, 10, "seed"), Kind(4, 3, "seed"))
+"""All machines are candidates; one machine is not; two machines are not; twice with the policy of the seed."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class _Image:
 @functools.cache
 def _image(kind: Kind) -> _Image:
     with cluster.SimulatedCluster(SEED, nodes=kind.nodes) as lab, story.listening(story.Story(lab.world.clock)):
-        lab.run(lab.build(candidate_pool_size=kind.pool))
+        lab.run(lab.build(candidate_pool_size=kind.pool, replication=kind.replication))
         lab.run(lab.world.clock.sleep(SETTLE_SECONDS))
         for name in lab.names:
             lab.crash(name)

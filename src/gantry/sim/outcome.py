@@ -83,7 +83,7 @@ class Outcome:
         asker = luxi.Client(machine.network, cluster.FOLDERS.luxi_socket)
         try:
             await machine.spawn(watcher.Watcher(machine, f"{cluster.FOLDERS.lib}/watcher.data", master=asker).run())
-        except errors.RemoteError:
+        except (errors.RemoteError, errors.NotMasterError):
             return False
         finally:
             await asker.close()

@@ -167,7 +167,10 @@ def run(seed: int) -> Result:
     with built.lab(seed, kind) as lab:
         run_story = story.Story(lab.world.clock)
         lab.world.loop.set_exception_handler(lambda _, context: run_story.fail(context))
-        run_story.tell(story.OUTSIDE, f"seed {seed}: {kind.nodes} machines, candidate pool {kind.pool}")
+        run_story.tell(
+            story.OUTSIDE,
+            f"seed {seed}: {kind.nodes} machines, candidate pool {kind.pool}, replication {kind.replication}",
+        )
         scenario = Scenario(lab, kind, run_story=run_story)
         begin = lab.world.clock.monotonic()
         with story.listening(run_story):

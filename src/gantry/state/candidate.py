@@ -188,6 +188,7 @@ class Candidate:
         self.lost = False
         self._refreshed = 0
         self._refresh: asyncio.Task[None] | None = None
+        self._answers = asyncio.Event()
         self._back_off_seconds = FIRST_BACK_OFF_SECONDS
         self.task = asyncio.create_task(self._run(), name=f"candidate {target.name}")
 
@@ -199,10 +200,22 @@ class Candidate:
                 except errors.GantryError as error:
                     self.digest = None
                     self._owner.lose(self, str(error))
-                    await self._owner.clock.sleep(self._back_off_seconds)
-                    self._back_off_seconds = min(2 * self._back_off_seconds, LONGEST_BACK_OFF_SECONDS)
+                    await self._wait()
         finally:
             await self._end_refresh()
+
+    async def _wait(self) -> None:
+        """Wait for the back-off, or until the candidate answers another call."""
+        self._answers.clear()
+        try:
+            async with asyncio.timeout(self._back_off_seconds):
+                await self._answers.wait()
+        except TimeoutError:
+            self._back_off_seconds = min(2 * self._back_off_seconds, LONGEST_BACK_OFF_SECONDS)
+
+    def retry(self) -> None:
+        """Note that the candidate answers: what it lacks is sent at once."""
+        self._answers.set()
 
     async def _advance(self) -> None:
         chain = self._owner.chain

@@ -1,18 +1,32 @@
-"""Copies of the state on the master candidates: every frame goes to each of them, and a commit waits for a majority.
+"""Copies of the state on the master candidates: every frame goes to each of them, and a commit waits for enough copies.
 
-``transaction`` publishes a frame that is on its own disk, then waits until a majority of candidates and master has the
-frame, at most ``timeout`` seconds. One task per candidate (``candidate``) follows the chain of frames. So a slow
-candidate costs a bounded amount of memory and time: after one timeout, commits no longer wait for it until it has
-caught up. The log has a warning when a candidate falls behind, and an error when more than half of them have
-(contracts/cluster-design.md#life-of-a-job).
+``transaction`` publishes a frame that is on its own disk, then waits until enough candidates have it. One task per
+candidate (``candidate``) follows the chain of frames. A ``Rule`` says how many are enough: a policy of the cluster
+(explanation/replication.md) over the candidates.
+
+- ``majority``: more than half of the candidates, the master included. ``all``: every candidate. A commit waits as long
+  as that takes. After ``timeout`` seconds the master is *stalled*: the front ends answer NotMasterError to changes, and
+  mark what they read.
+- ``seed``: a majority too, but a candidate that does not answer within ``timeout`` seconds is not waited for, until it
+  has caught up. The log has a warning when a candidate falls behind, and an error when more than half of them have
+  (contracts/cluster-design.md#life-of-a-job).
+
+A node that refuses this master, because it has seen or promised a higher epoch, leaves it in *doubt*: ``daemons.role``
+finds out whether there is a newer master. The word of one node does not end a master that a majority confirms.
+
+A change of the candidates or of the policy is a change like any other. Its frame, and those that follow until it is
+acknowledged, need enough copies by the rule before it and by the rule after it, so no acknowledged frame is missing in
+every majority of either.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from gantry import errors
+from gantry.model import cluster
 from gantry.rpc import targets
 from gantry.runtime import interface
 from gantry.state import candidate, copies
@@ -27,6 +41,19 @@ TIMEOUT = 5.0
 """Seconds that a commit waits for the candidates."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How many copies are enough from record ``serial`` on; ``members`` are the candidates without the master."""
+
+    serial: int
+    policy: cluster.Replication
+    members: frozenset[str]
+
+    def is_majority(self, holders: int) -> bool:
+        """Return whether the master and ``holders`` of the members are more than half of the candidates."""
+        return 2 * (1 + holders) > 1 + len(self.members)
+
+
 class Candidates:
     """All candidates of one master; see the module's docstring."""
 
@@ -39,15 +66,24 @@ class Candidates:
         # Whether there is a newer master, and not only a promise to a node that may never become master.
         self.replaced = False
         self.refused = asyncio.Event()
+        # A refusal by a node, until ``daemons.role`` has found out whether there is a newer master.
+        self.doubt: errors.FencedError | None = None
+        self.doubted = asyncio.Event()
+        # Set while too few candidates answer for the policy to allow a change.
+        self.stalled = asyncio.Event()
+        self._stalls: dict[str, Callable[[], str]] = {}
         self.copy: Callable[[], Awaitable[copies.Copy]]
         self.journal = ""
         self.checkpoint: copies.Copy | None = None
         self.transfers = candidate.Transfers()
         # The epoch that nodes promised to this master: they refuse even old frames with a lower epoch.
         self.promised = 0
+        self._host = runtime.host
         self._timeout = timeout
         self._candidates: dict[str, candidate.Candidate] = {}
         self._progress = candidate.Signal()
+        self._rules: list[Rule] = [Rule(0, cluster.Replication.SEED, frozenset())]
+        self._closing = False
 
     def start(self, position: Position, copy: Callable[[], Awaitable[copies.Copy]], *, journal: str) -> None:
         """Begin at the end of the journal in the folder ``journal``; ``copy`` returns the whole durable state.
@@ -63,17 +99,39 @@ class Candidates:
         self.checkpoint = checkpoint
         self.chain.news.notify()
 
-    def set_targets(self, candidates: Sequence[targets.Target]) -> None:
-        """Set the candidates, without the master itself; only for an opened store."""
-        targets_by_uuid = {target.uuid: target for target in candidates}
-        for uuid, member in list(self._candidates.items()):
-            if targets_by_uuid.get(uuid) != member.target:
-                member.task.cancel()
-                del self._candidates[uuid]
-        for uuid, target in targets_by_uuid.items():
-            if uuid not in self._candidates:
-                self._candidates[uuid] = candidate.Candidate(self, target)
+    def set_targets(
+        self, candidates: Sequence[targets.Target], *, policy: cluster.Replication, serial: int = 0
+    ) -> None:
+        """Set the candidates, without the master itself, and the policy, as of record ``serial``.
+
+        Only for an opened store. A lower serial than before means that the records from there on were undone.
+        """
+        rule = Rule(serial, policy, frozenset(target.uuid for target in candidates))
+        self._rules = [earlier for earlier in self._rules if earlier.serial < serial]
+        if not self._rules or (self._rules[-1].policy, self._rules[-1].members) != (rule.policy, rule.members):
+            self._rules.append(rule)
+        for target in candidates:
+            known = self._candidates.get(target.uuid)
+            if known is None or known.target != target:
+                if known is not None:
+                    known.task.cancel()
+                self._candidates[target.uuid] = candidate.Candidate(self, target)
+        self._remove_former()
         self._progress.notify()
+
+    def _remove_former(self) -> None:
+        members = frozenset[str]().union(*(rule.members for rule in self._rules))
+        for uuid in self._candidates.keys() - members:
+            self._candidates.pop(uuid).task.cancel()
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """Return the rules in force: those for changes that are not acknowledged yet, and the one before them."""
+        return self._rules
+
+    def targets(self) -> list[targets.Target]:
+        """Return all candidates of the rules in force."""
+        return [member.target for member in self._candidates.values()]
 
     def lagging(self) -> list[str]:
         """Return the names of the candidates that the log reported as lagging, in order."""
@@ -86,42 +144,142 @@ class Candidates:
         self.chain.add(sent, backlog=candidate.BACKLOG if behind else 0)
 
     async def acknowledged(self) -> None:
-        """Return when a majority of candidates and master holds the newest frame, or no candidate keeps up.
+        """Return when as many candidates as the rules demand hold the newest frame.
 
         Raises WrongStateError if a candidate follows a newer master: then no change of this master is valid any more.
+        NotMasterError when the daemon ends before that.
         """
         try:
             if not self._settled():
                 async with asyncio.timeout(self._timeout):
-                    while not self._settled():
-                        await self._progress.wait()
+                    await self._settling()
         except TimeoutError:
-            for member in self._candidates.values():
-                if not self._has_newest(member):
-                    self.lose(member, f"no answer within {self._timeout:g} s")
+            for member in self._behind():
+                self.lose(member, f"no answer within {self._timeout:g} s")
+            await self._wait_stalled()
         if self.refusal is not None:
             raise self.refusal
+        if not self._has_enough():
+            raise self.unacknowledged()
+        serial = self._needed()[-1].serial
+        self._rules = [rule for rule in self._rules if rule.serial >= serial]
+        self._remove_former()
+
+    async def _settling(self) -> None:
+        while not self._settled():
+            await self._progress.wait()
+
+    async def _wait_stalled(self) -> None:
+        if self._settled():
+            return
+        self.stall("copies", self._missing_copies)
+        try:
+            await self._settling()
+        finally:
+            self.resume("copies")
+
+    def stall(self, cause: str, describe: Callable[[], str]) -> None:
+        """Note that nothing can be changed for a cause; ``describe`` returns which candidates are missing."""
+        if cause not in self._stalls:
+            logger.error("%s: %s; nothing can be changed until they answer", self._host, describe())
+        self._stalls[cause] = describe
+        self.stalled.set()
+
+    def resume(self, cause: str) -> None:
+        """Note that a cause is over."""
+        if self._stalls.pop(cause, None) and not self._stalls:
+            self.stalled.clear()
+            logger.info("enough master candidates answer again")
 
     async def settle(self) -> None:
         """Return when all candidates that keep up hold the newest frame: the next master may be any of them."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
-                while self.refusal is None and any(
-                    not self._has_newest(member) and not member.lost for member in self._candidates.values()
-                ):
+                while self.refusal is None and any(not member.lost for member in self._behind()):
                     await self._progress.wait()
 
+    def stop_waiting(self) -> None:
+        """End the wait for candidates of a daemon that ends: what they do not hold soon stays unacknowledged."""
+        asyncio.get_running_loop().call_later(FAREWELL, self._stop_waiting)
+
+    def _stop_waiting(self) -> None:
+        self._closing = True
+        self._progress.notify()
+
+    def check_ready(self) -> None:
+        """Raise NotMasterError while changes cannot be acknowledged."""
+        if self.stalled.is_set():
+            raise errors.NotMasterError(
+                f"{self._host} may not change the cluster at present: {self.missing()}",
+                hint="nothing was changed; start these nodes, or mend their network, then repeat the command",
+            )
+
+    def unacknowledged(self) -> errors.NotMasterError:
+        """Return the error for a change that is stored here, but not on enough candidates."""
+        return errors.NotMasterError(
+            f"the change is stored on {self._host}, but not acknowledged: {self.missing()}",
+            hint="it is valid if this node reaches them again before another node becomes the master: "
+            "look at the cluster before you repeat the command",
+        )
+
+    def notice(self) -> str:
+        """Return what clients have to know beside an answer: that it may be out of date, or may be lost."""
+        if self.stalled.is_set():
+            return f"what {self._host} answers may be out of date: {self.missing()}"
+        rule = self._rules[-1]
+        lost = self.lagging()
+        if rule.policy is cluster.Replication.SEED and not rule.is_majority(len(rule.members) - len(lost)):
+            return f"the newest changes are only on {self._host}, not on a majority: missing on {', '.join(lost)}"
+        return ""
+
+    def missing(self) -> str:
+        """Return which candidates are missing, and how many are needed."""
+        return next(iter(self._stalls.values()), self._missing_copies)()
+
+    def _missing_copies(self) -> str:
+        rule = self._needed()[-1]
+        names = sorted(member.target.name for member in self._behind())
+        count = 1 + len(rule.members)
+        enough = count if rule.policy is cluster.Replication.ALL else count // 2 + 1
+        return (
+            f"{1 + self._holders(rule)} of {count} master candidates hold the newest changes, {enough} are needed, "
+            f"missing: {', '.join(names) or 'none'}"
+        )
+
+    def _needed(self) -> list[Rule]:
+        """Return the rules for the newest frame, in order."""
+        serial = self.chain.head.serial
+        return [rule for rule in self._rules if rule.serial <= serial] or self._rules[:1]
+
+    def _behind(self) -> list[candidate.Candidate]:
+        return [member for member in self._candidates.values() if not self._has_newest(member)]
+
+    def _holders(self, rule: Rule) -> int:
+        return sum(uuid in rule.members and self._has_newest(member) for uuid, member in self._candidates.items())
+
     def _settled(self) -> bool:
-        behind = [member for member in self._candidates.values() if not self._has_newest(member)]
-        holders = len(self._candidates) + 1 - len(behind)
-        majority = 2 * holders > len(self._candidates) + 1
-        return self.refusal is not None or majority or all(member.lost for member in behind)
+        return self.refusal is not None or self._closing or self._has_enough()
+
+    def _has_enough(self) -> bool:
+        return all(self._is_met(rule) for rule in self._needed())
+
+    def _is_met(self, rule: Rule) -> bool:
+        holders = self._holders(rule)
+        match rule.policy:
+            case cluster.Replication.ALL:
+                return holders == len(rule.members)
+            case cluster.Replication.MAJORITY:
+                return rule.is_majority(holders)
+            case cluster.Replication.SEED:
+                behind = [member for member in self._behind() if member.target.uuid in rule.members]
+                alone = self.doubt is None and all(member.lost for member in behind)
+                return alone or rule.is_majority(holders)
 
     def _has_newest(self, member: candidate.Candidate) -> bool:
         return member.digest == self.chain.head.digest
 
     def lose(self, member: candidate.Candidate, reason: str) -> None:
-        """Note that a candidate does not keep up; commits ignore it until it has the newest frame again."""
+        """Note that a candidate does not keep up, until it has the newest frame again."""
         if member.lost:
             return
         member.lost = True
@@ -135,6 +293,11 @@ class Candidates:
             )
         self._progress.notify()
 
+    def answers(self, uuid: str) -> None:
+        """Note that a candidate answers calls: if it lags, what it lacks is sent at once."""
+        if uuid in self._candidates:
+            self._candidates[uuid].retry()
+
     def moved(self, member: candidate.Candidate) -> None:
         """Note that the end of a candidate's copy has changed."""
         if member.lost and self._has_newest(member):
@@ -143,7 +306,20 @@ class Candidates:
         self._progress.notify()
 
     def refuse(self, error: errors.FencedError) -> None:
-        """Note that a node has seen a higher epoch (there is a newer master) or promised it (there may be soon)."""
+        """Note that a node has seen a higher epoch (there may be a newer master) or promised it (there may be soon)."""
+        if self.refusal is None and self.doubt is None:
+            logger.warning("a node refuses this master: %s", error.message)
+            self.doubt = error
+            self.doubted.set()
+
+    def trust(self) -> None:
+        """Note that a majority has confirmed this master after a node's refusal."""
+        self.doubt = None
+        self.doubted.clear()
+        self._progress.notify()
+
+    def depose(self, error: errors.FencedError) -> None:
+        """End this master, because a node's refusal was right, or cannot be refuted."""
         promised = isinstance(error, errors.PromisedError)
         self.replaced = self.replaced or not promised
         if self.refusal is not None:

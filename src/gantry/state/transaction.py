@@ -6,7 +6,7 @@ A daemon opens it (lock, recovery), plans on ``snapshot``, and commits:
    gathers. It does not wait, so a plan made in the same turn of the loop cannot be overtaken.
 2. One writer writes the group as a frame: written and synced here, then sent to the master candidates. Records that
    arrive during that gather in the next group: any number of transactions shares one sync.
-3. When the frame is durable here and on a majority, all its tickets are answered, in order.
+3. When the frame is durable here and on enough candidates (``replication``), all its tickets are answered, in order.
 
 Readers see a change at once, before it is durable and acknowledged. If a frame cannot be written, the snapshot returns
 to the last durable one, all tickets fail, and observers are called: the state in memory and on disk are the same again.
@@ -89,6 +89,8 @@ class Store:
         self._observers: list[Observer] = []
         self._followers: list[Follower] = []
         self._closed = False
+        # Whether the journal ends with a frame that is not acknowledged and never will be by this daemon.
+        self._unsettled = False
         self._work = asyncio.Event()
         self._records_since = recovered.replayed
         self._bytes_since = recovered.replay.size
@@ -239,10 +241,11 @@ class Store:
             return
         self._closed = True
         self._work.set()
+        self._candidates.stop_waiting()
         try:
             await self._writer
             await self._candidates.settle()
-            if self._records_since and self._candidates.refusal is None:
+            if self._records_since and self._candidates.refusal is None and not self._unsettled:
                 await self._begin_checkpoint()
             if self._checkpoint is not None:
                 await self._checkpoint
@@ -295,8 +298,9 @@ class Store:
         self._candidates.publish(line, position, begins_segment=self._journal.written == len(line))
         try:
             await self._candidates.acknowledged()
-        except errors.WrongStateError as error:
+        except (errors.WrongStateError, errors.NotMasterError) as error:
             # The frame is in the journal here: it is valid again if this node is confirmed again.
+            self._unsettled = True
             message = f"it is not known yet whether the change is valid: {error.message}"
             self._take_back(errors.ExecutionError, message, hint=error.hint)
             return

@@ -12,6 +12,7 @@ from tests.node.membership import test_replica
 from tests.state import build
 
 from gantry import errors
+from gantry.model import cluster
 from gantry.node.membership import arrival, replica
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
@@ -116,7 +117,7 @@ def scene(world: simulated.World, monkeypatch: pytest.MonkeyPatch, kind: Kind) -
         candidates = replication.Candidates(pair.master, caller)
         limits = transaction.Limits(records=6)
         store = await transaction.Store.open(pair.master, WHERE, candidates=candidates, limits=limits)
-        candidates.set_targets([test_replica.TARGET])
+        candidates.set_targets([test_replica.TARGET], policy=cluster.Replication.SEED)
         await pair.master.clock.sleep(1)
         for number in range(1, 24):
             await store.commit(build.put(build.vm(number), build.queued(number)), build.CAUSE)

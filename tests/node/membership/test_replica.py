@@ -10,6 +10,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
+from gantry.model import cluster
 from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
@@ -56,7 +57,7 @@ class Pair:
     async def open(self) -> transaction.Store:
         candidates = replication.Candidates(self.master, Caller(self.copy))
         store = await transaction.Store.open(self.master, WHERE, candidates=candidates)
-        candidates.set_targets([TARGET])
+        candidates.set_targets([TARGET], policy=cluster.Replication.SEED)
         await self.master.clock.sleep(1)
         return store
 

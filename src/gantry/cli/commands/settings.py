@@ -144,6 +144,13 @@ OPTIONS = (
         parse=policies.or_default(syntax.number),
     ),
     command.field_option(
+        SET,
+        "replication",
+        "--replication",
+        help="Acknowledge a change when a majority of master candidates, all, or as many as answer (seed) have it",
+        metavar="POLICY",
+    ),
+    command.field_option(
         SET, "max_running_jobs", "--max-running-jobs", metavar="COUNT", parse=policies.or_default(syntax.number)
     ),
     command.field_option(

@@ -44,6 +44,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'default_iallocator_params': ('structure', 'Options of the default allocator program', None, None, None, ()),
         'prealloc_wipe_disks': ('structure', 'Overwrite new disks with zeros before use: yes or no', None, None, None, ()),
         'candidate_pool_size': ('structure', 'Set how many nodes keep a copy of the state, the master included', None, None, None, ()),
+        'replication': ('text', 'Set which copies must hold a change before it is acknowledged: majority, all, seed', None, None, None, ()),
         'max_running_jobs': ('structure', 'Limit how many jobs run at the same time', None, None, None, ()),
         'mac_prefix': ('text', 'Set the first half of generated MAC addresses, as in aa:00:00', None, None, None, ()),
         'master_netdev': ('text', "Set the network device of the master's own address", None, None, None, ()),

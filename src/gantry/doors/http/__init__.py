@@ -17,6 +17,7 @@ from typing import Protocol
 from urllib import parse
 
 from gantry import errors
+from gantry.rpc import luxi
 from gantry.runtime import interface
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,8 @@ class Server:
         """Answer any request, and write a line into the access log."""
         name, prefix = self._application.id_header
         trace = Trace(prefix + self._runtime.random.uuid())
+        notices: list[str] = []
+        luxi.NOTICES.set(notices)
         try:
             response = await self._application.answer(raw, trace)
         except (RefusedError, errors.GantryError) as error:
@@ -95,6 +98,9 @@ class Server:
             refused = RefusedError(500, f"request {trace.id} failed; see the log of the remote API")
             response = self._application.failure(refused, trace)
         headers = {**response.headers, **trace.headers, name: trace.id}
+        if notices:
+            # RFC 7234, section 5.5.7: a miscellaneous persistent warning.
+            headers["Warning"] = f'299 gantry "{notices[-1]}"'
         response = interface.HttpResponse(
             response.status, response.body, response.content_type, headers, response.pieces
         )

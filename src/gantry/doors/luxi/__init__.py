@@ -5,6 +5,10 @@ answered in order. The answer to an invalid message is an error, and then the co
 ``MESSAGE_LIMIT`` is never completely in memory. The methods and their arguments are in contracts/luxi.md#methods, in
 two classes: methods in ``jobs`` change the cluster or its jobs, methods in ``queries`` change nothing.
 
+While the master reaches too few master candidates (``state.replication``), methods that change something are refused
+with NotMasterError, also those that already wait for their change to be acknowledged: those go on in the background. An
+answer then has a ``notice``, and so has each answer while the newest changes have too few copies.
+
 Life cycle: the master daemon creates a Door and calls ``open``; ``close`` ends the connections.
 """
 
@@ -25,6 +29,7 @@ MESSAGE_LIMIT = 16 << 20
 """In bytes; enough for about 40,000 opcodes. Decoded, a message of empty objects needs 27 times as much: 440 MiB."""
 
 METHODS: Methods = jobs.METHODS | queries.METHODS
+_CHANGES = jobs.METHODS.keys() - jobs.WAITING
 
 _DECODERS = {name: msgspec.json.Decoder(arguments, strict=False) for name, (arguments, _) in METHODS.items()}
 
@@ -47,6 +52,7 @@ class Door:
         self._path = services.folders.luxi_socket
         self._services = services
         self._server: interface.Server | None = None
+        self._unanswered: set[asyncio.Future[object]] = set()
 
     async def open(self) -> None:
         """Listen; root and the daemons' group have access to the socket."""
@@ -57,6 +63,8 @@ class Door:
         """Stop listening and end the connections."""
         if self._server:
             await self._server.close()
+        for work in self._unanswered:
+            work.cancel()
 
     async def _serve(self, reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         """Answer the requests of a connection until the client disconnects, possibly in the middle of a message."""
@@ -64,6 +72,8 @@ class Door:
             while True:
                 message = await reader.readuntil(ETX)
                 answer, valid = await self._answer(message[:-1])
+                if notice := self._services.candidates.notice():
+                    answer["notice"] = notice
                 writer.write(msgspec.json.encode(answer) + ETX)
                 await writer.drain()
                 if not valid:
@@ -99,7 +109,31 @@ class Door:
             values = arguments.decode(request.args)
         except _UNREADABLE as error:
             raise errors.InvalidError(f"arguments of {request.method} are not valid: {error}") from None
-        return await method(self._services, *values)
+        if request.method not in _CHANGES:
+            return await method(self._services, *values)
+        self._services.candidates.check_ready()
+        return await self._while_ready(asyncio.ensure_future(method(self._services, *values)))
+
+    async def _while_ready(self, work: asyncio.Future[object]) -> object:
+        """Return the result of a change; NotMasterError if it cannot be acknowledged in time."""
+        stalled: asyncio.Future[object] = asyncio.ensure_future(self._services.candidates.stalled.wait())
+        try:
+            await asyncio.wait({work, stalled}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+        finally:
+            stalled.cancel()
+        if work.done():
+            return work.result()
+        self._unanswered.add(work)
+        work.add_done_callback(self._forget)
+        raise self._services.candidates.unacknowledged()
+
+    def _forget(self, work: asyncio.Future[object]) -> None:
+        self._unanswered.discard(work)
+        if not work.cancelled() and (error := work.exception()):
+            log.info("a request whose client was answered before it ended: %s", error)
 
 
 def _failure(error: errors.GantryError) -> dict[str, object]:

@@ -12,6 +12,9 @@ from gantry.operations.query import engine
 
 Ops = Sequence[dict[str, object]]
 
+WAITING = {"WaitForJobChange"}
+"""The methods that change nothing."""
+
 REFUSED = "refused"
 """The status in the answer of ``RunJob`` when a condition of the job is not met."""
 

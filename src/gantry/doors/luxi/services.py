@@ -12,7 +12,7 @@ import msgspec
 from gantry.jobs import queue
 from gantry.operations.query import engine
 from gantry.runtime import paths
-from gantry.state import events, history
+from gantry.state import events, history, replication
 from gantry.state import snapshot as states
 
 WAIT_LIMIT = 600.0
@@ -33,5 +33,6 @@ class Services:
     snapshot: Callable[[], states.Snapshot]
     history: history.History
     events: events.Events
+    candidates: replication.Candidates
     pause_watcher: Callable[[float | None], Awaitable[None]]
     folders: paths.Paths

@@ -49,6 +49,7 @@ class ClusterSetParams(Opcode, frozen=True):
     default_iallocator_params: base.Parameters | None = None
     prealloc_wipe_disks: bool | Literal["default"] | None = None
     candidate_pool_size: Number | None = None
+    replication: Annotated[str, Meta(max_length=16)] | None = None
     max_running_jobs: Number | None = None
     mac_prefix: Annotated[str, Meta(max_length=17)] | None = None
     master_netdev: Annotated[str, Meta(max_length=15)] | None = None

@@ -52,6 +52,8 @@ class Handlers:
         table.add(calls.MasterName, self._master_name)
         table.add(calls.CandidateStatus, lambda call: self._replica.status())
         table.add(calls.MasterPromise, self._replica.promise)
+        table.add(calls.LeaseRenew, self._replica.renew_lease)
+        table.add(calls.LeaseStatus, self._lease_status)
         table.add(calls.JournalAppend, self._replica.append)
         table.add(calls.CheckpointStore, self._replica.store)
         table.add(calls.JournalFetch, self._replica.following)
@@ -83,6 +85,7 @@ class Handlers:
         """Remove the cluster's files from the node, except certificates, instances and disks."""
         await self._files.forget()
         await self._replica.forget()
+        await self._replica.forget_lease()
 
     async def _node_info(self, call: calls.NodeInfo) -> calls.NodeStatus:
         return await node_info.status(self._runtime.disk, self._registry, accelerators=self._accelerators, request=call)
@@ -92,6 +95,9 @@ class Handlers:
 
     async def _master_name(self, call: calls.MasterName) -> str:
         return self._files.read("master_node")
+
+    async def _lease_status(self, call: calls.LeaseStatus) -> calls.LeaseState:
+        return self._replica.lease_status()
 
     async def _node_demote(self, call: calls.NodeDemote) -> None:
         await self._files.forget_secrets()

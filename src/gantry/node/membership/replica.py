@@ -26,7 +26,7 @@ import re
 from collections.abc import AsyncIterator
 
 from gantry import errors
-from gantry.node.membership import arrival, fence, frames, queue_files, ssconf
+from gantry.node.membership import arrival, fence, frames, lease, queue_files, ssconf
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
@@ -60,6 +60,7 @@ class Replica:
     def __init__(
         self, runtime: interface.Runtime, folders: paths.Paths, *, files: ssconf.Files, barrier: fence.Fence
     ) -> None:
+        self._lease = lease.Lease(runtime, folders)
         self._disk = runtime.disk
         self._host = runtime.host
         self._folders = folders
@@ -144,8 +145,20 @@ class Replica:
             end = (await self._contents()).end
             request = calls.Promised(epoch=call.epoch, node=call.node)
             lacks_records = max((end.epoch, end.serial), self._barrier.given_up()) > call.newest
+            if self._lease.seconds_to_wait(call.node, stopped=call.stopped):
+                return calls.Promise(granted=False, epoch=self._barrier.promised().epoch, lease=self._lease.status())
             granted = not lacks_records and await self._barrier.promise(request)
             return calls.Promise(granted=granted, epoch=self._barrier.promised().epoch)
+
+    async def renew_lease(self, call: calls.LeaseRenew) -> None:
+        """Grant the lease to a master that this node obeys; see ``calls.LeaseRenew``."""
+        async with self._locked():
+            self._check_epoch(await self._contents(), call.epoch)
+            await self._lease.grant(call.node, call.epoch)
+
+    def lease_status(self) -> calls.LeaseState:
+        """Return the lease that was granted last."""
+        return self._lease.status()
 
     async def _append(self, contents: _Contents, end: frames.Position, *, lines: bytes, begins: bool) -> _Contents:
         segment = self._next_segment(contents, begins=begins)
@@ -278,6 +291,10 @@ class Replica:
             logger.warning("%s", error.message)
         else:
             await self._disk.remove_tree(self._folders.queue)
+
+    async def forget_lease(self) -> None:
+        """Forget the lease, because the node leaves its cluster."""
+        await self._lease.forget()
 
     async def following(self, call: calls.JournalFetch) -> tuple[str, ...]:
         """Return the frames after the frame with a chain hash; see ``calls.JournalFetch``."""

@@ -51,6 +51,8 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
     """Describe the cluster; values that Gantry does not have are neutral."""
     owner = state.the_cluster
     master = state.nodes[owner.master_node]
+    copied = (cluster.Role.MASTER, cluster.Role.CANDIDATE)
+    candidates = sum(node.role(owner) in copied for node in state.nodes.values())
     return {
         **_WITHOUT,
         "software_version": __version__,
@@ -83,6 +85,7 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "blacklisted_os": owner.blacklisted_os,
         "ipolicy": msgspec.to_builtins(_policy(owner)),
         "candidate_pool_size": owner.candidate_pool_size,
+        "replication": owner.replication_policy(candidates),
         "max_running_jobs": owner.max_running_jobs,
         "max_tracked_jobs": owner.max_running_jobs,
         "mac_prefix": owner.mac_prefix,

@@ -5,6 +5,7 @@ candidate. ``StopMaster`` and ``MasterName`` are what a change of master needs b
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import ClassVar
 
 from gantry.rpc.calls.base import FAST, Call, Message
@@ -76,16 +77,22 @@ class Promised(Message, frozen=True):
 
 
 class Promise(Message, frozen=True):
-    """The answer to MasterPromise; ``epoch`` is the highest that the node has promised to any node."""
+    """The answer to MasterPromise; ``epoch`` is the highest that the node has promised to any node.
+
+    ``lease`` is the lease of another master that does not allow the promise yet.
+    """
 
     granted: bool
     epoch: int
+    lease: "LeaseState | None" = None
 
 
 class MasterPromise(Call[Promise], frozen=True):
     """Ask a node to refuse records of epochs below ``epoch``, and to promise that epoch to no other node.
 
-    ``newest`` is the end of the caller's copy, epoch and serial: a node with a longer copy refuses.
+    ``newest`` is the end of the caller's copy, epoch and serial: a node with a longer copy refuses. So does a node that
+    has granted the lease to another master, as long as it lasts, unless no master daemon runs on that node: ``stopped``
+    has the nodes of which that is known, with the epoch up to which it is.
     """
 
     FENCED: ClassVar[bool] = False
@@ -93,6 +100,38 @@ class MasterPromise(Call[Promise], frozen=True):
     epoch: int
     node: str
     newest: tuple[int, int]
+    stopped: dict[str, int] = {}
+
+
+LEASE_SECONDS = 10.0
+"""For how long a master candidate that has granted the lease to a master helps no other node to become the master."""
+
+
+class LeaseState(Message, frozen=True):
+    """A lease that a node granted: the master, its epoch, and for how many seconds it may last."""
+
+    node: str = ""
+    epoch: int = 0
+    seconds: float = 0.0
+
+    def seconds_to_wait(self, node: str, *, stopped: Mapping[str, int]) -> float:
+        """Return for how long ``node`` may not have the role because of this lease; see ``MasterPromise``."""
+        is_free = self.node == node or stopped.get(self.node, -1) >= self.epoch
+        return 0.0 if is_free else self.seconds
+
+
+class LeaseRenew(Call[None], frozen=True):
+    """Grant the lease to the master for ``LEASE_SECONDS`` from the arrival of the call; refused as JournalAppend is."""
+
+    FENCED: ClassVar[bool] = False
+    node: str
+    epoch: int
+
+
+class LeaseStatus(Call[LeaseState], frozen=True):
+    """Return the lease that a node granted last."""
+
+    FENCED: ClassVar[bool] = False
 
 
 class JournalAppend(Call[CandidateState], frozen=True):

@@ -117,6 +117,7 @@ class World:
 
         Other tasks stop when it has ended, and continue with the next ``run``.
         """
+        self.loop.deadline = self.loop.time() + clock.LONGEST_RUN_SECONDS
         return self.loop.run_until_complete(coroutine)
 
     def kill(self, name: str) -> None:

@@ -1,7 +1,8 @@
 """Virtual time: an event loop whose clock jumps to the next timer when nothing is ready to run.
 
 ``asyncio.sleep``, ``asyncio.timeout`` and ``call_later`` all use it, so an hour passes at once, and two runs from one
-seed take the same steps. If nothing is ready and no timer is set, nothing can ever happen again: DeadlockError.
+seed take the same steps. If nothing is ready and no timer is set, nothing can ever happen again: DeadlockError. So it
+is after ``LONGEST_RUN_SECONDS`` of one run: daemons that renew a lease wake up for ever.
 This loop has no threads and no sockets.
 """
 
@@ -16,6 +17,10 @@ from gantry.runtime.simulated import boot
 
 EPOCH = 1_800_000_000.0
 """The time at which every simulated world begins: 2027-01-15 08:00 UTC."""
+
+
+LONGEST_RUN_SECONDS = 14 * 3600.0
+"""Virtual time after which a run counts as one that never ends; its tests wait for hours at most."""
 
 
 class DeadlockError(RuntimeError):
@@ -59,6 +64,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self.between: Callable[[], None] | None = None
+        self.deadline = LONGEST_RUN_SECONDS
         self._time = 0.0
         self._selector = self
         self.set_task_factory(functools.partial(_make_task, itertools.count()))
@@ -73,7 +79,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def select(self, timeout: float | None) -> list[object]:
         """Advance the time to the next timer."""
-        if timeout is None:
+        if timeout is None or self._time > self.deadline:
             waiting = ", ".join(sorted(task.get_name() for task in asyncio.all_tasks(self)))
             raise DeadlockError(f"deadlock: no task can run any more; these tasks are waiting: {waiting}")
         if timeout > 0 and self.between is not None:

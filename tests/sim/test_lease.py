@@ -1,0 +1,180 @@
+"""The lease of the master, and what a master without a majority does (explanation/replication.md)."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from gantry import errors
+from gantry.rpc import calls
+from gantry.sim import cluster
+from gantry.state import lease, replication
+
+TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
+INSTANCE: cluster.Opcode = {
+    "OP_ID": "OP_INSTANCE_CREATE",
+    "instance_name": "vm1.example",
+    "disk_template": "diskless",
+    "pnode": "node3",
+    "start": False,
+}
+
+
+@pytest.fixture
+def lab() -> Iterator[cluster.SimulatedCluster]:
+    with cluster.SimulatedCluster(seed=3) as simulated:
+        simulated.run(simulated.build())
+        simulated.run(simulated.world.clock.sleep(10))
+        yield simulated
+
+
+def isolate(lab: cluster.SimulatedCluster, name: str, *, cut: bool) -> None:
+    for other in lab.names:
+        if other != name:
+            (lab.world.network.partition if cut else lab.world.network.heal)(name, other)
+
+
+def tag(*tags: str) -> cluster.Opcode:
+    return {**TAG, "tags": list(tags)}
+
+
+async def tags(lab: cluster.SimulatedCluster) -> object:
+    return await lab.luxi("QueryTags", "cluster", "")
+
+
+def test_a_master_that_is_cut_off_changes_nothing_says_so_and_goes_on_when_it_is_back(
+    lab: cluster.SimulatedCluster,
+) -> None:
+    async def scenario() -> None:
+        isolate(lab, "node1", cut=True)
+        with pytest.raises(errors.NotMasterError, match="stored on node1, but not acknowledged: 1 of 3 master candid"):
+            await lab.submit(tag("in-doubt"))
+        began = lab.world.clock.monotonic()
+        with pytest.raises(errors.NotMasterError, match=r"may not change .* 2 are needed, missing: node2, node3"):
+            await lab.submit(tag("refused"))
+        assert lab.world.clock.monotonic() - began < 0.1
+        assert await tags(lab) == []
+        assert "may be out of date" in lab.daemons["node1"].candidates.notice()
+        await lab.world.clock.sleep(300)
+        isolate(lab, "node1", cut=False)
+        await lab.world.clock.sleep(40)
+        await lab.done(tag("later"))
+        assert await tags(lab) == ["in-doubt", "later"]
+        assert lab.masters() == ["node1"]
+        assert lab.daemons["node1"].candidates.notice() == ""
+
+    lab.run(scenario())
+
+
+def test_an_idle_master_notices_that_it_is_cut_off(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        isolate(lab, "node1", cut=True)
+        await lab.world.clock.sleep(replication.TIMEOUT + 2 * lease.IDLE_SECONDS)
+        with pytest.raises(errors.NotMasterError, match="may not change the cluster at present: 1 of 3"):
+            await lab.submit(tag("refused"))
+        isolate(lab, "node1", cut=False)
+        await lab.world.clock.sleep(2 * lease.IDLE_SECONDS)
+        await lab.done(tag("later"))
+        assert await tags(lab) == ["later"]
+
+    lab.run(scenario())
+
+
+def test_no_other_node_gets_the_role_before_the_lease_of_a_silent_master_has_ended(
+    lab: cluster.SimulatedCluster,
+) -> None:
+    async def scenario() -> None:
+        old = lab.daemons["node1"]
+        for other in ("node2", "node3"):
+            lab.world.network.partition("node1", other)
+        claim = asyncio.ensure_future(lab.failover("node2"))
+        while not claim.done():
+            assert not old.lease.is_held() or lab.masters() == ["node1"]
+            await lab.world.clock.sleep(0.01)
+        await claim
+        assert not old.lease.is_held()
+        await lab.done(tag("of-node2"))
+        with pytest.raises(errors.NotMasterError):
+            await lab.submit(tag("of-node1"), on="node1")
+        isolate(lab, "node1", cut=False)
+        await lab.world.clock.sleep(60)
+        assert lab.masters() == ["node2"]
+        assert await tags(lab) == ["of-node2"]
+
+    lab.run(scenario())
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_a_failover_waits_for_the_lease_only_if_the_old_master_may_be_alive(
+    lab: cluster.SimulatedCluster, power: bool
+) -> None:
+    async def scenario() -> None:
+        if power:
+            lab.crash("node1")
+        else:
+            lab.kill_master("node1")
+        began = lab.world.clock.monotonic()
+        await lab.failover("node2")
+        seconds = lab.world.clock.monotonic() - began
+        assert (calls.LEASE_SECONDS - 1 < seconds < calls.LEASE_SECONDS + 8) if power else seconds < 3
+
+    lab.run(scenario())
+
+
+def test_a_master_that_works_is_not_replaced_by_a_node_that_does_not_reach_it(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        running = await lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 200, "on_nodes": ["node3"]})
+        lab.world.network.partition("node1", "node2")
+        with pytest.raises(errors.WrongStateError, match="node1 has the lease and works as the master"):
+            await lab.failover("node2")
+        lab.world.network.heal("node1", "node2")
+        await lab.world.clock.sleep(30)
+        assert lab.masters() == ["node1"]
+        assert (await lab.wait(running))[0] == "success"
+        await lab.done(tag("goes-on"))
+
+    lab.run(scenario())
+
+
+def test_the_word_of_one_node_does_not_end_the_master_or_its_jobs(lab: cluster.SimulatedCluster) -> None:
+    """A node that was cut off promised the role to another, which never began."""
+
+    async def scenario() -> None:
+        running = await lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 200, "on_nodes": ["node2"]})
+        epoch = lab.daemons["node1"].store.epoch
+        isolate(lab, "node3", cut=True)
+        await lab.world.clock.sleep(30)
+        machine = lab.world.machine("node3")
+        promise = calls.Promised(epoch=epoch + 5, node="node2")
+        await machine.disk.write(f"{cluster.FOLDERS.lib}/promise", b'{"epoch":%d,"node":"node2"}' % promise.epoch)
+        isolate(lab, "node3", cut=False)
+        await lab.done(tag("goes-on"))
+        await lab.world.clock.sleep(60)
+        assert lab.masters() == ["node1"]
+        assert lab.daemons["node1"].store.epoch > promise.epoch
+        assert lab.daemons["node1"].candidates.lagging() == []
+        assert (await lab.wait(running))[0] == "success"
+
+    lab.run(scenario())
+
+
+def test_a_job_of_a_master_without_its_lease_waits_before_it_commands_a_node(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        await lab.done(INSTANCE)
+        start = await lab.submit(
+            {"OP_ID": "OP_TEST_DELAY", "duration": 20},
+            {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": "vm1.example"},
+        )
+        await lab.world.clock.sleep(1)
+        lab.world.network.partition("node1", "node2", one_way=True)
+        lab.world.network.partition("node2", "node1", one_way=True)
+        disk = lab.world.machine("node3").disk
+        disk.fail_write = 1.0
+        await lab.world.clock.sleep(60)
+        disk.fail_write = 0.0
+        guests = f"{cluster.FOLDERS.instances}/fake"
+        assert not disk.exists(guests) or not disk.names(guests)
+        lab.world.network.heal("node1", "node2")
+        assert (await lab.wait(start))[0] == "success"
+
+    lab.run(scenario())
