@@ -71,11 +71,11 @@ class Lease:
         return min((self._end(rule) for rule in self._candidates.rules), default=float("inf"))
 
     def _end(self, rule: replication.Rule) -> float:
-        others = (1 + len(rule.members)) // 2
-        if rule.policy is cluster.Replication.SEED or not others:
+        needed = (1 + len(rule.members)) // 2
+        if rule.policy is cluster.Replication.SEED or not needed:
             return float("inf")
         renewed = sorted((self._renewed.get(uuid, NEVER) for uuid in rule.members), reverse=True)
-        return renewed[others - 1] + RIGHT_SECONDS
+        return renewed[needed - 1] + RIGHT_SECONDS
 
     async def hold(self) -> None:
         """Return when the master may command nodes; WrongStateError if another node has become the master."""

@@ -211,7 +211,7 @@ class Candidates:
         if self.stalled.is_set():
             raise errors.NotMasterError(
                 f"{self._host} may not change the cluster at present: {self.missing()}",
-                hint="nothing was changed; start these nodes, or mend their network, then repeat the command",
+                hint="nothing was changed; start these nodes, or repair their network, then repeat the command",
             )
 
     def unacknowledged(self) -> errors.NotMasterError:
