@@ -6,7 +6,7 @@ from tests.state import build
 
 from gantry import errors
 from gantry.runtime import simulated
-from gantry.state import snapshot, transaction
+from gantry.state import checkpoint, snapshot, transaction
 
 QUEUE = build.WHERE.queue
 
@@ -245,3 +245,16 @@ def test_a_job_whose_file_somebody_removed_is_archived_all_the_same(restarted: b
         world.run(asyncio.sleep(2))
         assert machine.disk.exists(f"{QUEUE}/archive/0/job-2")
         assert store.archive.job(2) == build.queued(2)
+
+
+def test_a_checkpoint_is_written_while_jobs_change_faster_than_their_files() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine, limits=transaction.Limits(records=20))
+
+        async def load() -> int:
+            for number in range(1, 400):
+                await store.commit(build.put(*(build.queued(10 * number + more) for more in range(10))), build.CAUSE)
+            return checkpoint.decode(machine.disk.read(build.WHERE.config), path="").position.serial
+
+        assert build.on(world, machine, load()) > 20

@@ -93,12 +93,17 @@ class JobFiles:
                 failing = True
 
     async def flush(self) -> None:
-        """Write all marked jobs; raises the first OSError, and unwritten jobs stay marked."""
+        """Write the jobs that are marked now; raises the first OSError, and unwritten jobs stay marked.
+
+        Jobs that are marked meanwhile are left for the next call: under load there would be no end.
+        """
         async with self._turn:
             await self._write_serial()
             await self._show_drained()
-            while self._due:
-                batch = dict(itertools.islice(self._due.items(), BATCH))
+            remaining = len(self._due)
+            while remaining > 0 and self._due:
+                batch = dict(itertools.islice(self._due.items(), min(BATCH, remaining)))
+                remaining -= len(batch)
                 for number in batch:
                     del self._due[number]
                 unwritten = dict(batch)
