@@ -127,9 +127,15 @@ class Processes(real_processes.Processes):
         directory: str | None = None,
         stdin: bytes = b"",
         timeout: float = 60.0,
+        tracked: bool = False,
     ) -> commands.Completed:
         return await super().run(
-            [*self._prefix, *arguments], environment=environment, directory=directory, stdin=stdin, timeout=timeout
+            [*self._prefix, *arguments],
+            environment=environment,
+            directory=directory,
+            stdin=stdin,
+            timeout=timeout,
+            tracked=tracked,
         )
 
     async def start(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None, log: str) -> int:

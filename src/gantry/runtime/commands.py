@@ -32,10 +32,20 @@ class Processes(Protocol):
         directory: str | None = None,
         stdin: bytes = b"",
         timeout: float = 60.0,
+        tracked: bool = False,
     ) -> Completed:
         """Run a program until it ends; after ``timeout`` seconds kill its process group and raise TimeoutError.
 
-        ``environment`` replaces the caller's. FileNotFoundError if the program does not exist.
+        ``environment`` replaces the caller's. A ``tracked`` program does not outlive this process for long (``track``).
+        FileNotFoundError if the program does not exist.
+        """
+        ...
+
+    async def track(self, folder: str) -> None:
+        """End the tracked programs that an earlier process with this folder has left; track programs from now on.
+
+        They and their children have ended when this returns. It waits without limit for a process that hangs in the
+        kernel, because such a process may still write to its disk.
         """
         ...
 
@@ -70,11 +80,12 @@ class Processes(Protocol):
 
 @dataclass(frozen=True)
 class Stage:
-    """A program of a pipeline; ``environment`` replaces the caller's."""
+    """A program of a pipeline; ``environment`` and ``tracked`` as in ``Processes.run``."""
 
     arguments: Sequence[str]
     environment: Mapping[str, str] | None = None
     directory: str | None = None
+    tracked: bool = False
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ class Agent:
     """The server of a node.
 
     ``table`` has the calls that the node answers while it belongs to a cluster; ``forget`` removes the cluster's files.
-    ``barrier`` refuses calls of former masters. ``prepare`` runs once, concurrently with the first calls.
+    ``barrier`` refuses calls of former masters. ``prepare`` runs once, concurrently with the first calls, and
+    ``settle`` before them.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Agent:
         barrier: fence.Fence,
         forget: Callable[[], Awaitable[None]],
         prepare: Callable[[], Coroutine[None, None, None]],
+        settle: Callable[[], Awaitable[None]],
         software: str,
     ) -> None:
         self._runtime = runtime
@@ -52,6 +54,7 @@ class Agent:
         self._barrier = barrier
         self._forget = forget
         self._prepare = prepare
+        self._settle = settle
         self._software = software
         self._reopen = asyncio.Event()
         self._member_calls = table
@@ -68,6 +71,7 @@ class Agent:
 
     async def run(self, host: str, port: int, *, ready: Callable[[], None] = lambda: None) -> None:
         """Serve until cancelled; call ``ready`` each time the port accepts connections. OSError: port in use."""
+        await self._settle()
         preparing = asyncio.ensure_future(self._prepare())
         try:
             await self._serve(host, port, ready=ready)

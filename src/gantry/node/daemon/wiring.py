@@ -89,5 +89,6 @@ def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, sec
         barrier=barrier,
         forget=parts.forget,
         prepare=parts.prepare,
+        settle=lambda: runtime.processes.track(f"{folders.run}/programs"),
         software=software,
     )

@@ -295,7 +295,7 @@ class Backup:
 
 
 def _stage(*arguments: str) -> commands.Stage:
-    return commands.Stage(arguments, environment=programs.ENVIRONMENT)
+    return commands.Stage(arguments, environment=programs.ENVIRONMENT, tracked=True)
 
 
 def _decompress(command: Sequence[str]) -> list[str]:

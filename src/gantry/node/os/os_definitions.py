@@ -10,7 +10,8 @@
 Of several definitions with the same name, the first on the search path is used. A definition with a ``problem`` is
 listed, but cannot be used. Scripts run with ``script_environment.os_script`` as their whole environment and with an
 empty standard input; the end of their output is kept in ``log/os/``. ``export`` and ``import`` are programs of a
-stream, which ``backup`` runs according to ``stage``.
+stream, which ``backup`` runs according to ``stage``. A script that writes to disks is tracked: if the node daemon is
+killed, the next one ends the script before it answers calls.
 """
 
 import asyncio
@@ -169,7 +170,9 @@ class Definitions:
         )
         prefix = script.upper()
         environment |= {f"{prefix}_DEVICE": device, f"{prefix}_DISK_PATH": device, f"{prefix}_INDEX": str(disk.index)}
-        return commands.Stage([f"{definition.path}/{script}"], environment=environment, directory=definition.path)
+        return commands.Stage(
+            [f"{definition.path}/{script}"], environment=environment, directory=definition.path, tracked=True
+        )
 
     def _with_script(self, instance: calls.Instance, script: str) -> calls.OsScript:
         definition = self._usable(instance)
@@ -219,6 +222,7 @@ class Definitions:
             environment=environment,
             directory=definition.path,
             timeout=calls.OsAdd.LIMIT,
+            tracked=True,
         )
         running = self._running[instance.uuid] = asyncio.ensure_future(script_run)
         try:

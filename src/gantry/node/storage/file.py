@@ -132,7 +132,7 @@ class FileStorage:
             raise
 
     async def _image(self, *arguments: str) -> str:
-        process = await self._tools.run("qemu-img", *arguments, package=UTILITIES)
+        process = await self._tools.run("qemu-img", *arguments, package=UTILITIES, tracked=True)
         if process.code:
             reason = programs.failure_reason(process)
             if "lock" in reason:
@@ -247,7 +247,7 @@ class FileStorage:
         path = self._existing(disk)
         copy = self._checked(f"{os.path.dirname(path)}/{name}")
         if not self._disk.exists(copy):
-            process = await self._tools.run("cp", "--reflink=always", path, copy, package="coreutils")
+            process = await self._tools.run("cp", "--reflink=always", path, copy, package="coreutils", tracked=True)
             if process.code:
                 # After a failure the program leaves an empty file.
                 if self._disk.exists(copy):

@@ -24,21 +24,25 @@ class Programs:
         self._disk = runtime.disk
         self.node = runtime.host
 
-    async def run(self, *arguments: str, package: str, timeout: float = TIMEOUT_SECONDS) -> commands.Completed:
-        """Run a program to its end and return its result, whatever its exit code.
+    async def run(
+        self, *arguments: str, package: str, timeout: float = TIMEOUT_SECONDS, tracked: bool = False
+    ) -> commands.Completed:
+        """Run a program to its end and return its result, whatever its exit code; track one that writes data.
 
         EnvironmentFaultError if the program is not installed; the error names its package.
         """
         try:
-            return await self._processes.run(arguments, environment=ENVIRONMENT, timeout=timeout)
+            return await self._processes.run(arguments, environment=ENVIRONMENT, timeout=timeout, tracked=tracked)
         except FileNotFoundError:
             raise errors.EnvironmentFaultError(
                 f"node {self.node} has no program {arguments[0]}", hint=f"install the package {package} there"
             ) from None
 
-    async def succeed(self, *arguments: str, package: str, timeout: float = TIMEOUT_SECONDS) -> str:
+    async def succeed(
+        self, *arguments: str, package: str, timeout: float = TIMEOUT_SECONDS, tracked: bool = False
+    ) -> str:
         """Run a program and return its output; BlockDeviceError with the program's own message if it fails."""
-        process = await self.run(*arguments, package=package, timeout=timeout)
+        process = await self.run(*arguments, package=package, timeout=timeout, tracked=tracked)
         if process.code:
             raise errors.BlockDeviceError(f"{arguments[0]} failed on node {self.node}: {failure_reason(process)}")
         return process.stdout.decode(errors="replace")
@@ -62,7 +66,7 @@ class Programs:
         await self.succeed(
             "dd", "if=/dev/zero", f"of={path}", "bs=1M", f"seek={offset}", f"count={size}",
             "conv=notrunc,nocreat", "oflag=direct", "status=none",
-            package="coreutils", timeout=DATA_TIMEOUT_SECONDS,
+            package="coreutils", timeout=DATA_TIMEOUT_SECONDS, tracked=True,
         )  # fmt: skip
 
 

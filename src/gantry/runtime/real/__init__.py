@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from gantry.runtime.real import bulk, disk, network, processes
+from gantry.runtime.real import bulk, disk, network, processes, tracking
 
 T = TypeVar("T")
 
@@ -64,8 +64,9 @@ class RealRuntime:
         self.random = Randomness()
         self.disk = disk.Disk()
         self.network = network.Network()
-        self.processes = processes.Processes()
-        self.streams = bulk.Streams()
+        tracker = tracking.Tracker()
+        self.processes = processes.Processes(tracker)
+        self.streams = bulk.Streams(tracker)
         # Threads start with the first work. They are separate: disk work never queues behind blocking libraries.
         self._blocking = concurrent.futures.ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="blocking")
 

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TypeVar
 
 from gantry.runtime import commands
+from gantry.runtime.real import tracking
 
 T = TypeVar("T")
 
@@ -48,7 +49,9 @@ STDERR_BYTES = 1 << 20
 class _Pipeline:
     """Running programs, each of which reads its predecessor's output; ``fed``: we write the first program's input."""
 
-    def __init__(self, stages: Sequence[commands.Stage], *, fed: bool) -> None:
+    def __init__(self, stages: Sequence[commands.Stage], tracker: tracking.Tracker, *, fed: bool) -> None:
+        self._stages = stages
+        self._tracker = tracker
         self._programs: list[subprocess.Popen[bytes]] = []
         self._listeners: list[threading.Thread] = []
         self._stderr: list[bytearray] = []
@@ -73,7 +76,9 @@ class _Pipeline:
         program = subprocess.Popen(
             stage.arguments, bufsize=0, stdin=before, stdout=out, stderr=subprocess.PIPE,
             env=stage.environment, cwd=stage.directory, start_new_session=True,
+            pass_fds=self._tracker.descriptors(stage.tracked),
         )  # fmt: skip
+        self._tracker.started(program.pid, stage.tracked)
         self._programs.append(program)
         for pipe in filter(None, (program.stdin, program.stdout)):
             with contextlib.suppress(OSError):  # this user may have reached the kernel's limit of pipe memory
@@ -106,6 +111,8 @@ class _Pipeline:
                 with contextlib.suppress(OSError):
                     if pipe:
                         pipe.close()
+        for program, stage in zip(self._programs, self._stages, strict=False):
+            self._tracker.ended(program.pid, stage.tracked)
         return [
             commands.Completed(code, b"", bytes(stderr[-STDERR_BYTES:]))
             for code, stderr in zip(codes, self._stderr, strict=True)
@@ -123,7 +130,8 @@ def _listen(pipe: IO[bytes], stderr: bytearray) -> None:
 class _Transfer:
     """The transfer of one stream, in a thread; ``cancel`` aborts it from another thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, tracker: tracking.Tracker) -> None:
+        self._tracker = tracker
         self._lock = threading.Lock()
         self._canceled = False
         self._socket: socket.socket | None = None
@@ -141,7 +149,7 @@ class _Transfer:
         with self._lock:
             if self._canceled:
                 raise ConnectionAbortedError("canceled")
-            self._pipeline = _Pipeline(stages, fed=fed)
+            self._pipeline = _Pipeline(stages, self._tracker, fed=fed)
         try:
             yield self._pipeline
         except BaseException:  # no program may outlive the transfer
@@ -270,12 +278,14 @@ async def _threaded(transfer: _Transfer, work: Callable[[], T], timeout: float) 
 class BulkListener:
     """A listening socket for one stream (see ``commands.BulkListener``)."""
 
-    def __init__(self, listener: socket.socket, token: str, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, listener: socket.socket, token: str, tls: ssl.SSLContext | None, *, tracker: tracking.Tracker
+    ) -> None:
         self.port: int = listener.getsockname()[1]
         self._listener = listener
         self._token = token
         self._tls = tls
-        self._transfer = _Transfer()
+        self._transfer = _Transfer(tracker)
 
     async def receive(self, stages: Sequence[commands.Stage], *, timeout: float) -> commands.Streamed:
         """Feed the stream to a pipeline."""
@@ -294,6 +304,9 @@ class BulkListener:
 class Streams:
     """The streams of this machine (see ``commands.Streams``)."""
 
+    def __init__(self, tracker: tracking.Tracker | None = None) -> None:
+        self._tracker = tracker or tracking.Tracker()
+
     async def send(
         self,
         stages: Sequence[commands.Stage],
@@ -305,7 +318,7 @@ class Streams:
         timeout: float,
     ) -> commands.Streamed:
         """Run a pipeline and send the output of its last program."""
-        transfer = _Transfer()
+        transfer = _Transfer(self._tracker)
 
         def work() -> commands.Streamed:
             return transfer.send(stages, host=host, port=port, token=token, tls=tls)
@@ -315,4 +328,4 @@ class Streams:
     async def listen(self, host: str, *, token: str, tls: ssl.SSLContext | None) -> BulkListener:
         """Bind a port that the system chooses."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return BulkListener(socket.create_server((host, 0), family=family), token, tls)
+        return BulkListener(socket.create_server((host, 0), family=family), token, tls, tracker=self._tracker)

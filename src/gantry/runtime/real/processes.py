@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from gantry.runtime import bytestream, commands, serving
+from gantry.runtime.real import tracking
 
 KILL_TIMEOUT_SECONDS = 5.0
 """For a process to end after SIGKILL; a process that hangs in the kernel is abandoned."""
@@ -128,6 +129,9 @@ async def _end(process: subprocess.Popen[bytes], ended: asyncio.Event) -> None:
 class Processes:
     """The programs of this machine (see ``commands.Processes``)."""
 
+    def __init__(self, tracker: tracking.Tracker | None = None) -> None:
+        self._tracker = tracker or tracking.Tracker()
+
     async def run(
         self,
         arguments: Sequence[str],
@@ -136,6 +140,7 @@ class Processes:
         directory: str | None = None,
         stdin: bytes = b"",
         timeout: float = 60.0,
+        tracked: bool = False,
     ) -> commands.Completed:
         """Run a program until it has ended and its output pipes are closed."""
         launching = asyncio.ensure_future(
@@ -146,10 +151,12 @@ class Processes:
                 env=environment,
                 cwd=directory,
                 start_new_session=True,
+                pass_fds=self._tracker.descriptors(tracked),
             )
         )
         canceled = await _finished(launching)
         transport, output = launching.result()
+        self._tracker.started(transport.get_pid(), tracked)
         try:
             if canceled is not None:
                 raise canceled
@@ -161,7 +168,12 @@ class Processes:
             if not output.closed.done():
                 await _kill(transport, output)
             transport.close()
+            self._tracker.ended(transport.get_pid(), tracked)
         return commands.Completed(code or 0, bytes(output.streams[1]), bytes(output.streams[2]))
+
+    async def track(self, folder: str) -> None:
+        """End the tracked programs that an earlier process has left, and track programs in ``folder`` from now on."""
+        await self._tracker.begin(folder)
 
     async def start(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None, log: str) -> int:
         """Start a program that outlives this process; it is reaped while this event loop runs."""

@@ -36,6 +36,7 @@ async def _run(
             directory=stage.directory,
             stdin=data,
             timeout=float("inf"),
+            tracked=stage.tracked,
         )
         data = completed.stdout
         exits.append(commands.Completed(completed.code, b"", completed.stderr))

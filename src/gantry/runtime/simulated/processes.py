@@ -59,6 +59,7 @@ class Processes:
         self._hardware = boot.Boot(loop, host)
         self._running: dict[int, tuple[list[str], asyncio.Task[None]]] = {}
         self._daemons: dict[int, Daemon] = {}
+        self._tracked: dict[asyncio.Task[commands.Completed], None] = {}
 
     def launch(
         self,
@@ -85,6 +86,7 @@ class Processes:
         self._hardware.end()
         self._hardware = boot.Boot(self._loop, self._host)
         self._running.clear()
+        self._tracked.clear()
 
     async def run(
         self,
@@ -94,12 +96,35 @@ class Processes:
         directory: str | None = None,
         stdin: bytes = b"",
         timeout: float = 60.0,
+        tracked: bool = False,
     ) -> commands.Completed:
-        """Run a program until it ends."""
-        program = self._find(arguments)
+        """Run a program until it ends; a tracked program survives a kill of its daemon until ``track``."""
+        call, program = Invocation(arguments, environment or {}, directory, stdin), self._find(arguments)
         async with asyncio.timeout(timeout):
             await asyncio.sleep(0)
-            return await program(Invocation(arguments, environment or {}, directory, stdin))
+            return await (self._run_tracked(program, call) if tracked else program(call))
+
+    async def _run_tracked(self, program: Program, call: Invocation) -> commands.Completed:
+        async def run() -> commands.Completed:
+            return await program(call)
+
+        owner = boot.current()
+        task = self._hardware.spawn(run())
+        self._tracked[task] = None
+        task.add_done_callback(lambda done: self._tracked.pop(done, None))
+        try:
+            return await asyncio.shield(task)
+        finally:
+            if owner is None or not owner.ended:
+                task.cancel()
+
+    async def track(self, folder: str) -> None:
+        """End the tracked programs of daemons that have ended."""
+        del folder
+        boot.check()
+        for task in list(self._tracked):
+            task.cancel()
+            await asyncio.wait([task])
 
     async def start(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None, log: str) -> int:
         """Start a program that survives a kill of the machine's daemons, but not a power loss."""

@@ -39,6 +39,7 @@ class Processes(real_processes.Processes):
         directory: str | None = None,
         stdin: bytes = b"",
         timeout: float = 60.0,
+        tracked: bool = False,
     ) -> commands.Completed:
         outcome = self.version if "--version" in arguments else self.outcome
         if "--version" not in arguments:
