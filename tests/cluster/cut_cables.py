@@ -2,8 +2,8 @@
 
 ``play`` does in rounds what happens to a cluster whose master is cut off: the cable of the master is cut while clients
 of all machines submit jobs, in most rounds another machine takes over the role, the cable is healed. ``check`` compares
-what clients were told, by whichever master, with what the cluster has at the end. Guests are those of the ``fake``
-hypervisor; root and the ip command are needed, no virtual machine is.
+what clients saw acknowledged, by whichever master, with what the cluster has at the end. Guests are those of the
+``fake`` hypervisor; root and the ip command are needed, no virtual machine is.
 """
 
 import contextlib
@@ -133,8 +133,8 @@ def _asks(node: lab.Node, method: str, *arguments: object) -> list[object] | Non
 
 
 @dataclass
-class Told:
-    """What clients were told: numbers of jobs with the instance that each creates, and the instances that exist."""
+class Acknowledged:
+    """What clients saw acknowledged: numbers of jobs, with the instance that each creates, and created instances."""
 
     jobs: list[tuple[int, str, str]] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
@@ -148,7 +148,7 @@ class Client(threading.Thread):
     def __init__(self, cluster: Cluster, node: lab.Node, number: int) -> None:
         super().__init__(daemon=True)
         self.cluster, self.node, self.number = cluster, node, number
-        self.told = Told()
+        self.acknowledged = Acknowledged()
         self.ended = threading.Event()
         self.chance = random.Random(number)
 
@@ -169,11 +169,11 @@ class Client(threading.Thread):
         success, number = luxi.exchange("SubmitJob", [op])
         if not success:
             text = str(number)
-            self.told.refused += "may not change" in text
-            self.told.in_doubt += "not acknowledged" in text
+            self.acknowledged.refused += "may not change" in text
+            self.acknowledged.in_doubt += "not acknowledged" in text
             return
         assert isinstance(number, int)
-        self.told.jobs.append((number, name, self.node.name))
+        self.acknowledged.jobs.append((number, name, self.node.name))
         status: object = "queued"
         while status not in ("success", "error", "canceled") and not self.ended.is_set():
             success, answer = luxi.exchange("WaitForJobChange", number, ["status"], [status], None, 5)
@@ -182,11 +182,11 @@ class Client(threading.Thread):
             if isinstance(answer, list):
                 (status,) = answer[0]
         if status == "success":
-            self.told.created.append(name)
+            self.acknowledged.created.append(name)
 
 
-def play(cluster: Cluster, *, rounds: int, seed: int) -> Told:
-    """Cut and heal under load; return what all clients were told."""
+def play(cluster: Cluster, *, rounds: int, seed: int) -> Acknowledged:
+    """Cut and heal under load; return what all clients saw acknowledged."""
     chance = random.Random(seed)
     clients = [Client(cluster, node, number) for number, node in enumerate([*cluster.nodes, *cluster.nodes])]
     for client in clients:
@@ -207,28 +207,28 @@ def play(cluster: Cluster, *, rounds: int, seed: int) -> Told:
         client.ended.set()
     for client in clients:
         client.join(lab.TIMEOUT)
-    told = Told()
+    acknowledged = Acknowledged()
     for client in clients:
-        told.jobs += client.told.jobs
-        told.created += client.told.created
-        told.refused += client.told.refused
-        told.in_doubt += client.told.in_doubt
-    return told
+        acknowledged.jobs += client.acknowledged.jobs
+        acknowledged.created += client.acknowledged.created
+        acknowledged.refused += client.acknowledged.refused
+        acknowledged.in_doubt += client.acknowledged.in_doubt
+    return acknowledged
 
 
 def _counts(clients: list[Client]) -> str:
-    jobs = sum(len(client.told.jobs) for client in clients)
-    created = sum(len(client.told.created) for client in clients)
+    jobs = sum(len(client.acknowledged.jobs) for client in clients)
+    created = sum(len(client.acknowledged.created) for client in clients)
     return f"{jobs} jobs and {created} instances acknowledged"
 
 
-def check(cluster: Cluster, told: Told) -> None:
+def check(cluster: Cluster, acknowledged: Acknowledged) -> None:
     """Check that nothing acknowledged is lost, and that no number and no address was given twice."""
     lab.wait_until(
         lambda: {row[0] for row in cluster.rows("gnt-job", "status")} <= {"success", "error", "canceled"},
         "the end of all jobs", timeout=HEAL_SECONDS,
     )  # fmt: skip
-    numbers = [number for number, _, _ in told.jobs]
+    numbers = [number for number, _, _ in acknowledged.jobs]
     assert len(set(numbers)) == len(numbers), "a job number was given twice"
     with cluster.luxi() as luxi:
         known = luxi.value("QueryJobs", numbers, ["id", "summary"])
@@ -236,11 +236,11 @@ def check(cluster: Cluster, told: Told) -> None:
     assert isinstance(known, list)
     assert isinstance(instances, list)
     summaries = {number: json.dumps(summary) for number, summary in known}
-    lost = [told_job for told_job in told.jobs if told_job[1] not in summaries.get(told_job[0], "")]
-    assert not lost, f"{len(lost)} of {len(told.jobs)} acknowledged jobs are lost: {lost[:5]}"
+    lost = [job for job in acknowledged.jobs if job[1] not in summaries.get(job[0], "")]
+    assert not lost, f"{len(lost)} of {len(acknowledged.jobs)} acknowledged jobs are lost: {lost[:5]}"
     names = {row[0] for row in instances}
-    gone = [name for name in told.created if name not in names]
-    assert not gone, f"{len(gone)} of {len(told.created)} acknowledged instances are lost: {gone[:5]}"
+    gone = [name for name in acknowledged.created if name not in names]
+    assert not gone, f"{len(gone)} of {len(acknowledged.created)} acknowledged instances are lost: {gone[:5]}"
     addresses = [address for _, nics, _ in instances for nic in nics for address in nic]
     assert len(set(addresses)) == len(addresses), "an address was given twice"
     running = [address for node in cluster.nodes for address in _running(node)]

@@ -16,9 +16,9 @@ ROUNDS = int(os.environ.get("GANTRY_ROUNDS", "100"))
 
 def test_a_hundred_cuts_lose_nothing_acknowledged_and_give_nothing_twice() -> None:
     with cut_cables.cluster_of(3) as cluster:
-        told = cut_cables.play(cluster, rounds=ROUNDS, seed=18)
+        acknowledged = cut_cables.play(cluster, rounds=ROUNDS, seed=18)
         print(
-            f"{ROUNDS} rounds: {len(told.jobs)} jobs and {len(told.created)} instances acknowledged, "
-            f"{told.refused} requests refused, {told.in_doubt} not acknowledged"
+            f"{ROUNDS} rounds: {len(acknowledged.jobs)} jobs and {len(acknowledged.created)} instances acknowledged, "
+            f"{acknowledged.refused} requests refused, {acknowledged.in_doubt} not acknowledged"
         )
-        cut_cables.check(cluster, told)
+        cut_cables.check(cluster, acknowledged)

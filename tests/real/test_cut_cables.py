@@ -23,7 +23,7 @@ def cluster() -> Iterator[cut_cables.Cluster]:
 def test_cut_and_healed_under_load_nothing_acknowledged_is_lost_and_nothing_is_given_twice(
     cluster: cut_cables.Cluster,
 ) -> None:
-    told = cut_cables.play(cluster, rounds=4, seed=5)
-    cut_cables.check(cluster, told)
-    assert len(told.created) > 20
-    assert told.refused
+    acknowledged = cut_cables.play(cluster, rounds=4, seed=5)
+    cut_cables.check(cluster, acknowledged)
+    assert len(acknowledged.created) > 20
+    assert acknowledged.refused
