@@ -8,7 +8,9 @@ import pytest
 from cryptography import x509
 from tests.doors import talk
 
-from gantry import security
+from gantry import errors, security
+from gantry.node.daemon import server
+from gantry.rpc import calls
 from gantry.runtime import interface
 from gantry.sim import cluster
 
@@ -51,6 +53,33 @@ def test_verify_reports_a_clock_that_is_a_day_off_and_nothing_else_breaks(
         lab.kill("node2")
         lab.run(lab.restart("node2"))
         lab.run(lab.done(talk.DELAY, {"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "vm1.example"}))
+
+
+FAR = pytest.mark.parametrize(
+    "ahead, text", [(-9 * DAY, "its clock is 9.0 days behind"), (2.5 * DAY, "its clock is 2.5 days ahead")]
+)
+
+
+@FAR
+def test_a_node_whose_clock_is_days_off_cannot_join(ahead: float, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with cluster.SimulatedCluster(seed=1, nodes=2) as lab:
+        machine = lab.world.machine("node2")
+        monkeypatch.setattr(machine, "clock", Shifted(machine.clock, ahead))
+        with pytest.raises(errors.ExecutionError, match=f"node node2 cannot join: {text}.*the limit is 2 days"):
+            lab.run(lab.build())
+
+
+@FAR
+def test_a_cluster_does_not_begin_on_a_machine_whose_node_daemon_sees_another_time(
+    ahead: float, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def see(_: server.Agent, call: calls.NodeClock) -> float:
+        return lab.master.clock.now() + ahead
+
+    with cluster.SimulatedCluster(seed=1, nodes=2) as lab:
+        monkeypatch.setattr(server.Agent, "_clock", see)
+        with pytest.raises(errors.EnvironmentFaultError, match=f"node node1 cannot join: {text}"):
+            lab.run(lab.build())
 
 
 @pytest.mark.parametrize("ahead", [-DAY, DAY])

@@ -72,6 +72,7 @@ STATUS = calls.NodeStatus(
     accelerator="tcg",
     accelerator_reason="there is no /dev/kvm",
 )
+NOW = 1000.0
 TOKEN = security.JoinToken("secret", "certificate").encode()
 
 
@@ -82,6 +83,7 @@ class Machine:
     joined: bool = True
     uuid: str = ""
     down: bool = False
+    clock: float = NOW
     status: calls.NodeStatus = STATUS
     disks: dict[str, int] = field(default_factory=dict)
     running: dict[str, calls.Instance] = field(default_factory=dict)
@@ -333,6 +335,8 @@ class FakeNodes:
         self.made.append((target.name, call))
         if machine.joined:
             raise errors.RemoteError(f"node {target.name} is a member already")
+        if isinstance(call, calls.NodeClock):
+            return cast("Result", machine.clock)
         if isinstance(call, calls.Join):
             machine.uuid = call.uuid
         machine.joined = isinstance(call, calls.Enrol)
@@ -389,7 +393,7 @@ class Environment:
     @property
     def inputs(self) -> base.Inputs:
         numbers = self.house.numbers
-        return base.Inputs(now=1000.0, uuid=lambda: f"u{next(numbers)}", below=lambda limit: next(numbers) % limit)
+        return base.Inputs(now=NOW, uuid=lambda: f"u{next(numbers)}", below=lambda limit: next(numbers) % limit)
 
     async def check_journal(self) -> history.Check:
         return self.journal

@@ -216,7 +216,7 @@ class Trial:
             self.nodes.machines["203.0.113.3"].exports["old"] = manifest.write(OLD, whole)
         if isinstance(op, opcodes.InstanceMove):
             self.nodes.machines["203.0.113.3"].disks.clear()
-        self.nodes.machines["203.0.113.99"] = build.Machine(joined=False)
+        self.nodes.machines["203.0.113.99"] = build.Machine(joined=False, clock=1.8e9)
 
     def run(self, broken: Break) -> job.Job:
         nodes, original = self.nodes, units.REGISTRY[type(self.op)]

@@ -4,7 +4,9 @@ import re
 
 from gantry.rpc import calls
 
-READS = re.compile(r".*_(console|diagnose|endings|fetch|find|info|list|name|path|place|status|validate|verify)|version")
+READS = re.compile(
+    r".*_(clock|console|diagnose|endings|fetch|find|info|list|name|path|place|status|validate|verify)|version"
+)
 
 UNFENCED = {
     # before there is a master, or an epoch

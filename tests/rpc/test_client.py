@@ -102,6 +102,7 @@ async def test_the_error_of_a_node_is_raised_here_with_its_name() -> None:
     [
         (ConnectionRefusedError(111, "Connection refused"), "cannot be reached: Connection refused.*gantry-noded"),
         (TimeoutError(), "did not answer version within 60 s.*offline"),
+        (OSError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate is not yet valid"), "no trusted connection.*clocks"),
         (OSError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"), "no trusted connection.*cluster"),
     ],
 )

@@ -129,8 +129,8 @@ async def _join(
 ) -> calls.NodeStatus:
     """Send this machine's node daemon its certificate and return its status."""
     target = _target(node)
-    sleep = runtime.clock.sleep
-    await enroll.join(nodes, authority, target, token=token, cluster=owner.name, sleep=sleep)
+    clock = runtime.clock
+    await enroll.join(nodes, authority, target, token=token, cluster=owner.name, now=clock.now(), sleep=clock.sleep)
     return await nodes.call(target, accelerators.question(owner))
 
 

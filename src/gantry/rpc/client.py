@@ -139,6 +139,11 @@ def _unreachable(target: targets.Target, error: OSError, *, call: str, limit: fl
         return errors.RemoteError(
             f"{node} did not answer {call} within {limit:.0f} s", hint="if it is down for good, mark it offline"
         )
+    if "not yet valid" in reason or "has expired" in reason:
+        return errors.RemoteError(
+            f"{node}: no trusted connection: {reason}",
+            hint="compare the clocks of both machines (date -u): certificates are valid between two dates",
+        )
     if "SSL" in reason or "certificate" in reason.lower():
         return errors.RemoteError(
             f"{node}: no trusted connection: {reason}", hint="its certificate and ours must come from one cluster"

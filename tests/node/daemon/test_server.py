@@ -104,6 +104,32 @@ async def test_a_node_that_has_not_joined_answers_nothing_else(cluster: Cluster)
             await master.join(cluster.target, cluster.token(), calls.NodeInfo())
 
 
+@pytest.mark.parametrize("ahead", [-20 * 86400.0, 20 * 86400.0, -11 * 365 * 86400.0])
+async def test_the_master_learns_the_time_of_a_node_whose_certificate_is_not_valid_yet_or_any_more(
+    cluster: Cluster, ahead: float
+) -> None:
+    node_time = cluster.runtime.clock.now() + ahead
+    bootstrap = security.make_bootstrap("node1", node_time)
+    certificate, key = f"{cluster.folders.run}/b.pem", f"{cluster.folders.run}/b.key"
+    await cluster.runtime.disk.write(certificate, bootstrap.certificate)
+    await cluster.runtime.disk.write(key, bootstrap.key)
+    port = ports.free()
+    serving = await cluster.runtime.network.serve_http(
+        "127.0.0.1",
+        port,
+        cluster.agent.answer,
+        tls=security.bootstrap_server_context(certificate, key),
+        body_limit=1000,
+    )
+    token = security.JoinToken("secret", bootstrap.certificate.decode()).encode()
+    try:
+        async with cluster.master() as master:
+            target = targets.Target(UUID, "node1", "127.0.0.1", port)
+            assert abs(await master.join(target, token, calls.NodeClock()) - cluster.runtime.clock.now()) < 60
+    finally:
+        await serving.close()
+
+
 async def test_a_wrong_join_secret_is_refused_and_the_node_stays_alone(cluster: Cluster) -> None:
     ask = calls.Join(secret="wrong", cluster="one", node="node1", uuid=UUID, address="127.0.0.1")
     async with cluster.master() as master:

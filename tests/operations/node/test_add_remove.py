@@ -38,6 +38,18 @@ async def test_a_node_joins_and_becomes_a_candidate_with_the_authoritys_papers(h
     assert enrol.certificate == "certificate of node4"
 
 
+async def test_a_node_whose_clock_is_wrong_gets_no_certificate(house: build.House) -> None:
+    house.nodes.machines["203.0.113.4"].clock = build.NOW + 3 * 86400
+    with pytest.raises(errors.EnvironmentFaultError) as refused:
+        await house.run(ADD)
+    assert str(refused.value) == (
+        "node node4 cannot join: its clock is 3.0 days ahead, it shows 1970-01-04 00:16:40 UTC and this machine's "
+        "clock 1970-01-01 00:16:40 UTC; the limit is 2 days; set both clocks, for example by NTP, "
+        "and repeat the command"
+    )
+    assert not [call for _, call in house.nodes.made if isinstance(call, calls.Join | calls.Enrol)]
+
+
 async def test_a_cluster_without_kvm_does_not_ask_a_node_for_its_accelerator(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=("fake",)))
     await house.run(ADD)

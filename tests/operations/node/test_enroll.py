@@ -40,6 +40,7 @@ def test_waiting_for_a_joined_node_times_out(answers: bool, message: str) -> Non
                 TARGET,
                 token=build.TOKEN,
                 cluster="c",
+                now=build.NOW,
                 sleep=world.clock.sleep,
             )
 

@@ -3,11 +3,12 @@
     POST /<procedure>   body: the call's fields as a JSON object
     answer              [true, result] or [false, [error class, arguments]] (``calls``)
 
-Before the node joins a cluster, it answers ``Version``, ``Join`` and ``Enrol`` to any client; afterwards all calls, but
-only to the master. TLS demands a client certificate of the cluster's authority, and this module checks its common name,
-so that neither another cluster's certificate nor a node's own is accepted. A former master has the same certificate;
-``membership.fence`` recognizes such a master by the epoch in its calls. A connection from before the joining has no
-client certificate and is refused. The runtime's server runs every request in a task of its own.
+Before the node joins a cluster, it answers ``Version``, ``NodeClock``, ``Join`` and ``Enrol`` to any client;
+afterwards all calls, but only to the master. TLS demands a client certificate of the cluster's authority, and this
+module checks its common name, so that neither another cluster's certificate nor a node's own is accepted. A former
+master has the same certificate; ``membership.fence`` recognizes such a master by the epoch in its calls. A connection
+from before the joining has no client certificate and is refused. The runtime's server runs every request in a task of
+its own.
 """
 
 import asyncio
@@ -62,6 +63,7 @@ class Agent:
         self._member_calls.add(calls.NodeLeave, self._leave)
         self._bootstrap_calls = call_table.Table()
         self._bootstrap_calls.add(calls.Version, self._version)
+        self._bootstrap_calls.add(calls.NodeClock, self._clock)
         self._bootstrap_calls.add(calls.Join, self._identity.join)
         self._bootstrap_calls.add(calls.Enrol, self._identity.enrol)
 
@@ -128,6 +130,9 @@ class Agent:
         if member is None:
             return calls.VersionInfo(software=self._software)
         return calls.VersionInfo(software=self._software, node=member.node, uuid=member.uuid, cluster=member.cluster)
+
+    async def _clock(self, call: calls.NodeClock) -> float:
+        return self._runtime.clock.now()
 
     async def _leave(self, call: calls.NodeLeave) -> None:
         await self._forget()

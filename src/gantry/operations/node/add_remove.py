@@ -101,6 +101,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             target,
             token=self.op.join_token,
             cluster=environment.snapshot().the_cluster.name,
+            now=environment.inputs.now,
             sleep=environment.sleep,
         )
 

@@ -134,6 +134,7 @@ from gantry.rpc.calls.migration import (
 from gantry.rpc.calls.node import (
     Enrol,
     Join,
+    NodeClock,
     NodeInfo,
     NodeLeave,
     NodeStatus,
@@ -248,6 +249,7 @@ __all__ = [
     "NicUnplug",
     "NicUpdate",
     "NicValidate",
+    "NodeClock",
     "NodeDemote",
     "NodeInfo",
     "NodeLeave",

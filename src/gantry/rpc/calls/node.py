@@ -21,6 +21,12 @@ class Version(Call[VersionInfo], frozen=True):
     FENCED: ClassVar[bool] = False
 
 
+class NodeClock(Call[float], frozen=True):
+    """Return the time of day of a node without a cluster, in seconds since 1970."""
+
+    FENCED: ClassVar[bool] = False
+
+
 class Join(Call[str], frozen=True):
     """First half of joining: send the token's secret, return a certificate request in PEM.
 
