@@ -96,3 +96,23 @@ def test_an_instance_is_created_elsewhere_without_waiting_for_the_node(lab: clus
     start = lab.world.clock.monotonic()
     lab.run(lab.done({**CREATE, "instance_name": "vm3.example"}))
     assert lab.world.clock.monotonic() - start < 10
+
+
+def test_the_pool_of_candidates_is_filled_from_nodes_that_answer(lab: cluster.SimulatedCluster) -> None:
+    start = lab.world.clock.monotonic()
+    lab.run(lab.done({**OFFLINE, "node_name": "node2"}))
+    assert lab.world.clock.monotonic() - start < 10
+    answer = lab.run(lab.luxi("Query", "node", ["name", "role"], None))
+    assert isinstance(answer, dict)
+    assert [row[1][1] for row in answer["data"]] == ["M", "O", "R", "C"]
+
+
+def test_candidates_that_do_not_answer_do_not_delay_verify(lab: cluster.SimulatedCluster) -> None:
+    thaw(lab)
+    lab.run(lab.done({**OFFLINE, "node_name": "node2"}))
+    lab.run(lab.done({**OFFLINE, "node_name": "node4", "offline": None, "master_capable": False}))
+    freeze(lab)
+    number = lab.run(lab.submit(VERIFY))
+    start = lab.world.clock.monotonic()
+    assert lab.run(lab.wait(number)) == ("success", [False])
+    assert lab.world.clock.monotonic() - start < 40
