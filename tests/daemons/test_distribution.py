@@ -227,7 +227,7 @@ def test_a_frozen_node_delays_the_others_once_and_then_no_more(house: House) -> 
     house.start()
     house.nodes.frozen = {"node2"}
     house.put(msgspec.structs.replace(build.NODES[2], master_candidate=True))
-    house.settle(distribution.PROMPT_SECONDS)
+    house.settle(6)
     for candidate_flag in (False, True):
         sent = house.put(msgspec.structs.replace(build.NODES[2], master_candidate=candidate_flag))
         assert {"node1", "node3"} <= set(sent)
