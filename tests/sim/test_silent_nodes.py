@@ -116,3 +116,12 @@ def test_candidates_that_do_not_answer_do_not_delay_verify(lab: cluster.Simulate
     start = lab.world.clock.monotonic()
     assert lab.run(lab.wait(number)) == ("success", [False])
     assert lab.world.clock.monotonic() - start < 40
+
+
+def test_an_instance_cannot_be_created_on_the_node_and_its_job_says_so_soon(lab: cluster.SimulatedCluster) -> None:
+    start = lab.world.clock.monotonic()
+    number = lab.run(lab.submit({**CREATE, "instance_name": "vm3.example", "pnode": "node3"}))
+    status, results = lab.run(lab.wait(number))
+    assert lab.world.clock.monotonic() - start < 10
+    assert status == "error"
+    assert "node3" in str(results)
