@@ -11,3 +11,6 @@ quick = settings(max_examples=20 * EXAMPLES, deadline=None)
 
 slow = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """For what takes milliseconds."""
+
+folders = settings(max_examples=max(150, EXAMPLES), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For damages of a whole folder, on each of two clusters."""

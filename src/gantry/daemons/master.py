@@ -1,7 +1,8 @@
 """gantry-masterd: the only daemon that changes the cluster's state and commands its nodes.
 
 ``gantry-masterd init`` creates a cluster (``bootstrap``), ``gantry-masterd`` runs it, and ``gantry-masterd failover``
-runs it on a master candidate that takes the role over. Life cycle: load the certificates, take the queue's lock and
+runs it on a master candidate that takes the role over. ``gantry-masterd recover --accept-loss`` goes on without the
+lost end of a journal. Life cycle: load the certificates, take the queue's lock and
 recover the state, get the nodes' confirmation and begin a new epoch (``role``), read the default segment ranges, wire
 queue, processor, nodes and LUXI, serve until a signal, the destruction of the cluster or a newer master, then stop in
 reverse order. A stop aborts running jobs; the next start marks them as failed. If a node has promised the role to
@@ -82,7 +83,7 @@ class Master:
         self.reading = liveness.Reader(self.nodes, runtime.clock)
         self._closing.push_async_callback(self.reading.close)
         self.candidates = candidates = replication.Candidates(runtime, self.nodes)
-        self.store = await transaction.Store.open(runtime, folders, candidates=candidates)
+        self.store = await transaction.Store.open(runtime, folders, candidates=candidates, behind_allowed=True)
         self._closing.push_async_callback(self.store.close)
         own = role.Role(runtime, folders, store=self.store, nodes=self.nodes, request=self._request)
         await own.confirm()
@@ -204,7 +205,9 @@ class Master:
         disk, folders = self._runtime.disk, self._folders
         for folder in (folders.journal, folders.queue, folders.certificates):
             await disk.remove_tree(folder)
-        await disk.remove(folders.config)
+        for path in (folders.config, folders.journal_end):
+            if disk.exists(path):
+                await disk.remove(path)
 
 
 def _lock_row(usage: lock_table.Usage) -> engine.LockRow:
@@ -261,8 +264,29 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     logs.configure(folders, "master-daemon", debug=options.debug)
     if options.action == "init":
         await bootstrap.init(runtime, folders, bootstrap.decode(sys.stdin.buffer.read()))
+    elif options.action == "recover":
+        await _recover(runtime, folders, accept_loss=options.accept_loss)
     else:
         await _serve(runtime, folders, _request(options))
+
+
+async def _recover(runtime: interface.Runtime, folders: paths.Paths, *, accept_loss: bool) -> None:
+    """Go on without the lost end of the journal; the checkpoint that closes the store has the new numbers."""
+    if not accept_loss:
+        raise errors.InvalidError(
+            "recover needs --accept-loss: the records that the journal lost are gone then",
+            hint="copy the state of a master candidate that has them instead, if there is one",
+        )
+    store = await transaction.Store.open(runtime, folders, behind_allowed=True)
+    try:
+        losses = await store.accept_loss()
+        last_job = store.snapshot.last_job
+    finally:
+        await store.close()
+    for line in losses:
+        log.warning("records were lost, and the loss was accepted: %s", line)
+    print(f"Records after serial {store.position.serial - 1} are lost: {'; '.join(losses)}.")
+    print(f"The next job is {last_job + 1}; start gantry-masterd now.")
 
 
 def _request(options: argparse.Namespace) -> role.Request:
@@ -286,10 +310,10 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("run", "init", "failover"),
+        choices=("run", "init", "failover", "recover"),
         default="run",
         help="run the master daemon (run), create a cluster from JSON on stdin (init), or make this master candidate "
-        "the master and run its daemon (failover)",
+        "the master and run its daemon (failover), or go on without the lost end of the journal (recover)",
     )
     parser.add_argument(
         "--no-voting", action="store_true", help="start without the confirmation of the nodes; needs --yes-do-it"
@@ -299,6 +323,9 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--ignore-offline-nodes", action="store_true", help="do not count offline nodes that do not answer"
+    )
+    parser.add_argument(
+        "--accept-loss", action="store_true", help="with recover: go on without the records that the journal lost"
     )
     parser.add_argument(
         "--root", default=os.environ.get("GANTRY_ROOT", ""), help="set the folder that contains all of its files"

@@ -137,11 +137,16 @@ class Role:
     async def confirm(self) -> None:
         """Return when this machine has the role; WrongStateError has each node's answer, and what to do."""
         self._check_claim()
-        self._answers = await self._confirm(before_stop=self._request.taking_over)
+        try:
+            self._answers = await self._confirm(before_stop=self._request.taking_over)
+        except errors.WrongStateError:
+            self._store.check_evidence()
+            raise
         if self._request.taking_over:
             self._check_at_rest(self._answers)
             if await self._stop_old(self._answers):
                 self._answers = await self._confirm()
+        self._store.check_evidence()
         self._epoch = await self._win_epoch(self._answers)
         self._store.claim(self._epoch)
 

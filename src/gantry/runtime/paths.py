@@ -45,6 +45,11 @@ class Paths:
         return f"{self.lib}/incoming"
 
     @property
+    def journal_end(self) -> str:
+        """The second place that says where the journal ends."""
+        return f"{self.lib}/journal-end"
+
+    @property
     def queue(self) -> str:
         """The folder of the job files."""
         return f"{self.lib}/queue"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gantry import errors
 from gantry.model import job
 from gantry.runtime import interface, paths
-from gantry.state import checkpoint, history, jobfiles, journal, record, snapshot
+from gantry.state import checkpoint, evidence, history, jobfiles, journal, record, snapshot
 from gantry.state.upgrade import adoption
 
 logger = logging.getLogger(__name__)
@@ -25,19 +25,24 @@ class Recovered:
     """The state, the end of the journal, the job files to rewrite, and the number of records read.
 
     ``due`` is for ``jobfiles.JobFiles.mark``, ``filed`` are the jobs whose files match the checkpoint; ``edited`` means
-    that the configuration was edited by hand.
+    that the configuration was edited by hand, ``is_behind`` that the journal lacks records that ``evidence`` tells of.
     """
 
     state: snapshot.Snapshot
     replay: journal.Replay
+    evidence: evidence.Evidence
     due: dict[int, job.Job | None]
     filed: dict[int, job.Job]
     replayed: int = 0
     edited: bool = False
+    is_behind: bool = False
 
 
-async def recover(runtime: interface.Runtime, where: paths.Paths) -> Recovered:
-    """Read the state; moves the files of jobs that are archived already, and upgrades old configurations."""
+async def recover(runtime: interface.Runtime, where: paths.Paths, *, behind_allowed: bool = False) -> Recovered:
+    """Read the state; moves the files of jobs that are archived already, and upgrades old configurations.
+
+    Raises ConfigurationError for a state that is behind the evidence, unless ``behind_allowed``.
+    """
     await adoption.adopt(runtime, where)
     loaded = _read_checkpoint(runtime.disk, where.config)
     filed = {
@@ -50,6 +55,7 @@ async def recover(runtime: interface.Runtime, where: paths.Paths) -> Recovered:
     recovered = Recovered(
         state=_load(loaded, listed, path=where.config),
         replay=journal.Replay(runtime.disk, where.journal, loaded.position),
+        evidence=evidence.read(runtime.disk, where),
         # An older version may have written them in another form than the next checkpoint will expect.
         due=dict.fromkeys(old),
         filed={number: listed_job for number, listed_job in listed.items() if number not in old},
@@ -59,7 +65,12 @@ async def recover(runtime: interface.Runtime, where: paths.Paths) -> Recovered:
         _apply(recovered, journal_record, unread=unread)
     if unread:
         _restore(runtime.disk, where, recovered, unread=unread)
-    await _archive_strays(runtime.disk, where.queue, recovered)
+    recovered.is_behind = bool(recovered.evidence.losses(recovered.state, recovered.replay.end))
+    if not behind_allowed:
+        recovered.evidence.check(recovered.state, recovered.replay.end)
+    # The file of a job that the journal has lost is evidence.
+    if not recovered.is_behind:
+        await _archive_strays(runtime.disk, where.queue, recovered)
     return recovered
 
 

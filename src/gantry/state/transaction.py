@@ -16,6 +16,7 @@ checkpoint with the whole journal after it, or the new checkpoint.
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,11 +29,13 @@ from gantry.state import (
     candidate,
     checkpoint,
     copies,
+    end_mark,
     extension,
     frame,
     group,
     jobfiles,
     journal,
+    membership,
     ownership,
     record,
     recovery,
@@ -91,6 +94,12 @@ class Store:
         self._closed = False
         # Whether the journal ends with a frame that is not acknowledged and never will be by this daemon.
         self._unsettled = False
+        self._evidence = recovered.evidence
+        # Set when the journal has everything that other files tell of: before, nothing may change them.
+        self._complete = asyncio.Event()
+        self._end_mark = end_mark.EndMark(runtime.disk, where.journal_end)
+        # Whether nodes joined, left or changed their role since the last checkpoint: it is the first to know whom to ask.
+        self._members_changed = False
         self._work = asyncio.Event()
         self._records_since = recovered.replayed
         self._bytes_since = recovered.replay.size
@@ -102,7 +111,9 @@ class Store:
         self._candidates = candidates
         candidates.start(self._position, self._copy, journal=where.journal)
         self._writer = asyncio.create_task(self._write_groups(), name="journal writer")
-        self._behind = asyncio.create_task(self._files.run(), name="job files")
+        self._behind = asyncio.create_task(self._write_job_files(), name="job files")
+        if not recovered.is_behind:
+            self._complete.set()
 
     @classmethod
     async def open(
@@ -112,17 +123,19 @@ class Store:
         *,
         candidates: replication.Candidates | None = None,
         limits: Limits | None = None,
+        behind_allowed: bool = False,
     ) -> "Store":
         """Take the queue's lock and recover the state.
 
-        Raises WrongStateError if another daemon has the lock, ConfigurationError for a missing or damaged state,
-        StorageError when the disk fails.
+        Raises WrongStateError if another daemon has the lock, ConfigurationError for a missing or damaged state, and
+        for a journal that has lost its end (``evidence``), StorageError when the disk fails. With ``behind_allowed``
+        such a journal is opened to ``adopt`` frames; until ``check_evidence`` returns, nothing can be committed.
         """
         with contextlib.ExitStack() as undo, ownership.disk_faults(where):
             await jobfiles.prepare(runtime.disk, where.queue)
             lock = await ownership.take(runtime, where)
             undo.callback(lock.release)
-            recovered = await recovery.recover(runtime, where)
+            recovered = await recovery.recover(runtime, where, behind_allowed=behind_allowed)
             log = await journal.Journal.open(runtime.disk, where.journal, replay=recovered.replay)
             undo.callback(log.close)
             if recovered.edited:
@@ -140,6 +153,31 @@ class Store:
         if recovered.edited:
             await store._begin_checkpoint()
         return store
+
+    def check_evidence(self) -> None:
+        """Raise ConfigurationError if other files tell of records that the journal lacks."""
+        if not self._complete.is_set():
+            self._evidence.check(self._durable, self._position)
+            self._complete.set()
+
+    async def accept_loss(self) -> list[str]:
+        """Go on without the records that the evidence tells of, and return what is known about them.
+
+        The next job number is above all that were given, and the epoch above all that ran, so that neither is used
+        twice. Call this for a store opened with ``behind_allowed``; WrongStateError if no record is missing.
+        """
+        losses = self._evidence.losses(self._durable, self._position)
+        if not losses:
+            raise errors.WrongStateError(
+                f"no record is missing: the journal ends at serial {self._position.serial}, and nothing tells of more",
+                hint="start gantry-masterd as usual",
+            )
+        last_job = max(self._durable.last_job, self._evidence.highest_job)
+        self._newest = self._durable = dataclasses.replace(self._durable, last_job=last_job)
+        self._epoch = max(self._epoch, self._evidence.highest_epoch) + 1
+        self._complete.set()
+        await self.commit((), Cause(reason=f"records were lost, and the loss was accepted: {'; '.join(losses)}"))
+        return losses
 
     @property
     def snapshot(self) -> states.Snapshot:
@@ -245,7 +283,8 @@ class Store:
         try:
             await self._writer
             await self._candidates.settle()
-            if self._records_since and self._candidates.refusal is None and not self._unsettled:
+            settled = self._candidates.refusal is None and not self._unsettled
+            if self._records_since and settled and self._complete.is_set():
                 await self._begin_checkpoint()
             if self._checkpoint is not None:
                 await self._checkpoint
@@ -255,6 +294,7 @@ class Store:
             await self._candidates.close()
             self._files.close()
             self._journal.close()
+            self._end_mark.close()
             self._lock.release()
 
     def _check_open(self) -> None:
@@ -262,6 +302,11 @@ class Store:
             raise errors.WrongStateError("the state is closed: the daemon is stopping")
         if self._candidates.refusal is not None:
             raise self._candidates.refusal
+        self.check_evidence()
+
+    async def _write_job_files(self) -> None:
+        await self._complete.wait()
+        await self._files.run()
 
     def _move(self, after: states.Snapshot, changes: Sequence[states.Change]) -> None:
         before, self._newest = self._newest, after
@@ -297,7 +342,7 @@ class Store:
         # Not earlier: a change that is undone here must not stay on a candidate, which may become the master.
         self._candidates.publish(line, position, begins_segment=self._journal.written == len(line))
         try:
-            await self._candidates.acknowledged()
+            await asyncio.gather(self._candidates.acknowledged(), self._end_mark.write(position))
         except (errors.WrongStateError, errors.NotMasterError) as error:
             # The frame is in the journal here: it is valid again if this node is confirmed again.
             self._unsettled = True
@@ -308,6 +353,7 @@ class Store:
         self._records_since += len(ours.records)
         self._bytes_since += len(line)
         self._files.mark(ours.due)
+        self._members_changed |= any(membership.changes(before, each.changes) for each, before in ours.news)
         for follower in self._followers:
             for journal_record, before in ours.news:
                 follower(journal_record, before)
@@ -327,12 +373,14 @@ class Store:
 
     def _is_checkpoint_due(self) -> bool:
         running = self._checkpoint is not None and not self._checkpoint.done()
-        return not running and (self._records_since >= self._limits.records or self._bytes_since >= self._limits.size)
+        grown = self._records_since >= self._limits.records or self._bytes_since >= self._limits.size
+        return not running and (grown or self._members_changed)
 
     async def _begin_checkpoint(self) -> None:
         """Start a segment at the end of the journal, and write the checkpoint of that moment concurrently."""
         state, position = self._durable, self._position
         self._records_since = self._bytes_since = 0
+        self._members_changed = False
         try:
             await self._journal.rotate(position.serial + 1)
         except OSError as error:
@@ -350,6 +398,8 @@ class Store:
             logger.error("no checkpoint was written, the journal holds everything: %s", error)
         else:
             self._candidates.refresh(copies.Copy(state, position, config.decode(), self.archive))
+        if self._members_changed:
+            self._work.set()
 
     async def _encode(self, state: states.Snapshot, position: journal.Position) -> bytes:
         now = self._runtime.clock.now()
@@ -383,6 +433,8 @@ async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequen
         undo.callback(log.close)
         await log.append(line)
         position = journal.Position(1, frame.digest(line), 0)
+        # A former cluster on this machine may have left one with a higher epoch.
+        await disk.write(where.journal_end, end_mark.encode(position))
         await disk.write(where.config, checkpoint.encode(state, position, now=now))
 
 

@@ -21,7 +21,7 @@ _gantry() {
         'gantry segment') command=${COMP_WORDS[*]:1:COMP_CWORD > 3 ? 3 : COMP_CWORD - 1} ;;
     esac
     case "$program $command" in
-        'gnt-cluster ') values='init modify info show show-ispecs-cmd version getmaster master-failover masterfailover master-ping queue watcher redist-conf verify destroy command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
+        'gnt-cluster ') values='init modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify destroy command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
         'gnt-cluster init')
             options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -112,6 +112,11 @@ _gantry() {
             esac ;;
         'gnt-cluster master-failover'|'gnt-cluster masterfailover')
             options='--no-voting --yes-do-it --ignore-offline-nodes -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster recover')
+            options='--accept-loss -d --debug --reason -h --help'; kind=none
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;

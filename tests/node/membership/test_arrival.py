@@ -130,7 +130,7 @@ def scene(world: simulated.World, monkeypatch: pytest.MonkeyPatch, kind: Kind) -
                 caller.late = True
         # Its file is as old as the candidate's checkpoint.
         await store.commit([states.Delete("jobs", "1")], build.CAUSE)
-        for number in range(24, 28):
+        for number in range(24, 30):
             await store.commit(build.put(build.vm(number)), build.CAUSE)
         await pair.master.clock.sleep(2)
         contents.append(build.content(store.snapshot))

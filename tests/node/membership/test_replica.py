@@ -429,8 +429,10 @@ def test_a_master_whose_disk_lacks_the_last_frames_takes_them_in_from_a_candidat
     pair.at_master(pair.master.disk.write(segment, b"".join(lines[:-2])))
 
     async def catch_up() -> dict[str, object]:
-        store = await transaction.Store.open(pair.master, WHERE)
+        store = await transaction.Store.open(pair.master, WHERE, behind_allowed=True)
         before = store.durable_serial
+        with pytest.raises(errors.ConfigurationError, match="journal-end says serial"):
+            store.submit((), build.CAUSE)
         frames = await pair.copy.following(calls.JournalFetch(after=store.position.digest))
         with pytest.raises(errors.ConfigurationError, match="does not follow"):
             await store.adopt(frames[-1].encode())
@@ -440,6 +442,7 @@ def test_a_master_whose_disk_lacks_the_last_frames_takes_them_in_from_a_candidat
             await store.adopt(line.encode())
         assert len(frames) == 2
         assert store.durable_serial == before + 2
+        store.check_evidence()
         content = build.content(store.snapshot)
         await store.close()
         return content

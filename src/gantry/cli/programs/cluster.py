@@ -91,13 +91,14 @@ def _start_daemon() -> None:
         )
 
 
-def _launch(arguments: list[str], *, capture_stderr: bool = False) -> subprocess.Popen[str]:
-    """Start the master daemon in its own session; ``capture_stderr`` makes its standard error readable."""
+def _launch(arguments: list[str], *, capture_stderr: bool = False, capture: bool = False) -> subprocess.Popen[str]:
+    """Start the master daemon in its own session; ``capture_stderr`` makes its standard error readable, ``capture`` both."""
     words = [machine.program("gantry-masterd"), *arguments]
     null = subprocess.DEVNULL
-    stderr = subprocess.PIPE if capture_stderr else null
+    stdout = subprocess.PIPE if capture else null
+    stderr = subprocess.PIPE if capture or capture_stderr else null
     try:
-        return subprocess.Popen(words, stdin=null, stdout=null, stderr=stderr, text=True, start_new_session=True)
+        return subprocess.Popen(words, stdin=null, stdout=stdout, stderr=stderr, text=True, start_new_session=True)
     except OSError as error:
         raise _no_daemon(words[0], error) from None
 
@@ -151,6 +152,20 @@ def master_failover(call: command.Call) -> int:
         raise _daemon_error(daemon.stderr.read() if daemon.stderr else "", daemon.returncode)
     name = machine.ssconf("master_node")
     print(f"{name} is the master of the cluster")
+    return 0
+
+
+def recover(call: command.Call) -> int:
+    """Go on without the end of the journal that this machine, the master, has lost."""
+    if not call.options.accept_loss:
+        raise errors.CommandError(
+            "the records that the journal lost are gone after this", hint="add --accept-loss to confirm"
+        )
+    daemon = _launch(["recover", "--accept-loss"], capture=True)
+    output, fault = daemon.communicate()
+    if daemon.returncode:
+        raise _daemon_error(fault, daemon.returncode)
+    print(output, end="")
     return 0
 
 
@@ -295,6 +310,11 @@ FAILOVER_OPTIONS = (
     command.Option(("--yes-do-it",), "Confirm, and abort running jobs"),
     command.Option(("--ignore-offline-nodes",), "Do not count nodes that are marked offline and do not answer"),
 )
+RECOVER_TEXT = """
+    Run this on the master when its daemon does not start because the end of the journal is missing, and no master
+    candidate has the missing records. Job numbers that were given before are not given again. Then start the master
+    daemon.
+"""
 JOB_OPTIONS = (*command.DRY_RUN, *command.PRIORITY)
 
 COMMANDS = (
@@ -322,6 +342,13 @@ COMMANDS = (
         options=FAILOVER_OPTIONS,
         aliases=("masterfailover",),
         text=FAILOVER_TEXT,
+    ),
+    command.Command(
+        "recover",
+        recover,
+        "Go on without the lost end of the journal",
+        options=(command.Option(("--accept-loss",), "Confirm that the records which are missing here stay lost"),),
+        text=RECOVER_TEXT,
     ),
     command.Command("master-ping", master_ping, "Check whether the master daemon answers"),
     command.Command("queue", queue, "Close or open the job queue", (command.Argument("drain|undrain|info"),)),

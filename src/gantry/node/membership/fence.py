@@ -29,6 +29,7 @@ class Fence:
         self._path = f"{folders.lib}/epoch"
         self._promise_path = f"{folders.lib}/promise"
         self._given_up_path = f"{folders.lib}/given-up"
+        self._journal_end_path = folders.journal_end
         self._files = files
         self._seen: int | None = None
         self._lock = asyncio.Lock()
@@ -101,8 +102,8 @@ class Fence:
             await self._disk.write(self._given_up_path, msgspec.json.encode((epoch, serial)), mode=0o444)
 
     async def forget(self) -> None:
-        """Delete epoch, promise and deleted replicas, because the node leaves its cluster."""
+        """Delete epoch, promise, deleted replicas and the end mark, because the node leaves its cluster."""
         self._seen = None
-        for path in (self._path, self._promise_path, self._given_up_path):
+        for path in (self._path, self._promise_path, self._given_up_path, self._journal_end_path):
             if self._disk.exists(path):
                 await self._disk.remove(path)

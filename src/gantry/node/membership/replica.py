@@ -278,7 +278,8 @@ class Replica:
     async def forget(self) -> None:
         """Remove the replica with archived jobs, unless a running master daemon uses these files."""
         try:
-            async with self._locked():
+            # Not while a part of a checkpoint is stored, which would find its files gone.
+            async with self._storing, self._locked():
                 contents = await self._contents()
                 self._cached = None
                 await self._barrier.give_up(contents.end.epoch, contents.end.serial)

@@ -1,0 +1,101 @@
+"""The second place that says where the journal ends: ``lib/journal-end``, a line for each frame.
+
+    <serial> <epoch> <chain hash of the frame> <CRC-32 of the line before it, 8 hex digits>
+
+``transaction`` writes a line after the frame is on stable storage and before the change is acknowledged. So an intact
+journal is never behind the mark; a journal that is behind has lost its tail, which the journal alone cannot show. A
+mark that is behind the journal is normal: the daemon was killed between the two, or the mark could not be written.
+
+The highest valid line counts. A crash may leave one torn line at the end; the file is replaced at the first write of
+each daemon and when it has grown, atomically, so its first line is always valid.
+"""
+
+import asyncio
+import logging
+import zlib
+
+from gantry import errors
+from gantry.runtime import interface
+from gantry.state import journal
+
+logger = logging.getLogger(__name__)
+
+SIZE = 64 << 10
+"""Bytes after which the file is replaced by its last line."""
+
+
+class EndMark:
+    """The writer of the mark; one per store."""
+
+    def __init__(self, disk: interface.Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._file: interface.AppendFile | None = None
+        self._turn = asyncio.Lock()
+        self._failing = False
+
+    async def write(self, position: journal.Position) -> None:
+        """Return when the mark is on stable storage; a failure is logged, and the next call replaces the file.
+
+        The frame is durable in the journal and may be on candidates: to report its change as failed would be wrong, and
+        to undo it is not possible. Without a mark the change only lacks its second witness.
+        """
+        async with self._turn:
+            try:
+                await self._write(encode(position))
+                self._failing = False
+            except OSError as error:
+                self.close()
+                if not self._failing:
+                    logger.error(
+                        "%s cannot be written: %s; until it can, a journal that loses its end is not detected here",
+                        self._path,
+                        error.strerror or error,
+                    )
+                self._failing = True
+
+    async def _write(self, line: bytes) -> None:
+        if self._file is None or self._file.size >= SIZE:
+            self.close()
+            await self._disk.write(self._path, line)
+            self._file = await self._disk.append_file(self._path)
+        else:
+            await self._file.append(line)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def encode(position: journal.Position) -> bytes:
+    """Return the line for a position."""
+    text = f"{position.serial} {position.epoch} {position.digest}".encode()
+    return b"%s %08x\n" % (text, zlib.crc32(text))
+
+
+def read(disk: interface.Disk, path: str) -> journal.Position | None:
+    """Return the highest position in the file, None without a file; ConfigurationError if no line is valid."""
+    if not disk.exists(path):
+        return None
+    lines = disk.read(path).splitlines(keepends=True)
+    positions = [position for line in lines if (position := _decode(line))]
+    if not positions:
+        raise errors.ConfigurationError(
+            f"{path} is damaged: it does not say where the journal ends",
+            hint="compare the end of journal/ with the copies on the master candidates; if it is the newest, remove "
+            f"{path} and start the daemon again",
+        )
+    if len(positions) < len(lines):
+        logger.warning("%s: %d lines are not valid and were ignored", path, len(lines) - len(positions))
+    return max(positions, key=lambda position: (position.epoch, position.serial))
+
+
+def _decode(line: bytes) -> journal.Position | None:
+    text, _, checksum = line.removesuffix(b"\n").rpartition(b" ")
+    words = text.decode("ascii", errors="replace").split(" ")
+    if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text) or len(words) != 3:
+        return None
+    serial, epoch, digest = words
+    return journal.Position(int(serial), digest, int(epoch))

@@ -1,0 +1,126 @@
+"""What a machine's other files say about the past, compared with what its journal gives.
+
+``transaction`` reads the evidence before it changes a file, and refuses a state that is behind it. A journal whose end
+was cut off, removed or replaced by an old backup is valid in itself, so only other files show the loss. These are
+written after the frame that they follow from is durable, so they are never ahead of an intact journal:
+
+    journal-end     the end of the journal (``end_mark``)
+    queue/serial    the highest job number of the durable state
+
+Epoch and serial are compared in this order: records that a later epoch replaced are no loss. ``epoch`` may be ahead
+because another node is the master now, which the vote decides; it counts if the state knows no other node. Some files
+prove nothing alone, and an error that the others cause mentions them: ``ssconf`` follows changes before they are
+durable and lags behind removals, and job files of a discarded history stay until they are archived.
+"""
+
+from dataclasses import dataclass
+
+from gantry import errors
+from gantry.runtime import interface, paths
+from gantry.state import end_mark, jobfiles, journal, snapshot
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The evidence on one machine: ``mark`` is the end mark, ``job_serial`` the number in ``queue/serial``.
+
+    ``newest_job`` is the highest number of a job file, ``epoch`` that of the newest master which called this machine;
+    ``nodes`` and ``candidates`` are the names in the ssconf files.
+    """
+
+    where: paths.Paths
+    mark: journal.Position | None = None
+    job_serial: int = 0
+    newest_job: int = 0
+    epoch: int = 0
+    nodes: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
+
+    @property
+    def highest_job(self) -> int:
+        """Return the highest job number that was ever given, as far as it is known here."""
+        return max(self.job_serial, self.newest_job)
+
+    @property
+    def highest_epoch(self) -> int:
+        """Return the highest epoch of which anything tells here."""
+        return max(self.epoch, self.mark.epoch if self.mark else 0)
+
+    def losses(self, state: snapshot.Snapshot, end: journal.Position) -> list[str]:
+        """Return what shows that the journal, which gives ``state`` and ends at ``end``, has lost records."""
+        return [*self._lost_records(end), *self._lost_jobs(state), *self._lost_epochs(state, end)]
+
+    def _lost_records(self, end: journal.Position) -> list[str]:
+        path = self.where.journal_end
+        mark = self.mark
+        if mark is None or (mark.epoch, mark.serial) < (end.epoch, end.serial):
+            return []
+        if (mark.epoch, mark.serial) > (end.epoch, end.serial):
+            return [f"{path} says serial {mark.serial} epoch {mark.epoch}"]
+        return [] if mark.digest == end.digest else [f"{path} has another chain hash for serial {mark.serial}"]
+
+    def _lost_jobs(self, state: snapshot.Snapshot) -> list[str]:
+        if self.job_serial <= state.last_job:
+            return []
+        return [
+            f"{self.where.queue}/serial says {self.job_serial}, and the last job in the journal is {state.last_job}"
+        ]
+
+    def _lost_epochs(self, state: snapshot.Snapshot, end: journal.Position) -> list[str]:
+        if self.epoch <= end.epoch or len(state.nodes) > 1:
+            return []
+        return [f"{self.where.lib}/epoch says that a master of epoch {self.epoch} ran"]
+
+    def check(self, state: snapshot.Snapshot, end: journal.Position) -> None:
+        """Raise ConfigurationError with all that is missing if the journal is behind."""
+        lines = self.losses(state, end)
+        if lines:
+            raise self._refusal(state, end, lines)
+
+    def _refusal(self, state: snapshot.Snapshot, end: journal.Position, lines: list[str]) -> errors.ConfigurationError:
+        known = {node.name for node in state.nodes.values()}
+        unknown = [name for name in self.nodes if name not in known]
+        if unknown:
+            lines.append(f"ssconf names {', '.join(unknown)}, which the state does not have")
+        if self.newest_job > state.last_job:
+            lines.append(f"job {self.newest_job} has a file, {jobfiles.job_path(self.where.queue, self.newest_job)}")
+        own = state.nodes.get(state.the_cluster.master_node)
+        others = [name for name in self.candidates if own is None or name != own.name]
+        return errors.ConfigurationError(
+            f"the end of the journal is missing: {self.where.journal} ends at serial {end.serial} epoch {end.epoch}, "
+            f"but {'; '.join(lines)}",
+            hint=f"keep a copy of {self.where.lib}, then {_advice(others)}; to go on without the "
+            "missing records: gnt-cluster recover --accept-loss",
+        )
+
+
+def _advice(candidates: list[str]) -> str:
+    if not candidates:
+        return "restore config.data, journal/ and queue/ from the newest backup"
+    return (
+        "restore config.data, journal/ and queue/, all three, from the same folder of the master candidate that holds "
+        f"the most ({', '.join(candidates)})"
+    )
+
+
+def read(disk: interface.Disk, where: paths.Paths) -> Evidence:
+    """Read the evidence; ConfigurationError if the end mark is damaged."""
+    return Evidence(
+        where,
+        mark=end_mark.read(disk, where.journal_end),
+        job_serial=_number(disk, f"{where.queue}/serial"),
+        newest_job=max(jobfiles.numbers(disk, where.queue), default=0) if disk.exists(where.queue) else 0,
+        epoch=_number(disk, f"{where.lib}/epoch"),
+        nodes=_names(disk, f"{where.ssconf}/ssconf_node_list"),
+        candidates=_names(disk, f"{where.ssconf}/ssconf_master_candidates"),
+    )
+
+
+def _number(disk: interface.Disk, path: str) -> int:
+    """Return the number in a file; 0 without a file or a number, as a crash may leave files that are never synced."""
+    text = disk.read(path).strip() if disk.exists(path) else b""
+    return int(text) if text.isdigit() and len(text) < 20 else 0
+
+
+def _names(disk: interface.Disk, path: str) -> tuple[str, ...]:
+    return tuple(disk.read(path).decode(errors="replace").split()) if disk.exists(path) else ()
