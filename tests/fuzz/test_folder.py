@@ -13,7 +13,6 @@ from tests.state import build
 
 from gantry import errors
 from gantry.runtime import simulated
-from gantry.state import transaction
 
 LIB, JOURNAL, QUEUE = build.WHERE.lib, build.WHERE.journal, build.WHERE.queue
 
@@ -33,7 +32,7 @@ def _read(machine: simulated.SimulatedRuntime) -> Files:
     return {path: content for path, (_, content) in machine.disk.image().items() if content is not None}
 
 
-def _made(*, checkpointed: bool) -> Folder:
+def _working_master(*, checkpointed: bool) -> Folder:
     """Let a master work, with a checkpoint after its first changes or with none since the cluster was created."""
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
@@ -57,7 +56,7 @@ def _made(*, checkpointed: bool) -> Folder:
 
 @pytest.fixture(scope="module", params=[False, True], ids=["since-init", "checkpointed"])
 def folder(request: pytest.FixtureRequest) -> Folder:
-    return _made(checkpointed=request.param)
+    return _working_master(checkpointed=request.param)
 
 
 def _newest(files: Files) -> str:
@@ -123,7 +122,6 @@ def test_no_damage_of_the_folder_is_silent(
         except errors.ConfigurationError as error:
             message = str(error)
             assert LIB in message
-            assert error.hint
             return
         assert build.content(store.snapshot) == folder.content
 

@@ -85,11 +85,11 @@ class Evidence:
         if self.newest_job > state.last_job:
             lines.append(f"job {self.newest_job} has a file, {jobfiles.job_path(self.where.queue, self.newest_job)}")
         own = state.nodes.get(state.the_cluster.master_node)
-        others = [name for name in self.candidates if own is None or name != own.name]
+        other_candidates = [name for name in self.candidates if own is None or name != own.name]
         return errors.ConfigurationError(
             f"the end of the journal is missing: {self.where.journal} ends at serial {end.serial} epoch {end.epoch}, "
             f"but {'; '.join(lines)}",
-            hint=f"keep a copy of {self.where.lib}, then {_advice(others)}; to go on without the "
+            hint=f"keep a copy of {self.where.lib}, then {_advice(other_candidates)}; to go on without the "
             "missing records: gnt-cluster recover --accept-loss",
         )
 

@@ -98,7 +98,7 @@ class Store:
         # Set when the journal has everything that other files tell of: before, nothing may change them.
         self._complete = asyncio.Event()
         self._end_mark = end_mark.EndMark(runtime.disk, where.journal_end)
-        # Whether nodes joined, left or changed their role since the last checkpoint: it is the first to know whom to ask.
+        # Whether nodes joined, left or changed their role since the last checkpoint.
         self._members_changed = False
         self._work = asyncio.Event()
         self._records_since = recovered.replayed

@@ -92,7 +92,7 @@ def _start_daemon() -> None:
 
 
 def _launch(arguments: list[str], *, capture_stderr: bool = False, capture: bool = False) -> subprocess.Popen[str]:
-    """Start the master daemon in its own session; ``capture_stderr`` makes its standard error readable, ``capture`` both."""
+    """Start the master daemon in its own session; ``capture_stderr`` makes its errors readable, ``capture`` all."""
     words = [machine.program("gantry-masterd"), *arguments]
     null = subprocess.DEVNULL
     stdout = subprocess.PIPE if capture else null

@@ -1,0 +1,84 @@
+"""The end mark: the highest position counts, also after a crash, and the checkpoint follows changes of members."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.state import build
+
+from gantry import errors
+from gantry.runtime import simulated
+from gantry.state import checkpoint, end_mark, journal, snapshot
+
+PATH = build.WHERE.journal_end
+
+
+@pytest.fixture
+def world() -> Iterator[simulated.World]:
+    with simulated.World(seed=1) as world:
+        yield world
+
+
+@pytest.fixture
+def machine(world: simulated.World) -> simulated.SimulatedRuntime:
+    return world.machine("one")
+
+
+def test_the_mark_is_where_the_journal_ends(world: simulated.World, machine: simulated.SimulatedRuntime) -> None:
+    store = build.new_store(world, machine)
+    for number in range(1, 5):
+        build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
+        assert end_mark.read(machine.disk, PATH) == store.position
+        assert machine.disk.stable(PATH) == machine.disk.read(PATH)
+
+
+def test_a_torn_last_line_is_ignored_and_a_file_without_a_line_is_named(
+    world: simulated.World, machine: simulated.SimulatedRuntime
+) -> None:
+    build.on(world, machine, machine.disk.make_directory(build.WHERE.lib))
+    old, new = journal.Position(7, "a" * 64, 2), journal.Position(3, "b" * 64, 3)
+    for content in (b"", end_mark.encode(old)[:-1], bytes(200)):
+        build.on(world, machine, machine.disk.write(PATH, end_mark.encode(new) + end_mark.encode(old) + content))
+        assert end_mark.read(machine.disk, PATH) == new
+    build.on(world, machine, machine.disk.write(PATH, bytes(200)))
+    with pytest.raises(errors.ConfigurationError, match="journal-end is damaged"):
+        end_mark.read(machine.disk, PATH)
+
+
+def test_a_mark_that_cannot_be_written_fails_no_change(
+    world: simulated.World, machine: simulated.SimulatedRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = build.new_store(world, machine)
+    machine.disk.broken = {build.WHERE.lib: 1.0}
+    build.on(world, machine, store.commit(build.put(build.vm(1)), build.CAUSE))
+    build.on(world, machine, store.commit(build.put(build.vm(2)), build.CAUSE))
+    assert [each.levelname for each in caplog.records if "journal-end cannot be written" in each.message] == ["ERROR"]
+    machine.disk.broken = {}
+    build.on(world, machine, store.commit(build.put(build.vm(3)), build.CAUSE))
+    assert end_mark.read(machine.disk, PATH) == store.position
+
+
+def test_the_file_stays_small(
+    world: simulated.World, machine: simulated.SimulatedRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(end_mark, "SIZE", 300)
+    store = build.new_store(world, machine)
+    for number in range(1, 20):
+        build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
+        assert machine.disk.status(PATH).size < 400
+    assert end_mark.read(machine.disk, PATH) == store.position
+
+
+def test_a_change_of_members_ends_in_a_checkpoint(world: simulated.World, machine: simulated.SimulatedRuntime) -> None:
+    store = build.new_store(world, machine)
+
+    def checkpointed() -> int:
+        return checkpoint.decode(machine.disk.read(build.WHERE.config), path="").position.serial
+
+    changes: list[list[snapshot.Change]] = [build.put(build.node(3)), [snapshot.Delete("nodes", "n3")]]
+    for change in changes:
+        build.on(world, machine, store.commit(change, build.CAUSE))
+        build.on(world, machine, machine.clock.sleep(2))
+        assert checkpointed() == store.durable_serial
+    build.on(world, machine, store.commit(build.put(build.vm(1)), build.CAUSE))
+    build.on(world, machine, machine.clock.sleep(2))
+    assert checkpointed() == store.durable_serial - 1
