@@ -201,3 +201,19 @@ def test_a_master_starts_quickly_though_a_node_is_silent(three: lab.Lab) -> None
         three.run("gnt-cluster", "master-ping")
     finally:
         os.kill(daemon.pid, signal.SIGCONT)
+
+
+def test_a_node_with_a_broken_epoch_file_neither_stops_the_master_nor_a_failover(three: lab.Lab) -> None:
+    three.nodes[2].stop()
+    epoch = three.nodes[2].root / "lib/epoch"
+    epoch.unlink()
+    epoch.write_text("999999999\n")
+    three.nodes[2].start()
+    three.run("gnt-debug", "delay", "0")
+    _failover(three, 1)
+    three.run("gnt-debug", "delay", "0")
+    three.kill_master()
+    three.start_master()
+    three.run("gnt-debug", "delay", "0")
+    log = (three.master / "log/master-daemon.log").read_text()
+    assert "node3 takes node1 for the master, says: it reports epoch 999999999, and no other node knows" in log

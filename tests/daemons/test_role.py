@@ -137,3 +137,22 @@ def test_a_handover_names_the_new_master_and_keeps_the_old_one_as_a_candidate() 
     roles = {node.name: node.role(after.the_cluster).value for node in after.nodes.values()}
     assert roles == {"node0": "C", "node1": "R", "node2": "M"}
     assert after.the_cluster.mtime == 7.0
+
+
+@pytest.mark.parametrize("field", ["epoch", "heard", "given_up"])
+def test_a_broken_node_that_reports_an_impossible_epoch_decides_nothing(field: str) -> None:
+    value = (10**9, 1) if field == "given_up" else 10**9
+    broken = answer(1, msgspec.structs.replace(EQUAL, **{field: value}))
+    checked = vote.without_impossible(OWN.epoch, [broken, answer(2)])
+    assert checked[1] == answer(2)
+    assert checked[0].copy is None
+    assert f"it reports epoch {10**9}, and no other node knows an epoch above {OWN.epoch}" in vote.described(checked)
+    assert vote.decide(vote.Claim(ME, OWN), checked).outcome is CONFIRMED
+
+
+def test_an_epoch_that_a_series_of_masters_can_have_reached_counts() -> None:
+    newer = answer(1, msgspec.structs.replace(EQUAL, heard=OWN.epoch + calls.EPOCH_STEP))
+    assert vote.without_impossible(OWN.epoch, [newer, answer(2)]) == [newer, answer(2)]
+    other = answer(2, msgspec.structs.replace(EQUAL, heard=10**9))
+    newest = answer(3, msgspec.structs.replace(EQUAL, heard=10**9 + 1))
+    assert vote.without_impossible(OWN.epoch, [other, newest]) == [other, newest]

@@ -46,6 +46,9 @@ VOTE_TIMEOUT_SECONDS = 10.0
 BACK_OFF_SECONDS = 1.0
 """The time between two rounds."""
 
+DOUBT_INTERVAL_SECONDS = 5.0
+"""The time between two votes about refusals by nodes."""
+
 STOP_TIMEOUT_SECONDS = 2.0
 """How long the old master's daemon has to end by itself."""
 
@@ -330,6 +333,7 @@ class Role:
 
     async def _ask_all(self) -> list[vote.Answer]:
         answers = await asyncio.gather(*map(self._ask, self._other_nodes()))
+        answers = vote.without_impossible(self._store.epoch, answers)
         ignored = self._request.ignore_offline
         return [answer for answer in answers if not (ignored and answer.offline and not answer.reached)]
 
@@ -445,27 +449,37 @@ class Role:
             error = candidates.doubt
             assert error is not None
             try:
-                verdict = await self._confirm_again()
+                verdict = await self._confirm_again(error)
             except errors.WrongStateError as refusal:
                 log.warning("%s", refusal)
                 verdict = vote.Verdict(vote.Outcome.UNDECIDED)
             if verdict.outcome is vote.Outcome.CONFIRMED:
                 candidates.trust()
+                await self._runtime.clock.sleep(DOUBT_INTERVAL_SECONDS)
             elif verdict.outcome is vote.Outcome.REFUSED or not self._claim().by_majority:
                 return candidates.depose(error)
             else:
                 await self._runtime.clock.sleep(BACK_OFF_SECONDS)
 
-    async def _confirm_again(self) -> vote.Verdict:
-        """Begin a higher epoch if the nodes confirm this master, and return the verdict."""
+    async def _confirm_again(self, error: errors.FencedError) -> vote.Verdict:
+        """Begin a higher epoch if the nodes confirm this master, and return the verdict.
+
+        Without a higher epoch that can be true, the node that refused is broken, and no epoch would satisfy it.
+        """
         answers = await self._ask_all()
         verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), answers)
-        if verdict.outcome is vote.Outcome.CONFIRMED:
+        is_promised = isinstance(error, errors.PromisedError)
+        if verdict.outcome is vote.Outcome.CONFIRMED and not is_promised and self._is_highest(answers):
+            log.error("a node refuses this master, which a majority confirms: %s; %s", error, vote.described(answers))
+        elif verdict.outcome is vote.Outcome.CONFIRMED:
             self._epoch = await self._win_epoch(answers)
             self._store.claim(self._epoch)
             self._answers = answers
             await self.begin()
         return verdict
+
+    def _is_highest(self, answers: Sequence[vote.Answer]) -> bool:
+        return vote.highest_epoch(answers) <= self._store.epoch
 
 
 def _position(answer: vote.Answer) -> tuple[int, int]:

@@ -16,7 +16,7 @@ See contracts/cluster-design.md#confirmation-of-the-master.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gantry.rpc import calls
@@ -82,6 +82,28 @@ def is_newer(copy: calls.CandidateState, than: calls.CandidateState) -> bool:
 def highest_epoch(answers: Sequence[Answer]) -> int:
     """Return the highest epoch that any node has heard of; 0 without answers."""
     return max((max(answer.copy.epoch, answer.copy.heard) for answer in answers if answer.copy), default=0)
+
+
+def without_impossible(own_epoch: int, answers: Sequence[Answer]) -> list[Answer]:
+    """Return the answers, without the copy of a node that reports an epoch which no other node comes near.
+
+    Such a node is broken: its files or its memory are damaged. Its word counts as missing.
+    """
+    epochs = [_epoch(answer) for answer in answers]
+    checked = []
+    for index, answer in enumerate(answers):
+        known = max([own_epoch, *epochs[:index], *epochs[index + 1 :]])
+        if epochs[index] > known + calls.EPOCH_STEP:
+            why = f"it reports epoch {epochs[index]}, and no other node knows an epoch above {known}"
+            checked.append(replace(answer, copy=None, why=why))
+        else:
+            checked.append(answer)
+    return checked
+
+
+def _epoch(answer: Answer) -> int:
+    copy = answer.copy
+    return max(copy.epoch, copy.heard, copy.given_up[0]) if copy else 0
 
 
 def decide(claim: Claim, answers: Sequence[Answer]) -> Verdict:

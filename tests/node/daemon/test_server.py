@@ -325,7 +325,7 @@ async def permitted() -> None:
     """Allow all calls."""
 
 
-async def test_a_master_that_was_replaced_can_look_but_start_nothing(cluster: Cluster) -> None:
+async def test_a_master_that_was_replaced_can_neither_look_nor_start_anything(cluster: Cluster) -> None:
     vm = calls.Instance(name="i1", uuid="u1", hypervisor="fake")
     listing = calls.InstanceList(hypervisors=("fake",))
     failures: list[errors.FencedError] = []
@@ -338,19 +338,36 @@ async def test_a_master_that_was_replaced_can_look_but_start_nothing(cluster: Cl
         with pytest.raises(errors.FencedError, match=r"epoch 3 has passed.* name node2 as the master"):
             await old.call(cluster.target, calls.InstanceStart(instance=vm))
         assert len(failures) == 1
-        assert await old.call(cluster.target, listing) == ()
-        with pytest.raises(errors.FencedError):
-            await old.call(cluster.target, calls.WriteSsconf(values={"master_node": "node1"}))
+        for refused in (listing, calls.NodeInfo(), calls.WriteSsconf(values={"master_node": "node1"})):
+            with pytest.raises(errors.FencedError):
+                await old.call(cluster.target, refused)
+        assert await old.call(cluster.target, calls.MasterName()) == "node2"
         await new.call(cluster.target, calls.InstanceStart(instance=vm))
         assert [running.name for running in await new.call(cluster.target, listing)] == ["i1"]
         await new.call(cluster.target, calls.InstanceShutdown(instance=vm, timeout=0))
+
+
+@pytest.mark.parametrize("call", [calls.Version(), calls.NodeInfo(), calls.WriteSsconf(values={})])
+async def test_a_call_with_a_huge_epoch_does_not_make_the_node_refuse_its_master(
+    cluster: Cluster, call: calls.Call[object]
+) -> None:
+    failures: list[errors.FencedError] = []
+    async with cluster.master() as master, cluster.master() as attacker:
+        await cluster.join(master)
+        master.fence(lambda: 4, failures.append, permitted=permitted)
+        attacker.fence(lambda: 4 + calls.EPOCH_STEP + 1, failures.append, permitted=permitted)
+        await master.call(cluster.target, calls.WriteSsconf(values={"master_node": "node1"}))
+        with contextlib.suppress(errors.ProtocolError):
+            await attacker.call(cluster.target, call)
+        await master.call(cluster.target, calls.WriteSsconf(values={"master_node": "node1"}))
+        assert failures == []
 
 
 async def test_an_epoch_that_is_no_number_is_refused(cluster: Cluster) -> None:
     await cluster_joined(cluster)
     own = security.issue_master(cluster.authority, cluster.runtime.clock.now())
     der = ssl.PEM_cert_to_DER_cert(own.certificate.decode())
-    for epoch in ("", "-1", "1.5", "x"):
+    for epoch in ("", "-1", "1.5", "x", "٣", "9" * 11, "9" * 4002):
         answer = await cluster.agent.answer(
             interface.HttpRequest("POST", "/version", b"{}", {calls.EPOCH_HEADER: epoch}, der)
         )

@@ -1,6 +1,7 @@
 """The epoch of the master that a node obeys."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -16,30 +17,75 @@ def new_fence(folders: paths.Paths) -> fence.Fence:
     return fence.Fence(runtime, folders, files=ssconf.Files(runtime.disk, folders))
 
 
+def write(path: str, content: bytes) -> None:
+    """Replace the content of a file that the node has made read-only."""
+    file = Path(path)
+    file.unlink(missing_ok=True)
+    file.write_bytes(content)
+
+
 async def test_a_master_of_a_lower_epoch_is_refused_and_the_error_names_the_newer_master(folders: paths.Paths) -> None:
     barrier = new_fence(folders)
-    await barrier.admit(0, fenced=True)
-    await barrier.admit(4, fenced=True)
+    await barrier.admit(0)
+    await barrier.admit(4)
     await ssconf.Files(RealRuntime().disk, folders).write({"master_node": "node2"})
-    await barrier.admit(4, fenced=True)
+    await barrier.admit(4)
     with pytest.raises(
         errors.FencedError, match=r"epoch 3 has passed: node7 .*in epoch 4, and its ssconf files name node2 as"
     ):
-        await barrier.admit(3, fenced=True)
+        await barrier.admit(3)
     with pytest.raises(errors.FencedError, match="epoch 0 has passed"):
-        await barrier.admit(0, fenced=True)
-    await barrier.admit(3, fenced=False)
+        await barrier.admit(0)
 
 
-async def test_a_call_that_is_not_fenced_raises_the_epoch_too(folders: paths.Paths) -> None:
+async def test_an_epoch_that_nobody_can_have_reached_is_not_believed(folders: paths.Paths) -> None:
     barrier = new_fence(folders)
-    await barrier.admit(2, fenced=False)
+    await barrier.admit(5)
+    with pytest.raises(errors.ProtocolError, match="epoch 1006 is too far above epoch 5, the highest that node7 knows"):
+        await barrier.admit(5 + calls.EPOCH_STEP + 1)
+    with pytest.raises(errors.ProtocolError, match="too far above"):
+        await barrier.promise(calls.Promised(epoch=10**9, node="node3"))
+    await barrier.admit(5)
+    assert barrier.promised() == calls.Promised()
+    assert await barrier.promise(calls.Promised(epoch=5 + calls.EPOCH_STEP, node="node3"))
+    await barrier.admit(5 + 2 * calls.EPOCH_STEP)
+
+
+@pytest.mark.parametrize("content", [b"", b"9 00000000\n", b"x\n", b"7\xff\n", b"99999999999\n"])
+async def test_a_damaged_epoch_is_not_zero(
+    folders: paths.Paths, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    barrier = new_fence(folders)
+    await barrier.promise(calls.Promised(epoch=7, node="node3"))
+    await barrier.admit(7)
+    path = f"{folders.lib}/epoch"
+    write(path, content)
+    again = new_fence(folders)
+    assert again.epoch() == 7
+    assert f"{path} is damaged" in caplog.text
     with pytest.raises(errors.FencedError):
-        await barrier.admit(1, fenced=True)
+        await again.admit(6)
+    await again.admit(8)
+    assert new_fence(folders).epoch() == 8
+
+
+async def test_the_epoch_of_an_earlier_version_has_no_checksum(folders: paths.Paths) -> None:
+    write(f"{folders.lib}/epoch", b"12\n")
+    assert new_fence(folders).epoch() == 12
+
+
+async def test_a_damaged_promise_binds_the_node_to_the_epoch_that_it_has_seen(folders: paths.Paths) -> None:
+    barrier = new_fence(folders)
+    await barrier.admit(7)
+    write(f"{folders.lib}/promise", b"{\xff")
+    assert barrier.promised().epoch == 7
+    with pytest.raises(errors.PromisedError):
+        barrier.check_promise(6)
+    assert await barrier.promise(calls.Promised(epoch=8, node="node3"))
 
 
 async def test_the_epoch_survives_the_daemon_and_ends_with_the_membership(folders: paths.Paths) -> None:
-    await new_fence(folders).admit(9, fenced=True)
+    await new_fence(folders).admit(9)
     barrier = new_fence(folders)
     assert barrier.epoch() == 9
     await barrier.forget()
@@ -52,14 +98,14 @@ async def test_an_epoch_that_cannot_be_stored_is_not_obeyed(folders: paths.Paths
     barrier = new_fence(folders)
     os.rename(f"{folders.lib}", f"{folders.lib}-gone")
     with pytest.raises(OSError):
-        await barrier.admit(5, fenced=True)
+        await barrier.admit(5)
     os.rename(f"{folders.lib}-gone", f"{folders.lib}")
     assert barrier.epoch() == 0
 
 
 async def test_an_epoch_is_promised_to_one_only_and_to_that_one_again(folders: paths.Paths) -> None:
     barrier = new_fence(folders)
-    await barrier.admit(4, fenced=True)
+    await barrier.admit(4)
     assert not await barrier.promise(calls.Promised(epoch=4, node="node1"))
     assert await barrier.promise(calls.Promised(epoch=5, node="node1"))
     assert not await barrier.promise(calls.Promised(epoch=5, node="node2"))
@@ -72,7 +118,7 @@ async def test_an_epoch_is_promised_to_one_only_and_to_that_one_again(folders: p
 
 async def test_the_error_of_a_promise_to_another_node_differs_from_that_of_a_newer_master(folders: paths.Paths) -> None:
     barrier = new_fence(folders)
-    await barrier.admit(4, fenced=True)
+    await barrier.admit(4)
     await barrier.promise(calls.Promised(epoch=6, node="node2"))
     with pytest.raises(errors.PromisedError, match="node7 has promised epoch 6 to node2, and refuses epoch 4"):
         barrier.check_promise(4)

@@ -6,9 +6,9 @@
 Before the node joins a cluster, it answers ``Version``, ``NodeClock``, ``Join`` and ``Enrol`` to any client;
 afterwards all calls, but only to the master. TLS demands a client certificate of the cluster's authority, and this
 module checks its common name, so that neither another cluster's certificate nor a node's own is accepted. A former
-master has the same certificate; ``membership.fence`` recognizes such a master by the epoch in its calls. A connection
-from before the joining has no client certificate and is refused. The runtime's server runs every request in a task of
-its own.
+master has the same certificate; ``membership.fence`` recognizes such a master by the epoch in its calls, also in
+those that only read. A connection from before the joining has no client certificate and is refused. The runtime's
+server runs every request in a task of its own.
 """
 
 import asyncio
@@ -119,10 +119,9 @@ class Agent:
         if not _from_master(request):
             raise errors.ProtocolError("only the cluster's master may call this node")
         logger.debug("%s, %d bytes", procedure, len(request.body))
-        epoch = request.headers.get(calls.EPOCH_HEADER, "0")
-        if not epoch.isdecimal():
-            raise errors.ProtocolError(f"the epoch of a call must be a decimal number, not {epoch!r}")
-        await self._barrier.admit(int(epoch), fenced=self._member_calls.is_fenced(procedure))
+        epoch = _epoch(request)
+        if self._member_calls.is_fenced(procedure):
+            await self._barrier.admit(epoch)
         return await self._member_calls.answer(procedure, request.body)
 
     async def _version(self, call: calls.Version) -> calls.VersionInfo:
@@ -139,6 +138,15 @@ class Agent:
         await self._barrier.forget()
         await self._identity.leave()
         self._reopen.set()
+
+
+def _epoch(request: interface.HttpRequest) -> int:
+    text = request.headers.get(calls.EPOCH_HEADER, "0")
+    if not (text.isascii() and text.isdecimal() and len(text) <= calls.EPOCH_DIGITS):
+        raise errors.ProtocolError(
+            f"the epoch of a call must be a number with at most {calls.EPOCH_DIGITS} digits, not {text[:20]!r}"
+        )
+    return int(text)
 
 
 def _from_master(request: interface.HttpRequest) -> bool:

@@ -1,6 +1,6 @@
 """The fence against former masters: a node obeys the master with the highest epoch seen (explanation/state.md#epochs).
 
-    lib/epoch       that epoch, a number; on stable storage before a call of that master is carried out
+    lib/epoch       that epoch and a checksum; on stable storage before a call of that master is carried out
     lib/promise     the last promised epoch and the node it was promised to; on stable storage before the answer
     lib/given-up    highest epoch and serial of the replicas that the node has deleted; written before the deletion
 
@@ -11,6 +11,9 @@ promises of a majority.
 """
 
 import asyncio
+import logging
+import re
+import zlib
 
 import msgspec
 
@@ -18,6 +21,14 @@ from gantry import errors
 from gantry.node.membership import ssconf
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
+
+logger = logging.getLogger(__name__)
+
+_NUMBER = re.compile(rb"[0-9]{1,%d}" % calls.EPOCH_DIGITS)
+
+
+def _checksum(number: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(number)
 
 
 class Fence:
@@ -37,19 +48,42 @@ class Fence:
     def epoch(self) -> int:
         """Return the highest epoch seen, 0 before the first."""
         if self._seen is None:
-            text = self._disk.read(self._path).decode().strip() if self._disk.exists(self._path) else ""
-            self._seen = int(text) if text.isdecimal() else 0
+            self._seen = self._read_epoch()
         return self._seen
 
-    async def admit(self, epoch: int, *, fenced: bool) -> None:
-        """Record a higher epoch; FencedError for a lower epoch if the call is ``fenced``."""
+    def _read_epoch(self) -> int:
+        if not self._disk.exists(self._path):
+            return 0
+        content = self._disk.read(self._path)
+        number, _, checksum = content.strip().partition(b" ")
+        # Earlier versions wrote no checksum.
+        if _NUMBER.fullmatch(number) and checksum in (b"", _checksum(number)):
+            return int(number)
+        promised = self.promised().epoch
+        logger.error(
+            "%s is damaged: %r; epoch %d, which this node promised, counts instead", self._path, content[:40], promised
+        )
+        return promised
+
+    async def admit(self, epoch: int) -> None:
+        """Record a higher epoch; FencedError for a lower epoch, ProtocolError for one that cannot be true."""
         if epoch > self.epoch():
             async with self._lock:
+                self._check_step(epoch)
                 if epoch > self.epoch():
-                    await self._disk.write(self._path, b"%d\n" % epoch, mode=0o444)
+                    number = b"%d" % epoch
+                    await self._disk.write(self._path, b"%s %s\n" % (number, _checksum(number)), mode=0o444)
                     self._seen = epoch
-        if fenced:
-            self.check(epoch)
+        self.check(epoch)
+
+    def _check_step(self, epoch: int) -> None:
+        """Refuse an epoch that no series of confirmed masters can have reached: nobody could follow such a master."""
+        known = max(self.epoch(), self.promised().epoch)
+        if epoch > known + calls.EPOCH_STEP:
+            raise errors.ProtocolError(
+                f"epoch {epoch} is too far above epoch {known}, the highest that {self._host} knows",
+                hint=f"if the node was away for so long, remove {self._path} there and start gantry-noded again",
+            )
 
     def check_promise(self, epoch: int) -> None:
         """Raise PromisedError for an epoch below the last promised epoch."""
@@ -75,7 +109,11 @@ class Fence:
         """Return the last promise."""
         if not self._disk.exists(self._promise_path):
             return calls.Promised()
-        return msgspec.json.decode(self._disk.read(self._promise_path), type=calls.Promised)
+        try:
+            return msgspec.json.decode(self._disk.read(self._promise_path), type=calls.Promised)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            logger.error("%s is damaged: %s; epoch %d counts instead", self._promise_path, error, self._seen or 0)
+            return calls.Promised(epoch=self._seen or 0, node="a node that is not known any more")
 
     async def promise(self, request: calls.Promised) -> bool:
         """Promise an epoch above all seen and promised ones and return True; also for a repetition of the last promise.
@@ -85,6 +123,7 @@ class Fence:
         async with self._lock:
             if request == self.promised():
                 return True
+            self._check_step(request.epoch)
             if request.epoch <= max(self.epoch(), self.promised().epoch):
                 return False
             await self._disk.write(self._promise_path, msgspec.json.encode(request), mode=0o444)

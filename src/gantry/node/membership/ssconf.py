@@ -28,6 +28,7 @@ class Files:
     def __init__(self, disk: interface.Disk, folders: paths.Paths) -> None:
         self._disk = disk
         self._folder = folders.ssconf
+        self._certificates = folders.certificates
         self._uploads = {
             "authority.key": f"{folders.certificates}/authority.key",
             "authority.pem": f"{folders.certificates}/authority.pem",
@@ -98,9 +99,10 @@ class Files:
 
     async def forget_secrets(self) -> None:
         """Remove the files of a master candidate; keep the authority's certificate, which verifies callers."""
-        for name in ("authority.key", "users"):
-            if self._disk.exists(self._uploads[name]):
-                await self._disk.remove(self._uploads[name])
+        uploads = [self._uploads[name] for name in ("authority.key", "users")]
+        for path in (*uploads, f"{self._certificates}/master.pem", f"{self._certificates}/master.key"):
+            if self._disk.exists(path):
+                await self._disk.remove(path)
 
     async def upload(self, name: str, content: str) -> None:
         """Write a file of the cluster by its name without folder; InvalidError for a name that is not in the list."""

@@ -24,7 +24,9 @@ from gantry.rpc.calls.backup import (
     StreamSend,
 )
 from gantry.rpc.calls.base import (
+    EPOCH_DIGITS,
     EPOCH_HEADER,
+    EPOCH_STEP,
     FAST,
     NORMAL,
     SLOW,
@@ -161,7 +163,9 @@ ALL: tuple[type[Call[object]], ...] = tuple(Call.__subclasses__())
 
 __all__ = [
     "ALL",
+    "EPOCH_DIGITS",
     "EPOCH_HEADER",
+    "EPOCH_STEP",
     "FAST",
     "LEASE_SECONDS",
     "NORMAL",

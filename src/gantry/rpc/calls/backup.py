@@ -89,21 +89,21 @@ class ExportDiscard(Call[None], frozen=True):
 class ExportInfo(Call[str], frozen=True):
     """Return the description of an export; raises NotFoundError."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     export: str
 
 
 class ExportDumpList(Call[tuple[str, ...]], frozen=True):
     """List the dumps of an export, by name."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     export: str
 
 
 class ExportVerify(Call[dict[str, str]], frozen=True):
     """Compute the SHA-256 of dumps, in hex; a dump that is not there has none."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     LIMIT: ClassVar[float] = DAY
     export: str
     dumps: tuple[str, ...]
@@ -112,7 +112,7 @@ class ExportVerify(Call[dict[str, str]], frozen=True):
 class ExportList(Call[tuple[str, ...]], frozen=True):
     """List the exports of a node, by name."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
 
 
 class ExportRemove(Call[bool], frozen=True):

@@ -19,17 +19,25 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 EPOCH_HEADER = "x-gantry-epoch"
 """The header that carries the epoch of a confirmed master."""
 
+EPOCH_DIGITS = 10
+"""The longest epoch: a cluster that changes its master every second needs more after three hundred years."""
+
+EPOCH_STEP = 1000
+"""How far a new epoch may be above those that a node knows: each attempt to become the master adds one."""
+
 
 class Call(Message, Generic[Result_co], frozen=True, kw_only=True):
     """A call that is answered with ``Result_co``; ``LIMIT`` is its time limit in seconds.
 
     A node refuses a call from a master whose epoch is not the highest that it has seen, if the call is ``FENCED``.
-    These calls are not: calls that change nothing; those of a vote, which a master makes before it has an epoch; those
-    of joining, when a node knows no master; and those that carry the epoch of their records themselves.
+    These calls are not: those of a vote, which a master makes before it has an epoch; those of joining, when a node
+    knows no master; and those that carry the epoch of their records themselves. A call that ``READS`` changes nothing:
+    the master makes it without its lease too.
     """
 
     LIMIT: ClassVar[float] = URGENT
     FENCED: ClassVar[bool] = True
+    READS: ClassVar[bool] = False
 
     @classmethod
     def procedure(cls) -> str:

@@ -67,6 +67,7 @@ class CandidateStatus(Call[CandidateState], frozen=True):
     """Return the end of a candidate's copy, and the node that it regards as the master."""
 
     FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
 
 
 class Promised(Message, frozen=True):
@@ -132,6 +133,7 @@ class LeaseStatus(Call[LeaseState], frozen=True):
     """Return the lease that a node granted last."""
 
     FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
 
 
 class JournalAppend(Call[CandidateState], frozen=True):
@@ -180,6 +182,7 @@ class JournalFetch(Call[tuple[str, ...]], frozen=True):
     """
 
     FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     after: str
     serial: int = 0
 
@@ -199,3 +202,4 @@ class MasterName(Call[str], frozen=True):
     """Ask a node which node it regards as the master (contracts/node-rpc.md#master-confirmation)."""
 
     FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True

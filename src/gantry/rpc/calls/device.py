@@ -39,7 +39,7 @@ class BlockdevPath(Call[tuple[str, ...]], frozen=True):
     ``uuids`` are those of the disks, in order; ``first`` is the index of the first.
     """
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     dev_type: str
     instance: str
     uuids: tuple[str, ...]
@@ -52,7 +52,7 @@ class BlockdevPlace(Call[tuple[tuple[str, ...], ...]], frozen=True):
     The result has an entry per disk, empty where the disk type has no choice. Raises NoRoomError when not all fit.
     """
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     dev_type: str
     disks: tuple[Disk, ...]
 
@@ -91,14 +91,14 @@ class BlockdevRemove(Call[None], frozen=True):
 class BlockdevFind(Call[DiskState | None], frozen=True):
     """Describe a disk; None when it is not there."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     disk: Disk
 
 
 class BlockdevStatus(Call[tuple[DiskState | None, ...]], frozen=True):
     """Describe many disks (contracts/node-rpc.md#calls)."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     LIMIT: ClassVar[float] = FAST
     disks: tuple[Disk, ...]
 
@@ -251,7 +251,7 @@ OWNER_TAG = "originstname+"
 class LvList(Call[tuple[Volume, ...]], frozen=True):
     """List the logical volumes of a volume group; raises EnvironmentFaultError when there is no such group."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     group: str
 
 
@@ -282,7 +282,7 @@ class VolumeGroup(Message, frozen=True):
 class VgList(Call[tuple[VolumeGroup, ...]], frozen=True):
     """List the volume groups of a node."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
 
 
 class VgReduce(Call[tuple[str, ...]], frozen=True):
@@ -316,13 +316,13 @@ class Provider(Message, frozen=True):
 class ExtstorageDiagnose(Call[tuple[Provider, ...]], frozen=True):
     """List the providers of external storage on a node."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
 
 
 class NicValidate(Call[None], frozen=True):
     """Check that NICs can be plugged in; raises EnvironmentFaultError that names the missing bridge."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     nics: tuple[Nic, ...]
 
 

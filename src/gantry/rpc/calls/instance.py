@@ -124,7 +124,7 @@ class HypervisorValidate(Call[None], frozen=True):
     See contracts/cluster-design.md#parameter-checks.
     """
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     hypervisor: str
     hvparams: dict[str, Value]
 
@@ -151,14 +151,14 @@ class RunningInstance(Message, frozen=True):
 class InstanceList(Call[tuple[RunningInstance, ...]], frozen=True):
     """List the instances that run on a node; an instance whose migration to the node is not finished does not."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     hypervisors: tuple[str, ...]
 
 
 class InstanceInfo(Call[RunningInstance | None], frozen=True):
     """Describe a running or incoming instance; None when the node has neither."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     hypervisor: str
     name: str
 
@@ -181,7 +181,7 @@ class Ending(Message, frozen=True):
 class InstanceEndings(Call[tuple[Ending, ...]], frozen=True):
     """List the endings of instances that do not run; an ending is kept until the instance is started or stopped."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     hypervisors: tuple[str, ...]
 
 
@@ -267,5 +267,5 @@ class Console(Message, frozen=True):
 class InstanceConsole(Call[Console], frozen=True):
     """Ask for an instance's console."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     instance: Instance

@@ -27,7 +27,7 @@ class InstanceMigrationInfo(Call[str], frozen=True):
     Raises HypervisorError when it does not run, WrongStateError when it cannot be migrated.
     """
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     instance: Instance
 
 
@@ -98,7 +98,7 @@ class MigrationStatus(Message, frozen=True):
 class InstanceMigrationStatus(Call[MigrationStatus], frozen=True):
     """Return the progress of a migration, at the source, once it is final or ``wait`` seconds have passed."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     instance: Instance
     wait: float = 0.0
 

@@ -19,12 +19,14 @@ class Version(Call[VersionInfo], frozen=True):
     """Return software version and identity of a node."""
 
     FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
 
 
 class NodeClock(Call[float], frozen=True):
     """Return the time of day of a node without a cluster, in seconds since 1970."""
 
     FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
 
 
 class Join(Call[str], frozen=True):
@@ -104,7 +106,7 @@ class NodeInfo(Call[NodeStatus], frozen=True):
     ``probe`` also tests the accelerator, which takes a node some seconds where KVM does not work.
     """
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     probe: bool = False
     storage: tuple[StorageUnit, ...] = FILES
 
@@ -118,7 +120,7 @@ class NodeVerify(Call[dict[str, list[str]]], frozen=True):
     See contracts/node-rpc.md#checks.
     """
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     LIMIT: ClassVar[float] = FAST
     hypervisors: tuple[str, ...] = ()
     bridges: tuple[str, ...] = ()

@@ -22,13 +22,13 @@ class OsScript(Message, frozen=True):
 class OsDiagnose(Call[tuple[OsScript, ...]], frozen=True):
     """List the OS definitions of a node."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
 
 
 class OsValidate(Call[OsScript], frozen=True):
     """Look one OS definition up, by name without variant; raises NotFoundError."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     name: str
 
 
@@ -62,7 +62,7 @@ class OsCancel(Call[None], frozen=True):
 class OsVerify(Call[None], frozen=True):
     """Have an OS definition's verify script check the instance's OS parameters, where it has one; InvalidError."""
 
-    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
     LIMIT: ClassVar[float] = FAST
     instance: Instance
 
