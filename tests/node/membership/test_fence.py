@@ -38,7 +38,7 @@ async def test_a_master_of_a_lower_epoch_is_refused_and_the_error_names_the_newe
         await barrier.admit(0)
 
 
-async def test_an_epoch_that_nobody_can_have_reached_is_not_believed(folders: paths.Paths) -> None:
+async def test_an_epoch_far_above_those_of_the_node_is_not_believed(folders: paths.Paths) -> None:
     barrier = new_fence(folders)
     await barrier.admit(5)
     with pytest.raises(errors.ProtocolError, match="epoch 1006 is too far above epoch 5, the highest that node7 knows"):
