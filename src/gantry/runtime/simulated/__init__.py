@@ -2,8 +2,9 @@
 
 Every fault is drawn from the seed and can be switched on and off during a run: those of ``disk.Disk`` (torn and lost
 writes, failing reads, writes and syncs, a full disk, a crash during any write), of ``network.Wires`` (partitions in one
-or both directions, delay, loss, late and repeated requests, broken connections), of ``clock.Clock`` (calendars that are
-wrong or jump), and the ends of machines and processes, by ``World.kill``, ``World.crash`` or a signal.
+or both directions, slow links, delay, loss, late and repeated requests, broken connections), of ``clock.Clock``
+(calendars that are wrong or jump, clocks of another speed), stopped processes, and the ends of machines and processes,
+by ``World.kill``, ``World.crash`` or a signal.
 
 A test creates a ``World``, gets machines from it (each a Runtime), and runs a coroutine to its end in virtual time. The
 same seed gives the same run, in other processes too if PYTHONHASHSEED is fixed or no set of strings is iterated.
@@ -51,7 +52,7 @@ class SimulatedRuntime:
 
     def __init__(self, world: "World", host: str) -> None:
         self.host = host
-        self.clock = clock.Clock(world.loop)
+        self.clock = clock.Clock(world.loop, host)
         self.random = Randomness(world.source(f"{host}/random"))
         self.disk = disk.Disk(self.clock, world.source(f"{host}/disk"))
         self.processes = processes.Processes(world.loop, self.disk, host)

@@ -9,7 +9,7 @@ abruptly as by SIGKILL, whatever its code does.
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -46,6 +46,8 @@ class Boot:
         self._processes: dict[int, Boot] = {}
         self.pid = pid
         self.ended = False
+        # Set while the tasks are stopped (``clock.VirtualLoop.pause``): lets them go on.
+        self.resume: Callable[[], None] | None = None
 
     def process(self, pid: int) -> "Boot":
         """Return the boot of a new process, which ends with this one at the latest."""
@@ -71,3 +73,6 @@ class Boot:
         self._processes.clear()
         for task in list(self._tasks):
             task.cancel()
+        if self.resume is not None:
+            # Stopped tasks could not end.
+            self.resume()

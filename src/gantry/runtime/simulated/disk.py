@@ -54,6 +54,15 @@ class Disk:
         """Corrupt the byte at ``offset`` of a file, on stable storage too."""
         self._file(path).content[offset] ^= 0xFF
 
+    def lose_tail(self, path: str, size: int) -> None:
+        """Lose the bytes of a file from ``size`` on, although they were synced; the whole file if ``size`` is 0."""
+        node = self._file(path)
+        del node.content[size:]
+        node.stable = min(node.stable, size)
+        if not size:
+            self._change({path: None})
+            self.sync_names(path)
+
     def lose_power(self) -> None:
         """Return to the content on stable storage, with a random part of the changes that were not stable."""
         for change in self._pending[: self._random.randint(0, len(self._pending))]:

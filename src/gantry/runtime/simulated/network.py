@@ -108,6 +108,7 @@ class Wires:
         self._random = source
         self._addresses: dict[str, str] = {}
         self._cut: set[tuple[str, str]] = set()
+        self._slow: dict[tuple[str, str], float] = {}
         self._listeners: dict[tuple[str, int], _Listener] = {}
 
     def register(self, address: str, machine: str) -> None:
@@ -123,6 +124,13 @@ class Wires:
     def heal(self, first: str, second: str) -> None:
         """End the partition of two machines, in both directions."""
         self._cut -= {(first, second), (second, first)}
+
+    def slow_down(self, first: str, second: str, seconds: float) -> None:
+        """Let each message between two machines take up to ``seconds`` longer, and half of that at least; 0 ends it."""
+        for link in ((first, second), (second, first)):
+            self._slow[link] = seconds
+            if not seconds:
+                del self._slow[link]
 
     def is_cut(self, source: str, target: str) -> bool:
         """Return whether every message from one machine to another is lost."""
@@ -210,6 +218,8 @@ class Wires:
         """Take the time of one message; return whether it arrives."""
         lost = self._chance(self.drop, source, target)
         late = self._random.uniform(0, self.lateness) if self._chance(self.reorder, source, target) else 0.0
+        if slow := self._slow.get((source, target), 0.0):
+            late += self._random.uniform(slow / 2, slow)
         await asyncio.sleep(self._random.uniform(*self.delay) + late)
         return not lost and (source, target) not in self._cut
 

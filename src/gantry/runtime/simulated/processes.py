@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gantry.runtime import bytestream, commands, serving
-from gantry.runtime.simulated import boot, disk, opened, streams
+from gantry.runtime.simulated import boot, clock, disk, opened, streams
 
 READ_AHEAD_BYTES = 1 << 20
 """Buffer for data from a connected program."""
@@ -50,7 +50,7 @@ class Daemon:
 class Processes:
     """The processes of one machine: ``programs`` maps the first argument of a call to the program that runs."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, machine_disk: disk.Disk, host: str) -> None:
+    def __init__(self, loop: clock.VirtualLoop, machine_disk: disk.Disk, host: str) -> None:
         self.programs: dict[str, Program] = {}
         self._loop = loop
         self._disk = machine_disk
@@ -173,13 +173,18 @@ class Processes:
     def signal(self, pid: int, number: int) -> None:
         """Send a signal: SIGTERM, SIGINT, SIGHUP and SIGKILL end a program; it ignores other signals.
 
-        A daemon runs its handler on SIGTERM and SIGINT, ends on SIGKILL, and ignores other signals.
+        A daemon runs its handler on SIGTERM and SIGINT, ends on SIGKILL, stops on SIGSTOP, goes on with SIGCONT, and
+        ignores other signals.
         """
         boot.check()
         daemon = self._daemon(pid)
         if daemon is not None:
             if number == signal.SIGKILL:
                 daemon.boot.end()
+            elif number == signal.SIGSTOP:
+                self._loop.pause(daemon.boot)
+            elif number == signal.SIGCONT and daemon.boot.resume is not None:
+                daemon.boot.resume()
             elif number in (signal.SIGTERM, signal.SIGINT):
                 daemon.terminate()
         elif pid not in self._running:
