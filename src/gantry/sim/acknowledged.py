@@ -6,10 +6,13 @@ candidates have it, and more than half of those at the previous safe acknowledge
 change like any other, and may itself be lost until it is safe. Safe is permanent: no two safe acknowledgements may be
 in different histories, whichever machine is the master.
 
-A master gives an unsafe acknowledgement after the timeout for candidates that do not answer, and it must
-count those as lost (``docs/explanation/guarantees.md``, "What is not"). Such an acknowledgement may be
-lost only if another machine has begun an epoch without it since; the master itself has it on disk, and must not begin
-an epoch without it.
+Under the policies ``majority`` and ``all`` an acknowledgement is *firm* from the beginning: it is never lost, all are
+in one history, and no job number is given twice.
+
+Under the policy ``seed`` a master gives an unsafe acknowledgement after the timeout for candidates that do not answer,
+and it must count those as lost (``docs/explanation/guarantees.md``, "What is not"). Such an acknowledgement may be lost
+only if another machine has begun an epoch without it since; the master itself has it on disk, and must not begin an
+epoch without it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +22,8 @@ from gantry.model import cluster as clusters
 from gantry.sim import cluster, copies
 from gantry.sim.story import Violation
 
+ENOUGH = "a change is acknowledged only when as many candidates hold it as the policy demands"
+NUMBERS = "no job number is given twice"
 KEPT = "no acknowledged change is lost"
 ONE_MASTER = "at most one master writes"
 ARCHIVED = "archived"
@@ -35,6 +40,8 @@ class Acknowledgement:
     master: str
     frame: copies.Frame
     safe: bool = False
+    firm: bool = False
+    """Whether the policy, ``majority`` or ``all``, promises that it is never lost."""
 
     def __str__(self) -> str:
         epoch = self.frame.epoch
@@ -53,6 +60,8 @@ class Acknowledgements:
         self._open: list[Acknowledgement] = []
         self._newest: Acknowledgement | None = None
         self._safe_keepers = list(candidates)
+        self._firm: Acknowledgement | None = None
+        self._marks: dict[int, str] = {}
 
     def record(self, master: str, number: int, tag: str, *, status: str) -> int:
         """Record an acknowledgement that a client has just received; return its number."""
@@ -63,11 +72,13 @@ class Acknowledgements:
                 f"{status} of job {number} ({tag}) on stable storage of {master}, which has acknowledged it",
                 "its journal there does not have it",
             )
-        ack = Acknowledgement(number, tag, status, master, frame)
+        ack = Acknowledgement(number, tag, status, master, frame, firm=self._is_firm(master))
         self.all.append(ack)
         self._open.append(ack)
         ends = self._ends()
         self._settle(ack, ends)
+        if ack.firm:
+            self._check_firm(ack)
         if not ack.safe:
             self._check_loud(ack, ends)
         return len(self.all) - 1
@@ -79,7 +90,7 @@ class Acknowledgements:
             raise Violation(
                 KEPT, f"job {number} archived on stable storage of {master}", "its journal does not have it"
             )
-        ack = Acknowledgement(number, tag, ARCHIVED, master, frame)
+        ack = Acknowledgement(number, tag, ARCHIVED, master, frame, firm=self._is_firm(master))
         self.all.append(ack)
         self._open.append(ack)
 
@@ -103,6 +114,23 @@ class Acknowledgements:
         newest = self._newest
         if newest is None or self._copies.follows(ack.frame.digest, newest.frame.digest):
             self._newest = ack
+        elif not self._copies.follows(newest.frame.digest, ack.frame.digest):
+            raise Violation(ONE_MASTER, f"a history that has both: {newest}", f"{ack}, in another history")
+
+    def _is_firm(self, master: str) -> bool:
+        """Return whether all policies in force promise that nothing acknowledged is lost."""
+        daemon = self._lab.daemons.get(master)
+        rules = daemon.candidates.rules if daemon else ()
+        return bool(rules) and all(rule.policy is not clusters.Replication.SEED for rule in rules)
+
+    def _check_firm(self, ack: Acknowledgement) -> None:
+        """Check that all firm acknowledgements are in one history, and that none has the number of another job."""
+        mark = self._marks.setdefault(ack.number, ack.tag)
+        if mark != ack.tag:
+            raise Violation(NUMBERS, f"job {ack.number} is {mark}", str(ack))
+        newest = self._firm
+        if newest is None or self._copies.follows(ack.frame.digest, newest.frame.digest):
+            self._firm = ack
         elif not self._copies.follows(newest.frame.digest, ack.frame.digest):
             raise Violation(ONE_MASTER, f"a history that has both: {newest}", f"{ack}, in another history")
 
@@ -132,6 +160,10 @@ class Acknowledgements:
         missing = {name for name in keepers if not self._copies.follows(ends[name], ack.frame.digest)} - {ack.master}
         # A candidate that receives the whole state has no copy for a moment.
         replaced = {name for name in missing if not ends[name]}
+        if ack.firm and 2 * len(missing - replaced - self._changed(ack)) >= len(keepers):
+            raise Violation(
+                ENOUGH, f"more than half of {', '.join(keepers)} with it", f"{ack}; {missing} do not have it"
+            )
         silent = missing - replaced - self._changed(ack) - set(daemon.candidates.lagging() if daemon else missing)
         if silent:
             raise Violation(NOT_SILENT, f"a master that counts {', '.join(sorted(silent))} as lost", str(ack))
@@ -152,8 +184,8 @@ class Acknowledgements:
             raise Violation(KEPT, f"the acknowledged change: {ack}", f"the history of {master} does not have it")
 
     def may_be_lost(self, ack: Acknowledgement) -> bool:
-        """Return whether an acknowledgement may be lost: it was never safe, and another machine's epoch lacks it."""
-        return not ack.safe and any(self._is_replaced(ack, name) for name in self._lab.names)
+        """Return whether an acknowledgement may be lost: not firm, never safe, and another machine's epoch lacks it."""
+        return not (ack.firm or ack.safe) and any(self._is_replaced(ack, name) for name in self._lab.names)
 
     def _is_replaced(self, ack: Acknowledgement, name: str) -> bool:
         end = self._copies.end(name)

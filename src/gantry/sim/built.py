@@ -23,9 +23,27 @@ class Kind:
     pool: int
     replication: str = "default"
 
+    @property
+    def firm(self) -> bool:
+        """Return whether no change that was acknowledged may ever be lost, whatever the number of candidates."""
+        return self.replication in ("majority", "all")
 
-KINDS = (Kind(3, 10), Kind(4, 3), Kind(5, 3), Kind(3, 10, "seed"), Kind(4, 3, "seed"))
-"""All machines are candidates; one machine is not; two machines are not; twice with the policy of the seed."""
+
+KINDS = (
+    Kind(3, 10),
+    Kind(4, 3, "majority"),
+    Kind(5, 3),
+    Kind(3, 10, "seed"),
+    Kind(4, 3, "seed"),
+    Kind(3, 10, "majority"),
+    Kind(5, 10, "majority"),
+    Kind(3, 2, "seed"),
+    Kind(3, 10, "all"),
+)
+"""All machines are candidates, or one or two are not, under each policy.
+
+The default is not firm: jobs change the number of candidates, and with one or two it is the policy of the seed.
+"""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ RUN_JOB_SHARE = 0.4
 """The share of jobs with one opcode for which clients use ``RunJob``."""
 
 FINAL = ("success", "error", "canceled")
+UNCHANGED = "nothing was changed"
+"""What the hint of a NotMasterError says if the request had no effect."""
 NO_EFFECT = "OpPrereqError"
 """The class of errors that mean that nothing was changed, unless the job's log has a step that began."""
 
@@ -49,6 +51,8 @@ class Clients:
         self.facts = known
         self.jobs: dict[int, str] = {}
         self.ended: dict[int, str] = {}
+        # The marks of jobs that a master without a majority refused.
+        self.refused: list[str] = []
         self._lab = lab
         self._acknowledged = acknowledgements
         self._story = story
@@ -90,6 +94,11 @@ class Clients:
             self.facts.release(wish.keys)
             return 0
         except (OSError, errors.GantryError) as error:
+            if isinstance(error, errors.NotMasterError) and UNCHANGED in str(error.hint):
+                self._story.tell(mark, f"refused: {error.message}")
+                self.refused.append(mark)
+                self.facts.release(wish.keys)
+                return 0
             self._story.tell(mark, f"no answer: {error}")
             self._doubts[mark] = wish, self._lab.daemons.get(master)
             return 0

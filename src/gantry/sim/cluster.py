@@ -123,6 +123,26 @@ class SimulatedCluster:
         self.daemons.pop(name, None)
         self._processes[name, MASTER].boot.end()
 
+    def stop(self, name: str, program: str) -> bool:
+        """Stop a daemon of a machine as SIGSTOP does, and return True; False if it does not run or is stopped."""
+        process = self._processes.get((name, program))
+        if process is None or process.boot.ended or process.boot.resume is not None:
+            return False
+        self.world.machine(name).processes.signal(process.boot.pid, signal.SIGSTOP)
+        return True
+
+    def resume(self, name: str, program: str) -> None:
+        """Let a daemon go on if it is stopped."""
+        process = self._processes.get((name, program))
+        if process is None or process.boot.resume is None:
+            return
+        self.world.machine(name).processes.signal(process.boot.pid, signal.SIGCONT)
+
+    def is_stopped(self, name: str, program: str) -> bool:
+        """Return whether a daemon is stopped."""
+        process = self._processes.get((name, program))
+        return process is not None and process.boot.resume is not None
+
     def crash(self, name: str) -> None:
         """Cut the power of a machine; its guests end, and unsynced data may be lost."""
         self.daemons.pop(name, None)

@@ -206,6 +206,10 @@ class Copies:
         frames = [self.frames[digest] for digest in self._index[number, tag, status] if self.follows(end, digest)]
         return min(frames, key=lambda frame: frame.serial, default=None)
 
+    def has_job(self, tag: str) -> bool:
+        """Return whether any frame that any copy ever had stores a job with a tag."""
+        return any(key[1] == tag for key in self._index)
+
     def archiving(self, end: str, number: int) -> Frame | None:
         """Return the frame in which a job left the queue, in the chain that ends with ``end``."""
         return next((frame for frame in self.chain(end) if number in frame.archived), None)

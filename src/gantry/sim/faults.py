@@ -11,7 +11,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.sim import cluster, story
+from gantry.model import cluster as clusters
+from gantry.sim import cluster, copies, story
 
 START_TIMEOUT_SECONDS = 40.0
 """For a daemon to start."""
@@ -23,6 +24,9 @@ NEVER = 1 << 30
 ENDS = "the cluster comes back by itself and its administrators"
 
 GUEST_FOLDERS = (cluster.FOLDERS.instances, cluster.FOLDERS.instances, cluster.FOLDERS.file_storage)
+SLOWNESS_SECONDS = (0.5, 2.0, 6.0, 15.0)
+SPEEDS = (0.5, 2.0)
+"""Speeds of a wrong clock. Only one clock is wrong at a time: two could differ by more than the lease allows."""
 SKEWS = (-86400.0, -30.0, 5.0, 3600.0, 86400.0)
 
 
@@ -38,8 +42,10 @@ class _Active:
 class Faults:
     """All faults of a run."""
 
-    def __init__(self, lab: cluster.SimulatedCluster, run_story: story.Story) -> None:
+    def __init__(self, lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies, run_story: story.Story) -> None:
         self.down: dict[str, int] = {}
+        self._copies = copies_on_disk
+        self._wrong_clock = ""
         self._lab = lab
         self._story = run_story
         self._chance: random.Random = lab.world.source("faults")
@@ -52,6 +58,8 @@ class Faults:
         kinds = [self._end_machine] * 4 + [self._end_at_write] * 4 + [self._cut] * 3 + [self._noise] * 3
         kinds += [self._failing_disk] * 2 + [self._failing_guests] * 4
         kinds += [self._full_disk, self._skew, self._isolate, self._take_over]
+        kinds += [self._isolate_master] * 2 + [self._slow_link, self._wrong_speed, self._lose_tail]
+        kinds += [self._stop_daemons] * 2 + [self._take_over_both]
         self._chance.choice(kinds)()
 
     def pass_time(self, step: int) -> None:
@@ -129,6 +137,98 @@ class Faults:
             wires.partition(name, other)
         self._last(f"{name} is cut off from all others", heal)
 
+    def _isolate_master(self) -> None:
+        """Cut the cable of a master, perhaps one with a slow clock, and let an administrator take its role over."""
+        masters = self._lab.masters()
+        if not masters:
+            return
+        name, wires = self._chance.choice(masters), self._lab.world.network
+        one_way = self._chance.choice([None, None, True, False])
+        peers = [other for other in self._lab.names if other != name]
+
+        def heal() -> None:
+            for other in peers:
+                wires.heal(name, other)
+
+        for other in peers:
+            first, second = (other, name) if one_way is False else (name, other)
+            wires.partition(first, second, one_way=one_way is not None)
+        ways = {None: "is cut off", True: "cannot send", False: "cannot receive"}
+        self._last(f"{name}, the master, {ways[one_way]}", heal)
+        if self._chance.random() < 0.5:
+            self._set_speed(name, min(SPEEDS))
+        self._take_over()
+
+    def _slow_link(self) -> None:
+        first, second = self._chance.sample(self._lab.names, 2)
+        seconds, wires = self._chance.choice(SLOWNESS_SECONDS), self._lab.world.network
+        wires.slow_down(first, second, seconds)
+        self._last(
+            f"messages between {first} and {second} take {seconds:g} s", lambda: wires.slow_down(first, second, 0)
+        )
+
+    def _stop_daemons(self) -> None:
+        name = self._chance.choice([*self._lab.names, *self._lab.masters() * 2])
+        programs = self._chance.choice([[cluster.NODE], [cluster.MASTER], [cluster.NODE, cluster.MASTER]])
+        stopped = [program for program in programs if self._lab.stop(name, program)]
+
+        def resume() -> None:
+            for program in stopped:
+                self._lab.resume(name, program)
+
+        if stopped:
+            self._last(f"{name}: {' and '.join(stopped)} stopped", resume)
+
+    def _wrong_speed(self) -> None:
+        self._set_speed(self._chance.choice([*self._lab.names, *self._lab.masters()]), self._chance.choice(SPEEDS))
+
+    def _set_speed(self, name: str, speed: float) -> None:
+        if self._wrong_clock:
+            return
+        self._wrong_clock, machine_clock = name, self._lab.world.machine(name).clock
+
+        def correct() -> None:
+            machine_clock.set_speed(1.0)
+            self._wrong_clock = ""
+
+        machine_clock.set_speed(speed)
+        self._last(f"{name}'s clock has {speed:g} times the speed", correct)
+
+    def _lose_tail(self) -> None:
+        """Cut a machine's power, and lose synced frames at the end of its copy.
+
+        Only if enough other copies have these frames: what too few disks ever held, nobody can promise to keep. At
+        least half of the segment stays: a copy from before the other nodes were added would ask nobody.
+        """
+        name = self._victim()
+        if not name or not self._has_spare_copies(name):
+            return
+        self._lab.crash(name)
+        disk, folder = self._lab.world.machine(name).disk, cluster.FOLDERS.journal
+        segments = [f"{folder}/{file}" for file in disk.stable_names(folder)]
+        path = max((path for path in segments if disk.stable(path)), default="")
+        if path:
+            size = len(disk.stable(path) or b"")
+            disk.lose_tail(path, self._chance.randint(size // 2, size))
+        self._story.tell(name, "fault: loses its power, and the end of its copy")
+        self.down[name] = self._step + self._chance.randint(0, 6)
+
+    def _has_spare_copies(self, name: str) -> bool:
+        """Return whether a majority of the candidates hold all frames of a machine's copy, without this machine."""
+        masters = self._lab.masters()
+        end = self._copies.end(name)
+        if len(masters) != 1 or end not in self._copies.frames:
+            return False
+        state = self._lab.daemons[masters[0]].store.snapshot
+        keeping = (clusters.Role.CANDIDATE, clusters.Role.MASTER)
+        keepers = [node.name for node in state.nodes.values() if node.role(state.the_cluster) in keeping]
+        holders = [
+            other
+            for other in keepers
+            if other != name and other in self._lab.names and self._copies.follows(self._copies.end(other), end)
+        ]
+        return 2 * len(holders) > len(keepers)
+
     def _noise(self) -> None:
         wires, chance = self._lab.world.network, self._chance
         wires.drop, wires.duplicate = chance.choice([0.0, 0.02, 0.1]), chance.choice([0.1, 0.4])
@@ -173,6 +273,11 @@ class Faults:
         if candidates:
             name = self._chance.choice(candidates)
             self._start(name, self._lab.failover(name), "shall be the master")
+
+    def _take_over_both(self) -> None:
+        """Two administrators choose two new masters at the same moment."""
+        self._take_over()
+        self._take_over()
 
     def _find_master(self) -> None:
         """Start the master daemon on the last master's machine, or take the role over on another machine."""

@@ -12,6 +12,7 @@ import msgspec
 
 from gantry.address import ranges
 from gantry.daemons import master
+from gantry.model import cluster as clusters
 from gantry.model import instance, job
 from gantry.node.hypervisors import fake
 from gantry.sim import cluster, copies
@@ -20,6 +21,8 @@ from gantry.state import snapshot as states
 
 UNIQUE = "no address, segment, minor, port, MAC address or name is given twice"
 GUESTS = "no two guests run with one name, address or MAC address"
+ONE_LEASE = "at most one master may command nodes"
+MARKED = "a master without a majority says so"
 LOCKS = "locks are held by living jobs only"
 LOCKS_HELD = "a job that is at work holds its locks"
 ONE_EPOCH = "at most one master writes: an epoch belongs to one machine"
@@ -28,6 +31,9 @@ WITHIN = "an address lies in a subnet of its network"
 SOUND = "no daemon fails in a way that its authors excluded"
 LEDGER = "the ledger of addresses knows what the state holds"
 
+MARK_SECONDS = 20.0
+"""After the end of its lease, until a master has noticed it, even by a clock of half the speed."""
+
 Guest = fake.Guest
 Thing = tuple[str, ...]
 
@@ -35,7 +41,10 @@ _GUEST = msgspec.json.Decoder(fake.Guest)
 
 
 def glance(lab: cluster.SimulatedCluster) -> None:
-    """Check that jobs that run, or whose steps are being undone, hold their locks at every moment."""
+    """Check that working jobs, also while they are undone, hold their locks, and that one master has the lease."""
+    leaseholders = [name for name, daemon in lab.daemons.items() if is_firm(daemon) and daemon.lease.is_held()]
+    if len(leaseholders) > 1:
+        raise Violation(ONE_LEASE, "one master with the lease", " and ".join(leaseholders))
     for name in lab.masters():
         daemon = lab.daemons[name]
         if working := daemon.queue.executing():
@@ -45,8 +54,39 @@ def glance(lab: cluster.SimulatedCluster) -> None:
                     raise Violation(LOCKS_HELD, f"locks held by job {number}, which is at work", "it holds none")
 
 
-def check(lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies, run_story: Story) -> None:
-    """Check all invariants; raises Violation."""
+def is_firm(daemon: master.Master) -> bool:
+    """Return whether a master is bound to a majority by all its rules."""
+    rules = daemon.candidates.rules
+    return bool(rules) and all(rule.policy is not clusters.Replication.SEED for rule in rules)
+
+
+class Marks:
+    """Checks that a master whose lease has ended some time ago marks its answers."""
+
+    def __init__(self, lab: cluster.SimulatedCluster) -> None:
+        self._lab = lab
+        self._since: dict[str, tuple[master.Master, float]] = {}
+
+    def check(self) -> None:
+        """Check all masters; raises Violation."""
+        now = self._lab.world.clock.monotonic()
+        for name, daemon in self._lab.daemons.items():
+            if not is_firm(daemon) or daemon.lease.is_held() or self._lab.is_stopped(name, cluster.MASTER):
+                self._since.pop(name, None)
+                continue
+            known, since = self._since.setdefault(name, (daemon, now))
+            if known is not daemon:
+                self._since[name] = daemon, now
+            elif now - since > MARK_SECONDS and not daemon.candidates.notice() and daemon.candidates.refusal is None:
+                raise Violation(
+                    MARKED, f"answers of {name} with a notice", f"none, {now - since:.0f} s without the lease"
+                )
+
+
+def check(
+    lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies, run_story: Story, *, firm: bool = False
+) -> None:
+    """Check all invariants; raises Violation. ``firm``: no policy of this run lets a change be lost."""
     if run_story.faults:
         raise Violation(SOUND, "no traceback", run_story.faults[0])
     for name in lab.masters():
@@ -54,7 +94,7 @@ def check(lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies, run_stor
         _check_state(daemon.store.snapshot)
         _check_locks(daemon)
     _check_epochs(lab, copies_on_disk)
-    _check_guests(lab, copies_on_disk)
+    _check_guests(lab, copies_on_disk, firm=firm)
     if copies_on_disk.unstored:
         raise Violation(WHOLE, f"job {copies_on_disk.unstored[0]} in the copy that has its changes", "it is not there")
 
@@ -128,11 +168,13 @@ def guests(lab: cluster.SimulatedCluster, name: str) -> Iterator[fake.Guest]:
         yield _GUEST.decode(disk.read(f"{folder}/{file}"))
 
 
-def _check_guests(lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies) -> None:
+def _check_guests(lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies, *, firm: bool) -> None:
     running = [guest for name in lab.names for guest in guests(lab, name)]
     try:
         _check_apart(running)
     except Violation:
+        if firm:
+            raise
         _check_apart(running, but=left_behind(lab, copies_on_disk).things)
 
 

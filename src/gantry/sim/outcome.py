@@ -19,6 +19,7 @@ from gantry.sim import acknowledged, client, cluster, copies, facts, faults, inv
 from gantry.sim.story import Violation
 from gantry.state import snapshot as states
 
+REFUSED = "a request that was refused for lack of a majority changes nothing"
 JOBS_END = "every job ends"
 ENDS_STAY = "the end of a job stays as it was acknowledged"
 FACTS = "what a successful job has done stays done"
@@ -43,7 +44,9 @@ class Outcome:
         *,
         acknowledgements: acknowledged.Acknowledgements,
         found_copies: copies.Copies,
+        firm: bool = False,
     ) -> None:
+        self._firm = firm
         self._lab = lab
         self._clients = clients
         self._acknowledged = acknowledgements
@@ -92,11 +95,18 @@ class Outcome:
     async def check(self) -> None:
         """Check everything; raises Violation."""
         self._acknowledged.check(self._master)
+        self._check_refused()
         await self._check_jobs()
         self._check_facts()
         self._check_nodes()
         self._check_candidates()
         await self._check_counts()
+
+    def _check_refused(self) -> None:
+        """Check that no history has a job that a master refused because it had no majority."""
+        for mark in self._clients.refused:
+            if self._copies.has_job(mark):
+                raise Violation(REFUSED, f"no job {mark}, which was refused", "a copy has it")
 
     async def _check_jobs(self) -> None:
         """Compare the jobs with their acknowledgements; archived jobs can be queried too.
@@ -135,7 +145,8 @@ class Outcome:
 
     def _check_nodes(self) -> None:
         state = self._state
-        self._left_behind = invariants.left_behind(self._lab, self._copies)
+        if not self._firm:
+            self._left_behind = invariants.left_behind(self._lab, self._copies)
         everywhere = {
             name: {guest.running.uuid: guest for guest in invariants.guests(self._lab, name)}
             for name in self._lab.names

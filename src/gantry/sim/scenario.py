@@ -53,7 +53,9 @@ class Scenario:
         self._facts = facts.Facts()
         self._copies = copies.Copies(lab)
         self._acknowledged = acknowledged.Acknowledgements(lab, self._copies, candidates=lab.names[: kind.pool])
-        self._faults = faults.Faults(lab, run_story)
+        self._faults = faults.Faults(lab, self._copies, run_story)
+        self._firm = kind.firm
+        self._marks = invariants.Marks(lab)
         self._clients = client.Clients(lab, self._facts, self._acknowledged, story=run_story)
         # A dictionary, for its order.
         self._busy: dict[asyncio.Task[None], None] = {}
@@ -135,11 +137,18 @@ class Scenario:
             del self._busy[task]
             task.result()
         self._acknowledged.update()
-        invariants.check(self._lab, self._copies, self._story)
+        self._marks.check()
+        invariants.check(self._lab, self._copies, self._story, firm=self._firm)
 
     async def _finish(self) -> None:
         await self._drain()
-        end = outcome.Outcome(self._lab, self._clients, acknowledgements=self._acknowledged, found_copies=self._copies)
+        end = outcome.Outcome(
+            self._lab,
+            self._clients,
+            acknowledgements=self._acknowledged,
+            found_copies=self._copies,
+            firm=self._firm,
+        )
         await end.settle()
         self._look()
         await end.check()
@@ -159,6 +168,8 @@ class Scenario:
             await clock.sleep(DRAIN_INTERVAL_SECONDS)
             self._faults.pass_time(faults.NEVER)
             self._look()
+        # A change that was stored without an acknowledgement, a drained queue too, may be valid only now.
+        await self._clients.undrain()
 
 
 def run(seed: int) -> Result:

@@ -136,6 +136,7 @@ class World:
         """Cancel all tasks and close the event loop."""
         if self.loop.is_closed():
             return
+        self.loop.resume_all()
         tasks = sorted(asyncio.all_tasks(self.loop), key=hash)
         for task in tasks:
             task.cancel()

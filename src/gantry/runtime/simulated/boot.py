@@ -25,6 +25,11 @@ def current() -> "Boot | None":
     return _current.get()
 
 
+def of(context: contextvars.Context) -> "Boot | None":
+    """Return the boot of the code that runs in a context, which may be the running code."""
+    return context.get(_current)
+
+
 def check() -> None:
     """Raise CancelledError if the caller's machine or process has ended; every runtime method calls this first."""
     boot = _current.get()

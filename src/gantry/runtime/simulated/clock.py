@@ -138,6 +138,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._hold(process, timer)
         process.resume = functools.partial(self._resume, process)
 
+    def resume_all(self) -> None:
+        """Let all stopped processes go on."""
+        for process in list(self._held):
+            self._resume(process)
+
     def _hold(self, process: boot.Boot, timer: asyncio.TimerHandle) -> None:
         timer._scheduled = False  # type: ignore[attr-defined]
         self._held[process].append(timer)
@@ -176,7 +181,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 def _owner(handle: asyncio.Handle) -> boot.Boot | None:
     context: contextvars.Context = handle._context  # type: ignore[attr-defined]
-    return context.run(boot.current)
+    return boot.of(context)
 
 
 class Clock:
