@@ -24,6 +24,10 @@ def write(path: str, content: bytes) -> None:
     file.write_bytes(content)
 
 
+def read(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
 async def test_a_master_of_a_lower_epoch_is_refused_and_the_error_names_the_newer_master(folders: paths.Paths) -> None:
     barrier = new_fence(folders)
     await barrier.admit(0)
@@ -51,7 +55,9 @@ async def test_an_epoch_far_above_those_of_the_node_is_not_believed(folders: pat
     await barrier.admit(5 + 2 * calls.EPOCH_STEP)
 
 
-@pytest.mark.parametrize("content", [b"", b"9 00000000\n", b"x\n", b"7\xff\n", b"99999999999\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"9 00000000\n", b"x\n", b"7\xff\n", b"99999999999\n", b"7 95cf3d7d\n9 8a3f\n", b"7\n9\n"]
+)
 async def test_a_damaged_epoch_is_not_zero(
     folders: paths.Paths, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -69,6 +75,32 @@ async def test_a_damaged_epoch_is_not_zero(
     assert new_fence(folders).epoch() == 8
 
 
+async def test_one_of_two_lines_is_enough(folders: paths.Paths) -> None:
+    await new_fence(folders).admit(7)
+    content = read(f"{folders.lib}/epoch")
+    for index in range(len(content) - 1):
+        if content[index : index + 1] != b"\n":
+            write(f"{folders.lib}/epoch", content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :])
+            assert new_fence(folders).epoch() == 7
+
+
+async def test_a_node_that_knows_no_epoch_takes_the_first(folders: paths.Paths) -> None:
+    barrier = new_fence(folders)
+    await barrier.admit(9 * calls.EPOCH_STEP)
+    with pytest.raises(errors.ProtocolError, match="too far above"):
+        await barrier.admit(11 * calls.EPOCH_STEP)
+    os.unlink(f"{folders.lib}/epoch")
+    await new_fence(folders).admit(11 * calls.EPOCH_STEP)
+
+
+async def test_a_node_that_cannot_read_what_it_gave_up_has_no_vote(folders: paths.Paths) -> None:
+    barrier = new_fence(folders)
+    await barrier.give_up(3, 50)
+    write(f"{folders.lib}/given-up", b"[3,")
+    with pytest.raises(errors.StorageError, match=r"given-up on node7 is damaged: .*has no vote until"):
+        barrier.given_up()
+
+
 async def test_the_epoch_of_an_earlier_version_has_no_checksum(folders: paths.Paths) -> None:
     write(f"{folders.lib}/epoch", b"12\n")
     assert new_fence(folders).epoch() == 12
@@ -78,7 +110,7 @@ async def test_a_damaged_promise_binds_the_node_to_the_epoch_that_it_has_seen(fo
     barrier = new_fence(folders)
     await barrier.admit(7)
     write(f"{folders.lib}/promise", b"{\xff")
-    assert barrier.promised().epoch == 7
+    assert new_fence(folders).promised().epoch == 7
     with pytest.raises(errors.PromisedError):
         barrier.check_promise(6)
     assert await barrier.promise(calls.Promised(epoch=8, node="node3"))

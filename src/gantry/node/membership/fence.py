@@ -1,6 +1,6 @@
 """The fence against former masters: a node obeys the master with the highest epoch seen (explanation/state.md#epochs).
 
-    lib/epoch       that epoch and a checksum; on stable storage before a call of that master is carried out
+    lib/epoch       that epoch and a checksum, twice; on stable storage before a call of that master is carried out
     lib/promise     the last promised epoch and the node it was promised to; on stable storage before the answer
     lib/given-up    highest epoch and serial of the replicas that the node has deleted; written before the deletion
 
@@ -31,6 +31,12 @@ def _checksum(number: bytes) -> bytes:
     return b"%08x" % zlib.crc32(number)
 
 
+def _parts(line: bytes) -> tuple[bytes, bytes]:
+    """Return the number and the checksum of a line; a line without a checksum is damaged."""
+    number, _, checksum = line.partition(b" ")
+    return number, checksum or b"-"
+
+
 class Fence:
     """The highest epoch, the last promise and the deleted replicas of a node."""
 
@@ -52,18 +58,24 @@ class Fence:
         return self._seen
 
     def _read_epoch(self) -> int:
-        if not self._disk.exists(self._path):
-            return 0
-        content = self._disk.read(self._path)
-        number, _, checksum = content.strip().partition(b" ")
-        # Earlier versions wrote no checksum.
-        if _NUMBER.fullmatch(number) and checksum in (b"", _checksum(number)):
-            return int(number)
+        stored = self._stored_epochs()
+        if stored:
+            return max(stored)
         promised = self.promised().epoch
-        logger.error(
-            "%s is damaged: %r; epoch %d, which this node promised, counts instead", self._path, content[:40], promised
-        )
+        if self._disk.exists(self._path):
+            logger.error("%s is damaged; epoch %d, which this node promised, counts instead", self._path, promised)
         return promised
+
+    def _stored_epochs(self) -> list[int]:
+        """Return the epoch from each line of the file that can be read."""
+        lines = self._disk.read(self._path).splitlines() if self._disk.exists(self._path) else []
+        # Earlier versions wrote one line, without a checksum.
+        pairs = [(line, b"") for line in lines] if len(lines) == 1 and b" " not in lines[0] else map(_parts, lines)
+        return [
+            int(number)
+            for number, checksum in pairs
+            if _NUMBER.fullmatch(number) and checksum in (b"", _checksum(number))
+        ]
 
     async def admit(self, epoch: int) -> None:
         """Record a higher epoch; FencedError for a lower epoch, ProtocolError for one that cannot be true."""
@@ -72,12 +84,18 @@ class Fence:
                 self._check_step(epoch)
                 if epoch > self.epoch():
                     number = b"%d" % epoch
-                    await self._disk.write(self._path, b"%s %s\n" % (number, _checksum(number)), mode=0o444)
+                    line = b"%s %s\n" % (number, _checksum(number))
+                    await self._disk.write(self._path, line * 2, mode=0o444)
                     self._seen = epoch
         self.check(epoch)
 
     def _check_step(self, epoch: int) -> None:
-        """Refuse an epoch that no series of confirmed masters can have reached: nobody could follow such a master."""
+        """Refuse an epoch that no series of confirmed masters can have reached: nobody could follow such a master.
+
+        A node that knows no epoch, because it is new or the file was removed, takes the first.
+        """
+        if not self._disk.exists(self._path):
+            return
         known = max(self.epoch(), self.promised().epoch)
         if epoch > known + calls.EPOCH_STEP:
             raise errors.ProtocolError(
@@ -112,8 +130,9 @@ class Fence:
         try:
             return msgspec.json.decode(self._disk.read(self._promise_path), type=calls.Promised)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            logger.error("%s is damaged: %s; epoch %d counts instead", self._promise_path, error, self._seen or 0)
-            return calls.Promised(epoch=self._seen or 0, node="a node that is not known any more")
+            epoch = max(self._stored_epochs(), default=0)
+            logger.error("%s is damaged: %s; epoch %d counts instead", self._promise_path, error, epoch)
+            return calls.Promised(epoch=epoch, node="a node that is not known any more")
 
     async def promise(self, request: calls.Promised) -> bool:
         """Promise an epoch above all seen and promised ones and return True; also for a repetition of the last promise.
@@ -130,10 +149,19 @@ class Fence:
             return True
 
     def given_up(self) -> tuple[int, int]:
-        """Return the highest epoch and serial of the replicas that were deleted."""
+        """Return the highest epoch and serial of the replicas that were deleted; StorageError if that cannot be read.
+
+        A node that does not know what it gave up has no vote: its answer would hide records that it acknowledged.
+        """
         if not self._disk.exists(self._given_up_path):
             return 0, 0
-        return msgspec.json.decode(self._disk.read(self._given_up_path), type=tuple[int, int])
+        try:
+            return msgspec.json.decode(self._disk.read(self._given_up_path), type=tuple[int, int])
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise errors.StorageError(
+                f"{self._given_up_path} on {self._host} is damaged: {error}",
+                hint="the node has no vote until the file is removed: do that when the other candidates have all data",
+            ) from None
 
     async def give_up(self, epoch: int, serial: int) -> None:
         """Record that a replica is about to be deleted: a new master must have all of its records."""
