@@ -20,7 +20,8 @@ from gantry.model import cluster, instance, network, opcodes
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import snapshot, transaction
+from gantry.state import creation as first_state
+from gantry.state import snapshot
 
 SMALL = 10, 500
 LARGE = 1000, 50_000
@@ -113,7 +114,7 @@ async def _prepare(runtime: RealRuntime, where: paths.Paths, nodes: int, instanc
     await identity.store(runtime, where, security.make_authority("bench.example", runtime.clock.now()))
     member = msgspec.json.encode({"node": "node0000.example.com", "uuid": "node0"})
     await runtime.disk.write(f"{where.certificates}/member.json", member)
-    await transaction.create(runtime, where, _objects(nodes, instances))
+    await first_state.create(runtime, where, _objects(nodes, instances))
 
 
 async def _create(daemon: master.Master, number: int) -> None:

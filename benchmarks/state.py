@@ -11,7 +11,7 @@ from benchmarks.figure import Figure
 from gantry.model import cluster, instance, network
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import snapshot, transaction
+from gantry.state import creation, snapshot, transaction
 
 COMMITS = 300
 ROUNDS = 5
@@ -51,7 +51,7 @@ async def _commit_costs(folder: str, count: int) -> list[float]:
     runtime = RealRuntime()
     for path in (where.lib, where.queue):
         await runtime.disk.make_directory(path)
-    await transaction.create(runtime, where, objects(count))
+    await creation.create(runtime, where, objects(count))
     store = await transaction.Store.open(runtime, where)
     samples = []
     for round_ in range(ROUNDS):

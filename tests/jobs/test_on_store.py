@@ -14,7 +14,7 @@ from gantry.model import job as jobs
 from gantry.model.lock import Level, Mode
 from gantry.operations import base
 from gantry.runtime import paths, simulated
-from gantry.state import archive, jobfiles, transaction
+from gantry.state import archive, creation, jobfiles, transaction
 from gantry.state import snapshot as states
 
 WHERE = paths.Paths.below("/g")
@@ -25,7 +25,7 @@ async def open_store(house: House) -> None:
     runtime = house.world.machine("node1")
     if not runtime.disk.exists(WHERE.config):
         owner = cluster.Cluster(uuid="c", name="c", master_node="m", max_running_jobs=2)
-        await transaction.create(runtime, WHERE, [states.Put(owner)])
+        await creation.create(runtime, WHERE, [states.Put(owner)])
     house.store = await transaction.Store.open(runtime, WHERE)
     house.boot()
     await house.queue.start()

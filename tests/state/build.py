@@ -10,7 +10,7 @@ from rpds import HashTrieMap, HashTrieSet
 
 from gantry.model import cluster, instance, job, network, opcodes
 from gantry.runtime import paths, simulated
-from gantry.state import snapshot, transaction
+from gantry.state import creation, snapshot, transaction
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def on(world: simulated.World, machine: simulated.SimulatedRuntime, work: Corout
 def new_store(
     world: simulated.World, machine: simulated.SimulatedRuntime, *, limits: transaction.Limits | None = None
 ) -> transaction.Store:
-    on(world, machine, transaction.create(machine, WHERE, FIRST))
+    on(world, machine, creation.create(machine, WHERE, FIRST))
     return opened(world, machine, limits=limits)
 
 

@@ -11,7 +11,7 @@ from gantry.model import cluster
 from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
-from gantry.state import backlog, candidate, checkpoint, copies, history, replication, transaction
+from gantry.state import backlog, candidate, checkpoint, copies, creation, history, replication, transaction
 from gantry.state import snapshot as states
 
 SEED, MAJORITY, ALL = cluster.Replication.SEED, cluster.Replication.MAJORITY, cluster.Replication.ALL
@@ -91,7 +91,7 @@ class Master:
         self.machine = world.machine("node0")
         self._limits = limits
         if not self.machine.disk.exists(build.WHERE.config):
-            build.on(world, self.machine, transaction.create(self.machine, build.WHERE, build.FIRST))
+            build.on(world, self.machine, creation.create(self.machine, build.WHERE, build.FIRST))
         self.candidates = replication.Candidates(self.machine, cables)
         self.store = build.on(world, self.machine, self._open(cables))
 

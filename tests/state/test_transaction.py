@@ -10,7 +10,7 @@ from tests.state import build
 
 from gantry import errors
 from gantry.runtime import simulated
-from gantry.state import snapshot, transaction
+from gantry.state import creation, snapshot, transaction
 
 
 def test_transactions_of_one_turn_share_one_frame_and_those_during_its_sync_the_next() -> None:
@@ -128,7 +128,7 @@ def test_a_folder_without_a_cluster_is_not_taken_for_an_empty_one() -> None:
         build.new_store(world, machine)
         world.kill("one")
         with pytest.raises(errors.ExistsError):
-            build.on(world, machine, transaction.create(machine, build.WHERE, build.FIRST))
+            build.on(world, machine, creation.create(machine, build.WHERE, build.FIRST))
 
 
 def test_a_closed_store_takes_nothing_and_has_written_what_it_took() -> None:
@@ -223,7 +223,7 @@ def test_whenever_the_machine_dies_every_acknowledged_change_is_there_and_nothin
 ) -> None:
     with simulated.World(seed=seed) as world:
         machine = world.machine("one")
-        build.on(world, machine, transaction.create(machine, build.WHERE, build.FIRST))
+        build.on(world, machine, creation.create(machine, build.WHERE, build.FIRST))
         history = History(seed)
         for duration, power, full, failing in lives:
             machine.spawn(history.daemon(machine))

@@ -18,7 +18,7 @@ from gantry.operations.cluster import set_params
 from gantry.operations.node import accelerators, enroll
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
-from gantry.state import snapshot, transaction
+from gantry.state import creation, snapshot
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,9 +96,7 @@ async def init(
     try:
         status = await _join(runtime, nodes, node, token=token, authority=authority, owner=owner)
         known = accelerators.with_status(node, status)
-        await transaction.create(
-            runtime, folders, [snapshot.Put(known) if put.value is node else put for put in initial]
-        )
+        await creation.create(runtime, folders, [snapshot.Put(known) if put.value is node else put for put in initial])
     except errors.GantryError:
         # The node daemon may have joined already; it must leave, so that a second attempt finds it as the first did.
         with contextlib.suppress(errors.GantryError):

@@ -1,11 +1,11 @@
 """The master's role: the nodes confirm the master at each start, or a master candidate takes the role over.
 
 The master daemon creates a ``Role`` over its store before it commits anything. It awaits ``confirm``, lets the store
-connect to its candidates, awaits ``begin``, and then ``announce``, whose calls carry the epoch. ``Role`` asks all nodes
-at once, including offline nodes, each for at most ``ROUND_TIMEOUT_SECONDS``; ``vote`` decides. While missing answers
-could change the outcome, ``Role`` asks again, for up to ``VOTE_TIMEOUT_SECONDS``. If the journal of another node
-continues this node's journal, ``Role`` first fetches the missing frames: a master that lost power may have sent frames
-that it had not yet written.
+connect to its candidates, awaits ``begin``, and then ``announce``, whose calls carry the epoch. ``poll`` asks all nodes
+at once, ``vote`` decides, and ``promises`` makes the confirmed node the only one. While missing answers could change
+the outcome, ``Role`` asks again, for up to ``VOTE_TIMEOUT_SECONDS``. If the journal of another node continues this
+node's journal, ``Role`` first fetches the missing frames: a master that lost power may have sent frames that it had not
+yet written.
 
 Then ``begin`` commits a record with an epoch above all epochs that any node has seen, which fences the former master.
 In a takeover, ``confirm`` first stops the old master's daemon if its node answers, and the same record names the new
@@ -18,27 +18,21 @@ See contracts/cluster-design.md#confirmation-of-the-master.
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import msgspec
 
 from gantry import errors
-from gantry.daemons import vote
+from gantry.daemons import poll, promises, vote
 from gantry.model import cluster, job
 from gantry.operations import base
-from gantry.rpc import calls, client, targets
+from gantry.rpc import calls, client
 from gantry.runtime import interface, paths
 from gantry.state import replication, ssconf, transaction
 from gantry.state import snapshot as states
 
 log = logging.getLogger(__name__)
-
-Result = TypeVar("Result")
-
-ROUND_TIMEOUT_SECONDS = 2.0
-"""How long a round waits for the answers of the nodes."""
 
 VOTE_TIMEOUT_SECONDS = 10.0
 """How long all rounds of a vote may take."""
@@ -131,6 +125,16 @@ class Role:
         self._answers: list[vote.Answer] = []
         self._epoch = 0
         self._candidates: replication.Candidates | None = None
+        self._poll = poll.Poll(store, nodes, own_uuid=self._own.uuid)
+        self._promises = promises.Promises(
+            runtime,
+            folders,
+            own=(self._own.uuid, self._own.node),
+            store=store,
+            nodes=self._poll,
+            claim=self._claim,
+            refusal=self._refusal,
+        )
 
     @property
     def node(self) -> str:
@@ -150,8 +154,11 @@ class Role:
             if await self._stop_old(self._answers):
                 self._answers = await self._confirm()
         self._store.check_evidence()
-        self._epoch = await self._win_epoch(self._answers)
+        self._epoch = await self._win(self._answers)
         self._store.claim(self._epoch)
+
+    async def _win(self, answers: Sequence[vote.Answer]) -> int:
+        return await (self._promises.win(answers) if self._request.voting else self._promises.take(answers))
 
     async def begin(self) -> None:
         """Begin the epoch of this master, which the nodes have confirmed."""
@@ -187,7 +194,7 @@ class Role:
         clock = self._runtime.clock
         until = clock.monotonic() + VOTE_TIMEOUT_SECONDS
         while True:
-            answers = await self._ask_all()
+            answers = await self._poll.ask_all(ignore_offline=self._request.ignore_offline)
             if not self._request.voting:
                 log.warning("starting without a vote: this node's state is used as it is; %s", vote.described(answers))
                 return answers
@@ -203,80 +210,6 @@ class Role:
                 raise self._refusal(verdict, answers)
             log.info("the vote is undecided, asking the nodes again: %s", "; ".join(verdict.reasons))
             await clock.sleep(BACK_OFF_SECONDS)
-
-    async def _win_epoch(self, answers: Sequence[vote.Answer]) -> int:
-        """Return an epoch that a majority has promised to this node, and so to no other node.
-
-        Two nodes that are confirmed at the same moment ask for the same epoch: both try again with a higher epoch.
-        """
-        clock = self._runtime.clock
-        highest = max(vote.highest_epoch(answers), self._store.epoch, self._own_promise().epoch)
-        if not self._request.voting:
-            await self._promise_self(highest + 1)
-            return highest + 1
-        stopped = self._stopped(answers)
-        await self._wait_for_own_lease(stopped)
-        until = clock.monotonic() + VOTE_TIMEOUT_SECONDS
-        leased_until = clock.monotonic() + calls.LEASE_SECONDS
-        while True:
-            epoch = highest + 1
-            promises = await asyncio.gather(*(self._ask_promise(answer.node, epoch, stopped) for answer in answers))
-            granted = [
-                answer if promise and promise.granted else dataclasses.replace(answer, copy=None)
-                for answer, promise in zip(answers, promises, strict=True)
-            ]
-            verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), granted)
-            leases = [promise.lease for promise in promises if promise and promise.lease]
-            highest = max([epoch, *(promise.epoch for promise in promises if promise)])
-            # A node that has promised a higher epoch would refuse this master's first record, and end this master.
-            if verdict.outcome is vote.Outcome.CONFIRMED and highest == epoch:
-                # Not earlier: a node without a majority must not block the existing master.
-                await self._promise_self(epoch)
-                return epoch
-            if leases and clock.monotonic() < leased_until:
-                until = clock.monotonic() + VOTE_TIMEOUT_SECONDS
-                await self._wait_for(max(leases, key=lambda lease: lease.seconds))
-            elif clock.monotonic() > until:
-                raise self._refusal(verdict, granted, leases)
-            await clock.sleep(BACK_OFF_SECONDS * self._runtime.random.below(100) / 100)
-
-    def _stopped(self, answers: Sequence[vote.Answer]) -> dict[str, int]:
-        """Return the candidates where no master daemon runs, with the epoch up to which that is known.
-
-        A node that can read its copy of the state holds the lock of the queue, which a master daemon would have.
-        """
-        return {answer.node: answer.copy.epoch for answer in answers if answer.copy and answer.copy.serial}
-
-    async def _wait_for_own_lease(self, stopped: Mapping[str, int]) -> None:
-        """Wait until this machine may have the role by the lease that its own node daemon granted to another node."""
-        own = self._store.snapshot.nodes.get(self._own.uuid)
-        state = await self._call(own, calls.LeaseStatus()) if own else None
-        if not isinstance(state, calls.LeaseState):
-            state = calls.LeaseState(node="another node", epoch=self._store.epoch, seconds=calls.LEASE_SECONDS)
-        if state.node and state.seconds_to_wait(self._own.node, stopped=stopped):
-            await self._wait_for(state)
-
-    async def _wait_for(self, lease: calls.LeaseState) -> None:
-        log.info("waiting %.1f s for the end of the lease that %s may have", lease.seconds, lease.node)
-        await self._runtime.clock.sleep(lease.seconds)
-
-    async def _ask_promise(self, name: str, epoch: int, stopped: Mapping[str, int]) -> calls.Promise | None:
-        copy = self._copy()
-        request = calls.MasterPromise(
-            epoch=epoch, node=self._own.node, newest=(copy.epoch, copy.serial), stopped=dict(stopped)
-        )
-        nodes = {node.name: node for node in self._other_nodes()}
-        answer = await self._call(nodes[name], request)
-        return None if isinstance(answer, errors.GantryError) else answer
-
-    def _own_promise(self) -> calls.Promised:
-        """Return this machine's last promise; its node daemon promises nothing while the queue's lock is held here."""
-        disk, path = self._runtime.disk, f"{self._folders.lib}/promise"
-        return msgspec.json.decode(disk.read(path), type=calls.Promised) if disk.exists(path) else calls.Promised()
-
-    async def _promise_self(self, epoch: int) -> None:
-        promise = calls.Promised(epoch=epoch, node=self._own.node)
-        await self._runtime.disk.write(f"{self._folders.lib}/promise", msgspec.json.encode(promise), mode=0o444)
 
     def _copy(self) -> calls.CandidateState:
         position, state = self._store.position, self._store.durable
@@ -326,52 +259,15 @@ class Role:
             f"if no other master runs and the state on this node is the newest: {program} {OVERRIDE}",
         )
 
-    def _other_nodes(self) -> list[cluster.Node]:
-        nodes = self._store.snapshot.nodes.values()
-        nodes_to_ask = (node for node in nodes if node.uuid != self._own.uuid and not node.joining)
-        return sorted(nodes_to_ask, key=lambda node: node.name)
-
-    async def _ask_all(self) -> list[vote.Answer]:
-        answers = await asyncio.gather(*map(self._ask, self._other_nodes()))
-        answers = vote.without_impossible(self._store.epoch, answers)
-        ignored = self._request.ignore_offline
-        return [answer for answer in answers if not (ignored and answer.offline and not answer.reached)]
-
-    async def _ask(self, node: cluster.Node) -> vote.Answer:
-        name, copy = await asyncio.gather(
-            self._call(node, calls.MasterName()), self._call(node, calls.CandidateStatus())
-        )
-        faults = [answer.message for answer in (name, copy) if isinstance(answer, errors.GantryError)]
-        return vote.Answer(
-            node.name,
-            master=name if isinstance(name, str) else None,
-            copy=copy if isinstance(copy, calls.CandidateState) else None,
-            why=faults[0] if faults else "",
-            offline=node.offline,
-        )
-
-    async def _call(self, node: cluster.Node, call: calls.Call[Result]) -> Result | errors.GantryError:
-        """Call a node, whatever its flags, with the timeout of a round; return a failure as an error."""
-        try:
-            async with asyncio.timeout(ROUND_TIMEOUT_SECONDS):
-                return await self._nodes.call(self._target(node), call)
-        except errors.GantryError as error:
-            return error
-        except TimeoutError:
-            return errors.RemoteError(f"no answer within {ROUND_TIMEOUT_SECONDS:g} s")
-
-    def _target(self, node: cluster.Node) -> targets.Target:
-        return dataclasses.replace(self._store.snapshot.target(node), offline=False)
-
     async def _catch_up(self, answers: Sequence[vote.Answer]) -> None:
         """Fetch the frames with which others continue this journal: in a takeover, or if a majority names this node."""
         named = sum(answer.master == self._own.node for answer in answers) + 1
         if not self._request.taking_over and 2 * named <= len(answers) + 1:
             return
         ahead = [answer for answer in answers if answer.copy and vote.is_newer(answer.copy, self._copy())]
-        nodes = {node.name: node for node in self._other_nodes()}
+        nodes = {node.name: node for node in self._poll.other_nodes()}
         for answer in sorted(ahead, key=_position):
-            while lines := await self._call(nodes[answer.node], self._next_frames()):
+            while lines := await self._poll.call(nodes[answer.node], self._next_frames()):
                 if isinstance(lines, errors.GantryError):
                     log.warning("the newer records of node %s cannot be fetched: %s", answer.node, lines)
                     break
@@ -414,7 +310,7 @@ class Role:
             )
             return False
         try:
-            return await self._nodes.call(self._target(old), calls.StopMaster(patience=STOP_TIMEOUT_SECONDS))
+            return await self._nodes.call(self._poll.target(old), calls.StopMaster(patience=STOP_TIMEOUT_SECONDS))
         except errors.GantryError as error:
             if self._request.voting:
                 raise
@@ -432,7 +328,9 @@ class Role:
         silent = {answer.node for answer in self._answers if not answer.reached}
         nodes = sorted(self._store.snapshot.nodes.values(), key=lambda node: node.name)
         reachable = [node for node in nodes if not node.offline and node.name not in silent]
-        outcomes = await asyncio.gather(*(self._call(node, calls.WriteSsconf(values=values)) for node in reachable))
+        outcomes = await asyncio.gather(
+            *(self._poll.call(node, calls.WriteSsconf(values=values)) for node in reachable)
+        )
         for node, outcome in zip(reachable, outcomes, strict=True):
             if isinstance(outcome, errors.GantryError):
                 log.warning("the new master was not reported to node %s: %s", node.name, outcome)
@@ -466,13 +364,13 @@ class Role:
 
         Without a higher epoch that can be true, the node that refused is broken, and no epoch would satisfy it.
         """
-        answers = await self._ask_all()
+        answers = await self._poll.ask_all(ignore_offline=self._request.ignore_offline)
         verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), answers)
         is_promised = isinstance(error, errors.PromisedError)
         if verdict.outcome is vote.Outcome.CONFIRMED and not is_promised and self._is_highest(answers):
             log.error("a node refuses this master, which a majority confirms: %s; %s", error, vote.described(answers))
         elif verdict.outcome is vote.Outcome.CONFIRMED:
-            self._epoch = await self._win_epoch(answers)
+            self._epoch = await self._win(answers)
             self._store.claim(self._epoch)
             self._answers = answers
             await self.begin()

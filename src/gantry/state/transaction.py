@@ -33,6 +33,7 @@ from gantry.state import (
     extension,
     frame,
     group,
+    hand_edit,
     jobfiles,
     journal,
     membership,
@@ -139,7 +140,7 @@ class Store:
             log = await journal.Journal.open(runtime.disk, where.journal, replay=recovered.replay)
             undo.callback(log.close)
             if recovered.edited:
-                await _note_edit(log, recovered, now=runtime.clock.now())
+                await hand_edit.note(log, recovered, now=runtime.clock.now())
             undo.pop_all()
         store = cls(
             runtime,
@@ -408,52 +409,3 @@ class Store:
     async def _copy(self) -> copies.Copy:
         state, position = self._durable, self._position
         return copies.Copy(state, position, (await self._encode(state, position)).decode(), self.archive)
-
-
-async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequence[states.Change]) -> None:
-    """Write the first state of a new cluster, its first record and its first checkpoint, and close all files.
-
-    Raises ExistsError if there is a cluster already, and the errors of ``Store.open``.
-    """
-    disk = runtime.disk
-    now = runtime.clock.now()
-    state = states.Snapshot().apply(changes, serial=1)
-    cause = Cause(opcode="OP_CLUSTER_INIT", reason="cluster created")
-    first = record.Record(serial=1, time=now, epoch=0, cause=cause, changes=tuple(changes))
-    line = frame.pack(frame.GENESIS, [record.encode(first)])
-    with contextlib.ExitStack() as undo, ownership.disk_faults(where):
-        await jobfiles.prepare(disk, where.queue)
-        undo.callback((await ownership.take(runtime, where)).release)
-        if disk.exists(where.config):
-            raise errors.ExistsError(f"there is a cluster already: {where.config}")
-        await disk.remove_tree(where.journal)
-        log = await journal.Journal.open(
-            disk, where.journal, replay=journal.Replay(disk, where.journal, journal.Position())
-        )
-        undo.callback(log.close)
-        await log.append(line)
-        position = journal.Position(1, frame.digest(line), 0)
-        # A former cluster on this machine may have left one with a higher epoch.
-        await disk.write(where.journal_end, end_mark.encode(position))
-        await disk.write(where.config, checkpoint.encode(state, position, now=now))
-
-
-async def _note_edit(log: journal.Journal, recovered: recovery.Recovered, *, now: float) -> None:
-    """Add a record with the objects of a ``config.data`` that was edited by hand to the journal.
-
-    So history and events include the edit, and candidates, which cannot get it as a frame, receive the whole state.
-    """
-    before, end = recovered.state, recovered.replay.end
-    objects = [
-        before.the_cluster,
-        *(value for kind in checkpoint.COLLECTIONS for value in before.collection(kind).values()),
-    ]
-    changes = tuple(states.Put(value) for value in objects)
-    cause = Cause(reason=record.HAND_EDIT)
-    journal_record = record.Record(serial=before.serial + 1, time=now, epoch=end.epoch, cause=cause, changes=changes)
-    line = frame.pack(end.digest, [record.encode(journal_record)])
-    await log.append(line)
-    logger.warning("%s; it is record %d of the journal", cause.reason, journal_record.serial)
-    recovered.state = before.apply((), serial=journal_record.serial)
-    recovered.replay.end = journal.Position(journal_record.serial, frame.digest(line), end.epoch)
-    recovered.replayed += 1

@@ -14,7 +14,7 @@ from gantry.model import cluster
 from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
-from gantry.state import frame, replication, transaction
+from gantry.state import creation, frame, replication, transaction
 
 Result = TypeVar("Result")
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Pair:
         self.world = world
         self.master, self.node = world.machine("node0"), world.machine("node1")
         self.copy = self.fresh()
-        build.on(world, self.master, transaction.create(self.master, WHERE, build.FIRST))
+        build.on(world, self.master, creation.create(self.master, WHERE, build.FIRST))
 
     def fresh(self) -> replica.Replica:
         """Return a replica that knows nothing, as after a restart of the daemon."""

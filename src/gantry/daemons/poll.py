@@ -1,0 +1,65 @@
+"""Asks the nodes of the cluster who is the master and how far their copies reach; ``daemons.role`` decides from that.
+
+All nodes are asked at once, also those that are marked offline, each for at most ``ROUND_TIMEOUT_SECONDS``.
+"""
+
+import asyncio
+import dataclasses
+from typing import TypeVar
+
+from gantry import errors
+from gantry.daemons import vote
+from gantry.model import cluster
+from gantry.rpc import calls, client, targets
+from gantry.state import transaction
+
+Result = TypeVar("Result")
+
+ROUND_TIMEOUT_SECONDS = 2.0
+"""How long a round waits for the answers of the nodes."""
+
+
+class Poll:
+    """Asks the nodes in the state of ``store``, except for the node ``own_uuid`` of this machine."""
+
+    def __init__(self, store: transaction.Store, nodes: client.Client, *, own_uuid: str) -> None:
+        self._store = store
+        self._nodes = nodes
+        self._own_uuid = own_uuid
+
+    def other_nodes(self) -> list[cluster.Node]:
+        """Return all nodes that have a vote, by name, without the own node."""
+        nodes = self._store.snapshot.nodes.values()
+        nodes_to_ask = (node for node in nodes if node.uuid != self._own_uuid and not node.joining)
+        return sorted(nodes_to_ask, key=lambda node: node.name)
+
+    async def ask_all(self, *, ignore_offline: bool) -> list[vote.Answer]:
+        """Return an answer for each node; without silent nodes that are marked offline, if they are to be ignored."""
+        answers = await asyncio.gather(*map(self._ask, self.other_nodes()))
+        answers = vote.without_impossible(self._store.epoch, answers)
+        return [answer for answer in answers if not (ignore_offline and answer.offline and not answer.reached)]
+
+    async def _ask(self, node: cluster.Node) -> vote.Answer:
+        name, copy = await asyncio.gather(self.call(node, calls.MasterName()), self.call(node, calls.CandidateStatus()))
+        faults = [answer.message for answer in (name, copy) if isinstance(answer, errors.GantryError)]
+        return vote.Answer(
+            node.name,
+            master=name if isinstance(name, str) else None,
+            copy=copy if isinstance(copy, calls.CandidateState) else None,
+            why=faults[0] if faults else "",
+            offline=node.offline,
+        )
+
+    async def call(self, node: cluster.Node, call: calls.Call[Result]) -> Result | errors.GantryError:
+        """Call a node, whatever its flags, with the timeout of a round; return a failure as an error."""
+        try:
+            async with asyncio.timeout(ROUND_TIMEOUT_SECONDS):
+                return await self._nodes.call(self.target(node), call)
+        except errors.GantryError as error:
+            return error
+        except TimeoutError:
+            return errors.RemoteError(f"no answer within {ROUND_TIMEOUT_SECONDS:g} s")
+
+    def target(self, node: cluster.Node) -> targets.Target:
+        """Return the target of a node, whatever its flags."""
+        return dataclasses.replace(self._store.snapshot.target(node), offline=False)

@@ -1,0 +1,140 @@
+"""Collects the promises that make a confirmed node the only master of an epoch (explanation/state.md#epochs).
+
+``daemons.role`` uses it after the vote. A node promises an epoch to one node only, and to none while another master has
+the lease (explanation/replication.md#the-lease), so the collection may have to wait for the end of that lease.
+"""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from gantry import errors
+from gantry.daemons import poll, vote
+from gantry.rpc import calls
+from gantry.runtime import interface, paths
+from gantry.state import transaction
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_SECONDS = 10.0
+"""How long the collection may take, without the wait for a lease."""
+
+BACK_OFF_SECONDS = 1.0
+"""The longest time between two attempts."""
+
+Refusal = Callable[[vote.Verdict, Sequence[vote.Answer], Sequence[calls.LeaseState]], errors.WrongStateError]
+
+
+class Promises:
+    """The promises to this machine's node; ``own`` are its UUID and name.
+
+    ``claim`` returns the claim to the role at that moment, ``refusal`` the error for a verdict.
+    """
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        folders: paths.Paths,
+        *,
+        own: tuple[str, str],
+        store: transaction.Store,
+        nodes: poll.Poll,
+        claim: Callable[[], vote.Claim],
+        refusal: Refusal,
+    ) -> None:
+        self._runtime = runtime
+        self._path = f"{folders.lib}/promise"
+        self._own_uuid, self._own_name = own
+        self._store = store
+        self._nodes = nodes
+        self._claim = claim
+        self._refusal = refusal
+
+    def _highest(self, answers: Sequence[vote.Answer]) -> int:
+        return max(vote.highest_epoch(answers), self._store.epoch, self._own_promise().epoch)
+
+    async def take(self, answers: Sequence[vote.Answer]) -> int:
+        """Return an epoch above all that are known, without asking for promises."""
+        epoch = self._highest(answers) + 1
+        await self._promise_self(epoch)
+        return epoch
+
+    async def win(self, answers: Sequence[vote.Answer]) -> int:
+        """Return an epoch that a majority has promised to this node, and so to no other node.
+
+        Two nodes that are confirmed at the same moment ask for the same epoch: both try again with a higher epoch.
+        """
+        clock = self._runtime.clock
+        highest = self._highest(answers)
+        stopped = self._stopped(answers)
+        await self._wait_for_own_lease(stopped)
+        until = clock.monotonic() + TIMEOUT_SECONDS
+        leased_until = clock.monotonic() + calls.LEASE_SECONDS
+        while True:
+            epoch = highest + 1
+            promises = await asyncio.gather(*(self._ask_promise(answer.node, epoch, stopped) for answer in answers))
+            granted = [
+                answer if promise and promise.granted else dataclasses.replace(answer, copy=None)
+                for answer, promise in zip(answers, promises, strict=True)
+            ]
+            verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), granted)
+            leases = [promise.lease for promise in promises if promise and promise.lease]
+            highest = max([epoch, *(promise.epoch for promise in promises if promise)])
+            # A node that has promised a higher epoch would refuse this master's first record, and end this master.
+            if verdict.outcome is vote.Outcome.CONFIRMED and highest == epoch:
+                # Not earlier: a node without a majority must not block the existing master.
+                await self._promise_self(epoch)
+                return epoch
+            if leases and clock.monotonic() < leased_until:
+                until = clock.monotonic() + TIMEOUT_SECONDS
+                await self._wait_for(max(leases, key=lambda lease: lease.seconds))
+            elif clock.monotonic() > until:
+                raise self._refusal(verdict, granted, leases)
+            await clock.sleep(BACK_OFF_SECONDS * self._runtime.random.below(100) / 100)
+
+    def _stopped(self, answers: Sequence[vote.Answer]) -> dict[str, int]:
+        """Return the candidates where no master daemon runs, with the epoch up to which that is known.
+
+        A node that can read its copy of the state holds the lock of the queue, which a master daemon would have.
+        """
+        return {answer.node: answer.copy.epoch for answer in answers if answer.copy and answer.copy.serial}
+
+    async def _wait_for_own_lease(self, stopped: Mapping[str, int]) -> None:
+        """Wait until this machine may have the role by the lease that its own node daemon granted to another node."""
+        own = self._store.snapshot.nodes.get(self._own_uuid)
+        state = await self._nodes.call(own, calls.LeaseStatus()) if own else None
+        if not isinstance(state, calls.LeaseState):
+            state = calls.LeaseState(node="another node", epoch=self._store.epoch, seconds=calls.LEASE_SECONDS)
+        if state.node and state.seconds_to_wait(self._own_name, stopped=stopped):
+            await self._wait_for(state)
+
+    async def _wait_for(self, lease: calls.LeaseState) -> None:
+        log.info("waiting %.1f s for the end of the lease that %s may have", lease.seconds, lease.node)
+        await self._runtime.clock.sleep(lease.seconds)
+
+    async def _ask_promise(self, name: str, epoch: int, stopped: Mapping[str, int]) -> calls.Promise | None:
+        copy = self._claim().copy
+        request = calls.MasterPromise(
+            epoch=epoch, node=self._own_name, newest=(copy.epoch, copy.serial), stopped=dict(stopped)
+        )
+        nodes = {node.name: node for node in self._nodes.other_nodes()}
+        answer = await self._nodes.call(nodes[name], request)
+        return None if isinstance(answer, errors.GantryError) else answer
+
+    def _own_promise(self) -> calls.Promised:
+        """Return this machine's last promise; its node daemon promises nothing while the queue's lock is held here."""
+        disk = self._runtime.disk
+        if not disk.exists(self._path):
+            return calls.Promised()
+        try:
+            return msgspec.json.decode(disk.read(self._path), type=calls.Promised)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            log.error("%s is damaged and does not count: %s", self._path, error)
+            return calls.Promised()
+
+    async def _promise_self(self, epoch: int) -> None:
+        promise = calls.Promised(epoch=epoch, node=self._own_name)
+        await self._runtime.disk.write(self._path, msgspec.json.encode(promise), mode=0o444)
