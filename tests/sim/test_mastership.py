@@ -246,8 +246,11 @@ def test_an_old_master_that_comes_back_is_refused_and_stays_a_candidate(lab: clu
 
 
 @pytest.mark.promise("cluster-26", "cluster-27")
-def test_a_candidate_is_refused_whose_copy_is_older_than_that_of_a_single_node(lab: cluster.SimulatedCluster) -> None:
+def test_a_candidate_is_refused_whose_copy_is_older_than_that_of_a_single_node(
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The candidate cannot catch up: the other one received the whole state, without the records that led to it."""
+    monkeypatch.setattr(backlog, "LIMIT", 0)
 
     async def scenario() -> None:
         for name in ("node2", "node3"):
