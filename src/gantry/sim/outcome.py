@@ -73,6 +73,8 @@ class Outcome:
         """
         rounds = 0
         for _ in range(2 * WATCHER_ROUNDS):
+            # A drain that was not acknowledged in time may have become valid since.
+            await self._clients.undrain()
             rounds += await self._watch(self._clients.master())
             await self._lab.world.clock.sleep(ROUND_SECONDS)
             if rounds == WATCHER_ROUNDS:
