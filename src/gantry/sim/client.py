@@ -249,11 +249,15 @@ class Clients:
             await self._lab.world.clock.sleep(CHANGE_TIMEOUT_SECONDS)
             await self.undrain()
 
-    async def undrain(self) -> None:
-        """Open the queue wherever there is a master."""
-        for name in self._lab.masters():
+    async def undrain(self) -> bool:
+        """Open the queue wherever there is a master; return whether all of them did it."""
+        masters = self._lab.masters()
+        opened = 0
+        for name in masters:
             with contextlib.suppress(OSError, errors.GantryError):
                 await self.ask("SetDrainFlag", False, on=name)
+                opened += 1
+        return bool(masters) and opened == len(masters)
 
     def own(self, *, ended: bool) -> list[int]:
         """Return the numbers of the jobs that clients know: those that have ended, or those that have not."""

@@ -155,11 +155,11 @@ class Scenario:
 
     async def _drain(self) -> None:
         """Wait until all jobs have ended."""
-        await self._clients.undrain()
+        opened = await self._clients.undrain()
         self._clients.give_up()
         clock = self._lab.world.clock
         deadline = clock.monotonic() + DRAIN_TIMEOUT_SECONDS
-        while self._busy or (unfinished := await self._clients.unfinished()):
+        while self._busy or (unfinished := await self._clients.unfinished()) or not opened:
             if clock.monotonic() > deadline:
                 numbers = ", ".join(map(str, self._clients.own(ended=False) if self._busy else unfinished))
                 raise story.Violation(
@@ -168,8 +168,8 @@ class Scenario:
             await clock.sleep(DRAIN_INTERVAL_SECONDS)
             self._faults.pass_time(faults.NEVER)
             self._look()
-        # A change that was stored without an acknowledgement, a drained queue too, may be valid only now.
-        await self._clients.undrain()
+            # A change that was stored without an acknowledgement, a drained queue too, may be valid only now.
+            opened = await self._clients.undrain()
 
 
 def run(seed: int) -> Result:
