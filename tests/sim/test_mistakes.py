@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import pytest
 
+from gantry import errors
 from gantry.daemons import vote
 from gantry.ipam import embedded, segments
 from gantry.jobs import brief, environment, processor, queue, records
@@ -23,7 +24,7 @@ from gantry.operations import base
 from gantry.operations.instance import power
 from gantry.rpc import calls, targets
 from gantry.runtime.simulated import opened
-from gantry.sim import acknowledged, built, invariants, scenario
+from gantry.sim import acknowledged, built, invariants, outcome, scenario
 from gantry.state import frame, indexes, journal, lease, record, replication, transaction
 from gantry.state import snapshot as states
 
@@ -342,6 +343,13 @@ def a_master_without_majority_does_not_say_so(patch: pytest.MonkeyPatch) -> None
     patch.setattr(replication.Candidates, "stall", stall)
 
 
+def a_stored_change_is_called_refused(patch: pytest.MonkeyPatch) -> None:
+    def unacknowledged(self: replication.Candidates) -> errors.NotMasterError:
+        return errors.NotMasterError("the change was refused", hint="nothing was changed; repeat the command")
+
+    patch.setattr(replication.Candidates, "unacknowledged", unacknowledged)
+
+
 MISTAKES: dict[Patch, int] = {
     journal_not_synced: 0,
     shown_before_stored: 0,
@@ -388,6 +396,7 @@ MAJORITY_MISTAKES: dict[Patch, tuple[int, str]] = {
     silence_renews_the_lease: (2, invariants.ONE_LEASE),
     drift_is_ignored: (2, invariants.ONE_LEASE),
     a_master_without_majority_does_not_say_so: (18, invariants.MARKED),
+    a_stored_change_is_called_refused: (2, outcome.REFUSED),
 }
 """Each mistake in the promises of a majority, with the seed that is tried first, and the promise that it breaks."""
 

@@ -30,7 +30,7 @@ RUN_JOB_SHARE = 0.4
 
 FINAL = ("success", "error", "canceled")
 UNCHANGED = "nothing was changed"
-"""What the hint of a NotMasterError says if the request had no effect."""
+"""What a NotMasterError says if the request had no effect."""
 NO_EFFECT = "OpPrereqError"
 """The class of errors that mean that nothing was changed, unless the job's log has a step that began."""
 
@@ -94,7 +94,7 @@ class Clients:
             self.facts.release(wish.keys)
             return 0
         except (OSError, errors.GantryError) as error:
-            if isinstance(error, errors.NotMasterError) and UNCHANGED in str(error.hint):
+            if isinstance(error, errors.NotMasterError) and UNCHANGED in str(error):
                 self._story.tell(mark, f"refused: {error.message}")
                 self.refused.append(mark)
                 self.facts.release(wish.keys)
