@@ -12,6 +12,7 @@ server runs every request in a task of its own.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 
@@ -89,10 +90,20 @@ class Agent:
             server = await self._runtime.network.serve_http(host, port, self.answer, tls=tls, body_limit=BODY_LIMIT)
             try:
                 ready()
-                await self._reopen.wait()
-                await self._runtime.clock.sleep(LINGER_SECONDS)
+                await self._until_due()
             finally:
                 await server.close()
+
+    async def _until_due(self) -> None:
+        """Return when the node has left its cluster, or when its join token has ended: both need a new certificate."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._identity.token_seconds()):
+                    await self._reopen.wait()
+                await self._runtime.clock.sleep(LINGER_SECONDS)
+                return
+            if not self._identity.joined:
+                return
 
     async def answer(self, request: interface.HttpRequest) -> interface.HttpResponse:
         """Answer a request; any exception becomes an error answer."""

@@ -1,6 +1,6 @@
 """Joins a cluster, and leaves it.
 
-    lib/join-token                              one line; exists while the node has no cluster
+    lib/join-token                              one line; exists while the node has no cluster, another after an hour
     lib/certs/bootstrap.pem bootstrap.key       the node's certificate until it joins
     lib/certs/node.key authority.pem member.json node.pem       written in this order; a node with node.pem has joined
 
@@ -23,6 +23,9 @@ from gantry.runtime import interface, paths
 logger = logging.getLogger(__name__)
 
 SECRET_BYTES = 32
+TOKEN_SECONDS = 3600.0
+"""How long a join token is valid, by the node's monotonic clock: setting the date does not prolong it."""
+
 WARN_EVERY = 10
 """Wrong secrets per warning. They are counted only for the administrator: a guess succeeds with probability 2**-256."""
 
@@ -52,6 +55,7 @@ class Enrolment:
         self._tls: ssl.SSLContext | None = None
         self._pending: tuple[Member, bytes] | None = None
         self._refused = 0
+        self._made: float | None = None
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}"
@@ -68,11 +72,20 @@ class Enrolment:
         return msgspec.json.decode(self._disk.read(self._path("member.json")), type=Member)
 
     async def prepare(self) -> None:
-        """Create certificate and token if the node has no cluster and lacks either of them."""
+        """Create certificate and token if the node has no cluster, unless it has a token that is still valid.
+
+        A daemon that starts does not know the age of the token that it finds, so it makes another one.
+        """
         await self._disk.make_directory(self._folder, mode=0o700)
-        ready = self._disk.exists(self._token) and self._disk.exists(self._path("bootstrap.pem"))
-        if not self.joined and not ready:
+        if not self.joined and self._seconds_left() <= 0:
             await self._make_token()
+
+    def token_seconds(self) -> float | None:
+        """Return for how long the join token is valid; None for a member of a cluster."""
+        return None if self.joined else max(0.0, self._seconds_left())
+
+    def _seconds_left(self) -> float:
+        return 0.0 if self._made is None else self._made + TOKEN_SECONDS - self._runtime.clock.monotonic()
 
     def context(self) -> ssl.SSLContext:
         """Return the TLS context for the node's server until the node leaves; joining changes the context in place."""
@@ -92,12 +105,18 @@ class Enrolment:
         await self._write("bootstrap.key", bootstrap.key)
         await self._write("bootstrap.pem", bootstrap.certificate)
         await self._disk.write(self._token, token.encode().encode() + b"\n", mode=0o600)
+        self._made = self._runtime.clock.monotonic()
         logger.info("this node has no cluster; its join token is in %s", self._token)
 
     async def _write(self, name: str, content: bytes) -> None:
         await self._disk.write(self._path(name), content, mode=0o600)
 
     def _check_secret(self, secret: str) -> None:
+        if self._seconds_left() <= 0:
+            raise errors.InvalidError(
+                f"this node's join token is older than {TOKEN_SECONDS / 3600:g} h and has ended",
+                hint=f"use the line that is in {self._token} on the node now",
+            )
         token = security.JoinToken.decode(self._disk.read(self._token).decode())
         if hmac.compare_digest(secret.encode(), token.secret.encode()):
             return
@@ -143,4 +162,5 @@ class Enrolment:
         await self._disk.remove(self._path("node.pem"))
         await self._disk.remove_tree(self._folder)
         self._refused = 0
+        self._made = None
         logger.info("left the cluster")
