@@ -110,7 +110,7 @@ def read(disk: interface.Disk, where: paths.Paths) -> Evidence:
         mark=end_mark.read(disk, where.journal_end),
         job_serial=_number(disk, f"{where.queue}/serial"),
         newest_job=max(jobfiles.numbers(disk, where.queue), default=0) if disk.exists(where.queue) else 0,
-        epoch=_number(disk, f"{where.lib}/epoch"),
+        epoch=_epoch(disk, f"{where.lib}/epoch"),
         nodes=_names(disk, f"{where.ssconf}/ssconf_node_list"),
         candidates=_names(disk, f"{where.ssconf}/ssconf_master_candidates"),
     )
@@ -120,6 +120,12 @@ def _number(disk: interface.Disk, path: str) -> int:
     """Return the number in a file; 0 without a file or a number, as a crash may leave files that are never synced."""
     text = disk.read(path).strip() if disk.exists(path) else b""
     return int(text) if text.isdigit() and len(text) < 20 else 0
+
+
+def _epoch(disk: interface.Disk, path: str) -> int:
+    """Return the epoch in the node's file, which has it at the beginning of each line (``node.membership.fence``)."""
+    words = [line.partition(b" ")[0] for line in disk.read(path).splitlines()] if disk.exists(path) else []
+    return max((int(word) for word in words if word.isdigit() and len(word) < 20), default=0)
 
 
 def _names(disk: interface.Disk, path: str) -> tuple[str, ...]:

@@ -1,0 +1,76 @@
+"""What a machine's other files say about a journal that has lost its end."""
+
+import dataclasses
+
+import pytest
+from tests.state import build
+
+from gantry import errors
+from gantry.node.membership import fence, ssconf
+from gantry.runtime import simulated
+from gantry.state import evidence, journal, snapshot
+from gantry.state import snapshot as states
+
+END = journal.Position(12, "d" * 64, 3)
+ONE_NODE = build.put(build.OWNER, build.GROUP, build.node(0))
+STATE = states.Snapshot().apply(ONE_NODE, serial=12)
+NOTHING = evidence.Evidence(build.WHERE)
+
+
+def losses(state: snapshot.Snapshot = STATE, **fields: object) -> list[str]:
+    return dataclasses.replace(NOTHING, **fields).losses(state, END)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("mark", "loss"),
+    [
+        (None, ""),
+        (END, ""),
+        (journal.Position(11, "c" * 64, 3), ""),
+        (journal.Position(4711, "c" * 64, 2), ""),
+        (journal.Position(13, "e" * 64, 3), "says serial 13 epoch 3"),
+        (journal.Position(2, "e" * 64, 4), "says serial 2 epoch 4"),
+        (journal.Position(12, "e" * 64, 3), "has another chain hash for serial 12"),
+    ],
+)
+def test_the_mark_shows_a_journal_that_ends_before_it(mark: journal.Position | None, loss: str) -> None:
+    lines = losses(mark=mark)
+    assert loss in "".join(lines)
+    assert bool(lines) is bool(loss)
+
+
+def test_the_highest_job_number_shows_a_loss() -> None:
+    assert losses(job_serial=0) == []
+    assert "serial says 299, and the last job in the journal is 0" in losses(job_serial=299)[0]
+
+
+def test_the_epoch_that_the_node_keeps_shows_a_loss_on_a_cluster_of_one_node() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+
+        async def admitted() -> evidence.Evidence:
+            await machine.disk.make_directory(build.WHERE.lib)
+            await fence.Fence(machine, build.WHERE, files=ssconf.Files(machine.disk, build.WHERE)).admit(7)
+            return evidence.read(machine.disk, build.WHERE)
+
+        seen = build.on(world, machine, admitted())
+    assert seen.epoch == 7
+    assert "epoch says that a master of epoch 7 ran" in seen.losses(STATE, END)[0]
+    assert seen.losses(STATE, journal.Position(12, END.digest, 7)) == []
+
+
+def test_the_refusal_names_all_that_is_missing_and_what_to_do() -> None:
+    behind = dataclasses.replace(
+        NOTHING, mark=journal.Position(4711, "e" * 64, 3), newest_job=299, nodes=("node9",), candidates=("node9",)
+    )
+    with pytest.raises(errors.ConfigurationError) as refusal:
+        behind.check(STATE, END)
+    text = str(refusal.value)
+    for part in (
+        "ends at serial 12 epoch 3",
+        "serial 4711",
+        "ssconf names node9",
+        "job 299 has a file",
+        "recover --acc",
+    ):
+        assert part in text
