@@ -199,6 +199,11 @@ def check_enrolment(own: Pair, authority: bytes) -> None:
         raise ValueError("the certificate was not issued by the authority that came with it") from error
 
 
+def end_of(certificate: bytes) -> float:
+    """Return when a certificate in PEM ends."""
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
+
+
 @functools.lru_cache(maxsize=16)
 def common_name(certificate: bytes) -> str:
     """Return the common name of a certificate in DER, or ""; cached, because peers present the same certificates."""

@@ -3,6 +3,7 @@ import re
 import pytest
 from tests.node import samples
 
+from gantry import security
 from gantry.node.daemon import node_info, wiring
 from gantry.node.hypervisors.kvm import accelerator_probe
 from gantry.node.hypervisors.xen import requirements
@@ -90,10 +91,11 @@ async def test_verification_names_what_is_wrong_and_nothing_else(folders: paths.
         ssconf={"master_node": calls.digest_of("n2")},
         now=now - 1000,
     )
-    report = await node_info.verify(runtime, registry, files=files, request=good)
-    assert report == {"hypervisor": [], "bridges": [], "filelist": [], "time": [], "storage": []}
-    report = await node_info.verify(runtime, registry, files=files, request=bad)
-    assert [len(complaints) for complaints in report.values()] == [1, 2, 1, 1, 0]
+    report = await node_info.verify(runtime, registry, files=files, lib=folders.lib, request=good)
+    assert set(report) == {"hypervisor", "bridges", "filelist", "time", "storage", "certificates"}
+    assert not any(report.values())
+    report = await node_info.verify(runtime, registry, files=files, lib=folders.lib, request=bad)
+    assert [len(complaints) for complaints in report.values()] == [1, 2, 1, 1, 0, 0]
     assert "no hypervisor vax" in report["hypervisor"][0]
     assert "no bridge br9" in report["bridges"][0]
     assert "no bridge br8" in report["bridges"][1]
@@ -102,3 +104,33 @@ async def test_verification_names_what_is_wrong_and_nothing_else(folders: paths.
     assert off
     # Time went on while the rest was looked at.
     assert 1000 <= int(off[1]) <= round(1000 + runtime.clock.now() - now)
+
+
+@pytest.mark.parametrize(
+    ("days", "complaint"),
+    [(-1.0, "has ended"), (29.0, "ends in 29 days"), (31.0, ""), (None, "is not a certificate")],
+)
+@pytest.mark.parametrize("name", ["certs/node.pem", "rapi.pem", "certs/authority.pem"])
+def test_certificates_are_reported_before_they_end(name: str, days: float | None, complaint: str) -> None:
+    where = paths.Paths.below("/g")
+    with simulated.World(seed=1) as world:
+        machine = world.machine("node1")
+
+        async def verified(*, authority: bool) -> list[str]:
+            path = f"{where.lib}/{name}"
+            await machine.disk.make_directory(path.rpartition("/")[0])
+            now = machine.clock.now()
+            lasting = 86400.0 * ((days or 0.0) + 0.4 - security.AUTHORITY_DAYS)
+            content = b"rubbish" if days is None else security.make_bootstrap("node1", now + lasting).certificate
+            await machine.disk.write(path, content)
+            accelerators = accelerator_probe.Accelerators(machine, where, bootid="")
+            registry = wiring.registry(machine, where, accelerators=accelerators)
+            request = calls.NodeVerify(certificate_seconds=30 * 86400.0, authority=authority, storage=())
+            files = ssconf.Files(machine.disk, where)
+            report = await node_info.verify(machine, registry, files=files, lib=where.lib, request=request)
+            return report["certificates"]
+
+        complaints = world.run(verified(authority=True))
+        assert bool(complaints) is bool(complaint)
+        assert complaint in "".join(complaints)
+        assert bool(world.run(verified(authority=False))) is (bool(complaint) and "authority" not in name)

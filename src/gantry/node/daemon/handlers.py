@@ -22,6 +22,7 @@ class Handlers:
         registry: drivers.Registry,
         *,
         queue: str,
+        lib: str,
         files: ssconf.Files,
         replica_store: replica.Replica,
         definitions: os_definitions.Definitions,
@@ -33,6 +34,7 @@ class Handlers:
         self._runtime = runtime
         self._registry = registry
         self._queue = queue
+        self._lib = lib
         self._files = files
         self._replica = replica_store
         self._definitions = definitions
@@ -91,7 +93,7 @@ class Handlers:
         return await node_info.status(self._runtime.disk, self._registry, accelerators=self._accelerators, request=call)
 
     async def _node_verify(self, call: calls.NodeVerify) -> dict[str, list[str]]:
-        return await node_info.verify(self._runtime, self._registry, files=self._files, request=call)
+        return await node_info.verify(self._runtime, self._registry, files=self._files, lib=self._lib, request=call)
 
     async def _master_name(self, call: calls.MasterName) -> str:
         return self._files.read("master_node")

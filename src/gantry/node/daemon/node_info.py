@@ -3,7 +3,7 @@
 ``handlers`` calls it. If the kernel's files are missing, as on a simulated node, the numbers are zero.
 """
 
-from gantry import errors
+from gantry import errors, security
 from gantry.node import drivers
 from gantry.node.hypervisors.kvm import accelerator_probe
 from gantry.node.membership import ssconf
@@ -14,6 +14,7 @@ MEMORY = "/proc/meminfo"
 PROCESSORS = "/proc/cpuinfo"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 CLOCK_SKEW_SECONDS = 150.0
+DAY_SECONDS = 86400.0
 """The limit of contracts/commands.md#cluster-verify; certificates and timestamps are unreliable beyond it."""
 
 
@@ -84,16 +85,43 @@ async def _storage_info(registry: drivers.Registry, unit: calls.StorageUnit) -> 
 
 
 async def verify(
-    runtime: interface.Runtime, registry: drivers.Registry, *, files: ssconf.Files, request: calls.NodeVerify
+    runtime: interface.Runtime,
+    registry: drivers.Registry,
+    *,
+    files: ssconf.Files,
+    lib: str,
+    request: calls.NodeVerify,
 ) -> dict[str, list[str]]:
-    """Check a node against the cluster's expectations; return the complaints by check, empty lists included."""
+    """Check a node against the cluster's expectations; return the complaints by check, empty lists included.
+
+    ``lib`` is the folder with the node's certificates.
+    """
     return {
         "hypervisor": await _hypervisors(registry, request.hypervisors),
         "bridges": await _bridges(registry, request),
         "filelist": files.differences(request.ssconf),
         "time": _time(runtime.clock.now(), request.now),
         "storage": await _storage(registry, request.storage),
+        "certificates": _certificates(runtime, lib, request),
     }
+
+
+def _certificates(runtime: interface.Runtime, lib: str, request: calls.NodeVerify) -> list[str]:
+    names = ["certs/node.pem", "rapi.pem", *(["certs/authority.pem"] if request.authority else [])]
+    complaints: list[str] = []
+    for path in (f"{lib}/{name}" for name in names):
+        if not runtime.disk.exists(path):
+            continue
+        try:
+            seconds = security.end_of(runtime.disk.read(path)) - runtime.clock.now()
+        except ValueError as error:
+            complaints.append(f"{path} is not a certificate: {error}")
+            continue
+        if seconds < request.certificate_seconds:
+            complaints.append(
+                f"{path} {calls.ENDS_SOON} {seconds / DAY_SECONDS:.0f} days" if seconds > 0 else f"{path} has ended"
+            )
+    return complaints
 
 
 async def _hypervisors(registry: drivers.Registry, names: tuple[str, ...]) -> list[str]:

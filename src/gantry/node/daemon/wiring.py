@@ -70,6 +70,7 @@ def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, sec
         runtime,
         node_drivers,
         queue=folders.queue,
+        lib=folders.lib,
         files=files,
         replica_store=replica.Replica(runtime, folders, files=files, barrier=barrier),
         definitions=definitions,

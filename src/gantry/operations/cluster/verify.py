@@ -22,6 +22,9 @@ from gantry.rpc import calls, liveness, targets
 from gantry.state import history, ssconf
 from gantry.state import snapshot as states
 
+CERTIFICATE_SECONDS = 30 * 86400.0
+"""How long before its end a certificate is reported."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -135,6 +138,8 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             ssconf=files,
             now=self.environment.inputs.now,
             storage=disk_spec.cluster_units(snapshot) if node.vm_capable else (),
+            certificate_seconds=CERTIFICATE_SECONDS,
+            authority=node.uuid == snapshot.the_cluster.master_node,
         )
 
     def _report(self, findings: Iterator[Finding], *, fine: str = "") -> bool:
@@ -194,6 +199,7 @@ def _check_node(answer: targets.Answer[dict[str, list[str]]]) -> Iterator[Findin
         "filelist": "ENODEFILECHECK",
         "time": "ENODETIME",
         "storage": "ENODEFILESTORAGEPATHUNUSABLE",
+        "certificates": "ECLUSTERCERT",
     }
     if answer.value is None:
         yield Finding("ENODERPC", "node", answer.target.name, f"the node does not answer: {answer.error}")
@@ -201,7 +207,8 @@ def _check_node(answer: targets.Answer[dict[str, list[str]]]) -> Iterator[Findin
         for complaint in complaints:
             # This file follows changes of instances a little later, for many changes at once (daemons.distribution).
             late = complaint.startswith("ssconf_instance_list ")
-            yield Finding(codes.get(check, "ENODESETUP"), "node", answer.target.name, complaint, is_warning=late)
+            is_warning = late or (check == "certificates" and calls.ENDS_SOON in complaint)
+            yield Finding(codes.get(check, "ENODESETUP"), "node", answer.target.name, complaint, is_warning=is_warning)
 
 
 def _check_instances(

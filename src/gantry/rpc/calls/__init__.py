@@ -134,6 +134,7 @@ from gantry.rpc.calls.migration import (
     Reception,
 )
 from gantry.rpc.calls.node import (
+    ENDS_SOON,
     Enrol,
     Join,
     NodeClock,
@@ -163,6 +164,7 @@ ALL: tuple[type[Call[object]], ...] = tuple(Call.__subclasses__())
 
 __all__ = [
     "ALL",
+    "ENDS_SOON",
     "EPOCH_DIGITS",
     "EPOCH_HEADER",
     "EPOCH_STEP",

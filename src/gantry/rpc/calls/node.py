@@ -111,11 +111,16 @@ class NodeInfo(Call[NodeStatus], frozen=True):
     storage: tuple[StorageUnit, ...] = FILES
 
 
+ENDS_SOON = "ends in"
+"""In the complaint about a certificate that is still valid."""
+
+
 class NodeVerify(Call[dict[str, list[str]]], frozen=True):
     """Check a node for what the cluster expects; the result maps a check to its complaints.
 
     Checks: ``hypervisor``, ``bridges`` (the names in ``bridges``, and NICs like those in ``nics``), ``filelist``
-    (``ssconf``: ``cluster.digest_of`` by key), ``time`` (``now``), ``storage`` (the units in ``storage``).
+    (``ssconf``: ``cluster.digest_of`` by key), ``time`` (``now``), ``storage`` (the units in ``storage``),
+    ``certificates`` (those of the node, and with ``authority`` the cluster's, last for ``certificate_seconds``).
 
     See contracts/node-rpc.md#checks.
     """
@@ -128,6 +133,8 @@ class NodeVerify(Call[dict[str, list[str]]], frozen=True):
     ssconf: dict[str, str] = {}
     now: float = 0.0
     storage: tuple[StorageUnit, ...] = FILES
+    certificate_seconds: float = 0.0
+    authority: bool = False
 
 
 class TestDelay(Call[None], frozen=True):
