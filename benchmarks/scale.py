@@ -111,7 +111,8 @@ async def _prepare(runtime: RealRuntime, where: paths.Paths, nodes: int, instanc
     """Make the files of a master that was stopped."""
     for folder in (where.lib, where.run, where.log):
         await runtime.disk.make_directory(folder)
-    await identity.store(runtime, where, security.make_authority("bench.example", runtime.clock.now()))
+    await identity.create(runtime, where, "bench.example")
+    await runtime.disk.write(f"{where.certificates}/node.key", security.make_key())
     member = msgspec.json.encode({"node": "node0000.example.com", "uuid": "node0"})
     await runtime.disk.write(f"{where.certificates}/member.json", member)
     await first_state.create(runtime, where, _objects(nodes, instances))

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests import certificates
 
 from gantry import security
 
@@ -31,12 +32,12 @@ class Papers:
 
     def server(self) -> ssl.SSLContext:
         return security.node_server_context(
-            f"{self.folder}/node.pem", f"{self.folder}/node.key", authority=self.authority.certificate
+            f"{self.folder}/node.pem", f"{self.folder}/node.key", authority=self.authority.certificates
         )
 
     def client(self, who: str = "master") -> ssl.SSLContext:
-        return security.master_client_context(
-            f"{self.folder}/{who}.pem", f"{self.folder}/{who}.key", authority=self.authority.certificate
+        return certificates.master_context(
+            f"{self.folder}/{who}.pem", f"{self.folder}/{who}.key", authority=self.authority.certificates
         )
 
 
@@ -72,14 +73,14 @@ async def test_master_and_node_recognise_each_other(papers: Papers) -> None:
 
 async def test_a_node_refuses_a_client_without_certificate(papers: Papers) -> None:
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.load_verify_locations(cadata=papers.authority.certificate.decode())
+    client.load_verify_locations(cadata=papers.authority.certificates.decode())
     with pytest.raises((ssl.SSLError, ConnectionError)):
         await greet(papers.server(), client)
 
 
 async def test_a_node_refuses_the_master_of_another_cluster(papers: Papers, tmp_path: Path) -> None:
     other = Papers(tmp_path / "two", "two", now=time.time()).client()
-    other.load_verify_locations(cadata=papers.authority.certificate.decode())
+    other.load_verify_locations(cadata=papers.authority.certificates.decode())
     with pytest.raises((ssl.SSLError, ConnectionError)):
         await greet(papers.server(), other)
 
@@ -145,8 +146,8 @@ def test_enrolment_wants_the_certificate_of_its_own_key_from_that_authority() ->
     key, request = security.make_request("node1")
     stranger, _ = security.make_request("node1")
     own = security.issue(authority, request, uuid=UUID, name="n", address="2001:db8::1", now=NOW)
-    security.check_enrolment(security.Pair(own, key), authority.certificate)
+    security.check_issued(security.Pair(own, key), authority.certificates)
     with pytest.raises(ValueError, match="another key"):
-        security.check_enrolment(security.Pair(own, stranger), authority.certificate)
+        security.check_issued(security.Pair(own, stranger), authority.certificates)
     with pytest.raises(ValueError, match="not issued"):
-        security.check_enrolment(security.Pair(own, key), other.certificate)
+        security.check_issued(security.Pair(own, key), other.certificates)

@@ -111,7 +111,7 @@ ALLOWED = {
         "signal.SIG*": "the numbers that runtime.processes.signal takes",
         "signal.Signals": "the names of those numbers",
     },
-    "security.py": {
+    "security": {
         "cryptography": "issues and reads certificates, and nobody else does",
         ".load_cert_chain": "a TLS context is made of files by the ssl module alone",
         ".load_verify_locations": "a TLS context is made of files by the ssl module alone",

@@ -184,6 +184,13 @@ class ProtocolError(GantryError):
     status = 400
 
 
+class UnknownCallerError(ProtocolError):
+    """The caller's certificate is not one that the node knows."""
+
+    # on the wire between master and node; the master introduces itself
+    status = 403
+
+
 class FilterError(GantryError):
     """A query filter cannot be read."""
 

@@ -55,14 +55,14 @@ async def test_controllers_bind_a_claim_of_a_server_that_asks_for_a_certificate(
     (tmp_path / "node.pem").write_bytes(certificate)
     (tmp_path / "node.key").write_bytes(key)
     tls = security.node_server_context(
-        str(tmp_path / "node.pem"), str(tmp_path / "node.key"), authority=authority.certificate
+        str(tmp_path / "node.pem"), str(tmp_path / "node.key"), authority=authority.certificates
     )
     mine = security.issue_master(authority, now)
     path = kubeconfig(
         tmp_path,
         port,
         user={"client-certificate-data": inline(mine.certificate), "client-key-data": inline(mine.key)},
-        **{"certificate-authority-data": inline(authority.certificate)},
+        **{"certificate-authority-data": inline(authority.certificates)},
     )
     served = api.Api()
     listening = await runtime.network.serve_http("127.0.0.1", port, served, tls=tls, body_limit=1 << 20)

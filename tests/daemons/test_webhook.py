@@ -15,7 +15,7 @@ from tests.kubernetes.apiserver.test_webhook import reviewed
 from tests.kubernetes.claims import server
 
 from gantry import errors, security
-from gantry.daemons import kube, webhook
+from gantry.daemons import certificate_files, kube, webhook
 from gantry.kubernetes.controllers import client, controllers, kubeconfig, metrics, rate_limit, reflector
 from gantry.runtime import real
 
@@ -69,7 +69,7 @@ async def until_trusted(port: int, authority: bytes, body: bytes) -> None:
 async def test_reviews_are_answered_and_a_renewed_certificate_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: controllers.Controllers
 ) -> None:
-    monkeypatch.setattr(webhook, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(certificate_files, "CHECK_SECONDS", 0.05)
     port, first = ports.free(), webhooks.certificate(tmp_path)
     claim = {"uid": "u", "operation": "CREATE", "kind": {"group": "ipam.metal3.io", "kind": "IPClaim"}}
     good, bad = (json.dumps(reviewed({**claim, "object": server.claim("c", of=of)})).encode() for of in ("pool-1", ""))

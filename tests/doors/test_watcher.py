@@ -19,12 +19,21 @@ def lab() -> Iterator[cluster.SimulatedCluster]:
         yield simulated
 
 
+def _watcher(
+    lab: cluster.SimulatedCluster, caller: luxi.Client, *, offline_after: int = 0, repairs: bool = False
+) -> watcher.Watcher:
+    authority = f"{cluster.FOLDERS.certificates}/authority.pem"
+    return watcher.Watcher(
+        lab.master, MEMORY, master=caller, authority=authority, offline_after=offline_after, repairs=repairs
+    )
+
+
 async def rounds(lab: cluster.SimulatedCluster, count: int, *, offline_after: int) -> None:
     """Do rounds five minutes apart, so that the submitted jobs end between them."""
     for _ in range(count):
         caller = luxi.Client(lab.master.network, cluster.FOLDERS.luxi_socket)
         try:
-            await watcher.Watcher(lab.master, MEMORY, master=caller, offline_after=offline_after).run()
+            await _watcher(lab, caller, offline_after=offline_after).run()
         finally:
             await caller.close()
         await lab.world.clock.sleep(300)
@@ -122,7 +131,7 @@ def test_a_check_of_the_volume_groups_gets_the_result_of_the_last_check(lab: clu
         for _ in range(3):
             caller = luxi.Client(lab.master.network, cluster.FOLDERS.luxi_socket)
             try:
-                await watcher.Watcher(lab.master, MEMORY, master=caller, repairs=True).run()
+                await _watcher(lab, caller, repairs=True).run()
             finally:
                 await caller.close()
             await lab.world.clock.sleep(300)

@@ -198,6 +198,7 @@ WITHOUT = {
     opcodes.SubnetPoolRemove,
     opcodes.SubnetPoolSetParams,
     opcodes.ClusterRedistConf,
+    opcodes.ClusterRenewCrypto,
     opcodes.GroupAssignNodes,
     opcodes.InstanceConsole,
     opcodes.InstanceQueryData,

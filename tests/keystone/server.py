@@ -86,7 +86,7 @@ class Keystone:
         authority = security.make_authority("test", now)
         key, request = security.make_request("keystone")
         issued = security.issue(authority, request, uuid="keystone", name="keystone.example", address=HOST, now=now)
-        self.authority.write_bytes(authority.certificate)
+        self.authority.write_bytes(authority.certificates)
         (self.folder / "server.pem").write_bytes(issued)
         (self.folder / "server.key").write_bytes(key)
         self._configure(self.folder, expiration=3600)

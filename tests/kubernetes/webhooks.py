@@ -16,7 +16,7 @@ PATH = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 """Where the configuration is posted to."""
 
 
-def certificate(folder: Path, authority: security.Pair | None = None) -> bytes:
+def certificate(folder: Path, authority: security.Authority | None = None) -> bytes:
     """Write tls.crt and tls.key for the loopback address into a folder, and return the CA certificate in PEM."""
     authority = authority or security.make_authority("webhooks", time.time())
     key, request = security.make_request("webhook")
@@ -25,7 +25,7 @@ def certificate(folder: Path, authority: security.Pair | None = None) -> bytes:
     )
     (folder / "tls.key").write_bytes(key)
     (folder / "tls.crt").write_bytes(issued)
-    return authority.certificate
+    return authority.certificates
 
 
 def configuration(port: int, authority: bytes) -> schema.Json:

@@ -27,6 +27,10 @@ from gantry.state import snapshot as states
 Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound=calls.Call[object])
 
+AUTHORITY = security.make_authority("test", 1_750_000_000.0)
+REQUEST, NEXT_REQUEST = (security.make_request("node")[1].decode() for _ in range(2))
+"""The certificate requests of every machine of a house: for its first key, and for another one."""
+
 OWNER = cluster.Cluster(uuid="c", name="lab.example", master_node="n1", enabled_hypervisors=("fake", "kvm"))
 GROUP = cluster.NodeGroup(
     uuid="g", name="default", networks={"net": cluster.Connection(mode="bridged", link="br7", vlan="12")}
@@ -100,6 +104,8 @@ class Machine:
     degraded: int = 0
     places: dict[str, tuple[str, ...]] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
+    authorities: str = ""
+    key: str = ""
     exports: dict[str, str] = field(default_factory=dict)
     state: dict[str, str] = field(default_factory=dict)
     progress: calls.MigrationStatus = calls.MigrationStatus(status="completed")  # noqa: RUF009 - it is immutable
@@ -125,8 +131,13 @@ class Machine:
         match call:
             case calls.Version():
                 return calls.VersionInfo(software="test", uuid=self.uuid)
+            case calls.CertificateRequest():
+                return NEXT_REQUEST if call.new_key else REQUEST
+            case calls.CertificateStore():
+                self.authorities = call.authority
+                self.key = security.facts_of(call.certificate.encode()).key if call.certificate else self.key
             case calls.NodeLeave():
-                self.joined, self.uuid = False, ""
+                self.joined, self.uuid, self.key, self.authorities = False, "", "", ""
                 self.files.clear()
             case calls.NodeInfo():
                 return (
@@ -339,8 +350,10 @@ class FakeNodes:
             return cast("Result", machine.clock)
         if isinstance(call, calls.Join):
             machine.uuid = call.uuid
-        machine.joined = isinstance(call, calls.Enrol)
-        return cast("Result", "request" if isinstance(call, calls.Join) else None)
+        if isinstance(call, calls.Enrol):
+            machine.joined, machine.authorities = True, call.authority
+            machine.key = security.facts_of(call.certificate.encode()).key
+        return cast("Result", REQUEST if isinstance(call, calls.Join) else None)
 
     def calls_of(self, kind: type[Kind], node: str = "") -> list[Kind]:
         """Return the calls of one kind that were made, to one node or all."""
@@ -353,15 +366,45 @@ class FakeNodes:
 
 @dataclass
 class Authority:
-    certificate: str = "authority's certificate"
+    """An authority of the tests' own; ``certificates`` says which authorities it trusts."""
+
     users: str = ""
+    own: security.Authority = AUTHORITY
+    trusted: list[str] = field(default_factory=lambda: ["first"])
+    successor: str = ""
+    masters: int = 0
+    remote_names: tuple[str, ...] = ()
+
+    @property
+    def certificates(self) -> str:
+        return " ".join(self.trusted)
 
     def papers(self) -> dict[str, str]:
-        own = {"authority.pem": self.certificate, "authority.key": "authority's key"}
+        own = {"authority.pem": self.certificates, "authority.key": "authority's key"}
         return own | ({"users": self.users} if self.users else {})
 
     def issue(self, request: str, *, uuid: str, name: str, address: str) -> str:
-        return f"certificate of {name}"
+        return security.issue(self.own, request.encode(), uuid=uuid, name=name, address=address, now=NOW).decode()
+
+    async def add_successor(self, cluster: str) -> None:
+        self.successor = "second"
+        self.trusted = ["first", "second"]
+
+    async def drop_successor(self) -> None:
+        if self.successor:
+            self.successor, self.trusted = "", ["first"]
+
+    async def switch(self) -> None:
+        self.successor, self.trusted = "", ["second", "first"]
+
+    async def forget_others(self) -> None:
+        self.trusted = self.trusted[:1]
+
+    async def renew_master(self) -> None:
+        self.masters += 1
+
+    async def renew_remote_api(self, *, names: Sequence[str], address: str) -> None:
+        self.remote_names = tuple(names)
 
 
 @dataclass

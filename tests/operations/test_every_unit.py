@@ -124,6 +124,8 @@ SAMPLES: tuple[opcodes.Opcode, ...] = (
     opcodes.GroupSetParams(group_name="default", ndparams={"cpu_speed": 2.0}),
     opcodes.GroupAssignNodes(group_name="default", nodes=("node2",)),
     opcodes.ClusterRedistConf(),
+    opcodes.ClusterRenewCrypto(),
+    opcodes.ClusterRenewCrypto(cluster_certificate=True, rapi_certificate=True),
     opcodes.ClusterSetParams(candidate_pool_size=2, mac_prefix="aa:00:07"),
     opcodes.TestDelay(duration=0.5, repeat=2, on_nodes=("node1",)),
 )

@@ -5,7 +5,7 @@ import re
 from gantry.rpc import calls
 
 READS = re.compile(
-    r".*_(clock|console|diagnose|endings|fetch|find|info|list|name|path|place|status|validate|verify)|version"
+    r".*_(clock|console|diagnose|endings|fetch|find|info|list|name|path|place|status|validate|verify)|version|vouch"
 )
 
 UNFENCED = {
@@ -17,6 +17,7 @@ UNFENCED = {
     "lease_status",
     "master_name",
     "master_promise",
+    "masters_store",
     "node_clock",
     "stop_master",
     "version",

@@ -54,7 +54,7 @@ def files(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     (folder / "key").write_bytes(key)
     (folder / "own").write_bytes(own)
     server = security.stream_server_context(str(folder / "own"), str(folder / "key"))
-    return server, security.stream_client_context(authority.certificate)
+    return server, security.member_context(authority.certificates)
 
 
 async def test_megabytes_go_over_tls_from_file_to_file(tmp_path: Path) -> None:

@@ -1,17 +1,317 @@
-"""Certificates that end: what verify says before and after."""
+"""Certificates of a simulated cluster: whom a node obeys, renewal, and what verify says before they end."""
+
+import ssl
+from typing import TypeVar
 
 import msgspec
+import pytest
 
-from gantry import security
+from gantry import errors, security
+from gantry.daemons import identity
+from gantry.doors import watcher
+from gantry.rpc import calls, client, luxi, targets
+from gantry.runtime import interface
 from gantry.sim import cluster
 
 DAY = 86400.0
+CERTS = "/gantry/lib/certs"
+KEYS = "/gantry/lib/ssconf/ssconf_master_candidates_certs"
+RENEW = {"OP_ID": "OP_CLUSTER_RENEW_CRYPTO"}
+
+Result = TypeVar("Result")
+
+
+def read(lab: cluster.SimulatedCluster, node: str, path: str) -> bytes:
+    return lab.world.machine(node).disk.read(path)
 
 
 async def verified(lab: cluster.SimulatedCluster) -> tuple[object, str]:
     number = await lab.submit({"OP_ID": "OP_CLUSTER_VERIFY", "error_codes": True})
     _, results = await lab.wait(number)
     return results[0], str(msgspec.convert(await lab.luxi("QueryJobs", [number], ["oplog"]), list[object]))
+
+
+async def fine(lab: cluster.SimulatedCluster) -> None:
+    await lab.world.clock.sleep(40)  # for nodes whose files are sent again
+    good, log = await verified(lab)
+    assert good, log
+
+
+class Thief:
+    """Somebody with what was once on the disk of a node, who calls other nodes from its machine."""
+
+    def __init__(self, lab: cluster.SimulatedCluster, node: str) -> None:
+        disk = lab.world.machine(node).disk
+        self.lab = lab
+        self.node = node
+        self.files = {name: disk.read(f"{CERTS}/{name}") for name in disk.names(CERTS)}
+
+    def issued(self, *, key: bytes = b"") -> bytes:
+        """Return a new master's certificate by the stolen key of the authority, for the stolen or another key."""
+        authority = security.Authority(
+            self.files["authority.pem"], security.authority_key.load(self.files["authority.key"])
+        )
+        return security.issue_master(
+            authority, self.lab.world.clock.now(), key=key or self.files["node.key"]
+        ).certificate
+
+    async def call(self, node: str, call: calls.Call[Result], *, certificate: bytes, epoch: int) -> Result:
+        tls = interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
+        tls.present(certificate)
+        caller = client.Client(self.lab.world.machine(self.node).network, tls)
+        caller.fence(lambda: epoch, lambda _: None, permitted=_at_once)
+        return await caller.call(targets.Target("", node, self.lab.address(node), cluster.PORT), call)
+
+
+async def _at_once() -> None:
+    """Allow everything."""
+
+
+ATTACKS: list[calls.Call[object]] = [
+    calls.Version(),
+    calls.MasterName(),
+    calls.CandidateStatus(),
+    calls.JournalFetch(after="", serial=0),
+    calls.MasterPromise(epoch=900, node="node2", newest=(900, 10**6)),
+    calls.LeaseRenew(node="node2", epoch=900),
+    calls.WriteSsconf(values={"master_node": "node2"}),
+    calls.UploadFile(name="users", content="me"),
+    calls.JournalAppend(epoch=900, previous="", frame=""),
+    calls.StopMaster(patience=0.0),
+    calls.CertificateStore(authority="", certificate=""),
+    calls.NodeLeave(),
+]
+
+
+@pytest.mark.parametrize("leave", ["demoted", "removed"])
+@pytest.mark.parametrize("pair", ["the certificate that it had", "one of the stolen authority"])
+def test_a_node_that_was_demoted_or_removed_commands_no_other_node(leave: str, pair: str) -> None:
+    async def scenario() -> None:
+        await lab.build(candidate_pool_size=2)
+        await lab.failover("node2")  # so that it has a master's certificate of its own
+        await lab.failover("node1")
+        thief = Thief(lab, "node2")
+        own = thief.files["master.pem"] if pair.startswith("the") else thief.issued()
+        op: dict[str, object] = {"OP_ID": "OP_NODE_REMOVE", "node_name": "node2"}
+        if leave == "demoted":
+            op = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node2", "master_candidate": False, "force": True}
+        await lab.done(op)
+        await lab.world.clock.sleep(60)
+        for name in ("node1", "node3"):
+            for attack in ATTACKS:
+                for epoch in (0, 4, 900):
+                    with pytest.raises(errors.UnknownCallerError):
+                        await thief.call(name, attack, certificate=own, epoch=epoch)
+        await lab.done({"OP_ID": "OP_TEST_DELAY", "duration": 1})
+
+    with cluster.SimulatedCluster(1, nodes=4) as lab:
+        lab.run(scenario())
+
+
+def test_a_certificate_of_the_authority_for_an_unknown_key_is_refused() -> None:
+    async def scenario() -> None:
+        await lab.build()
+        thief = Thief(lab, "node2")
+        forged = thief.issued(key=security.make_key())
+        with pytest.raises(errors.UnknownCallerError):
+            await thief.call("node3", calls.Version(), certificate=forged, epoch=0)
+        foreign = security.make_authority("another", lab.world.clock.now())
+        other = security.issue_master(foreign, lab.world.clock.now()).certificate
+        with pytest.raises(errors.UnknownCallerError):
+            await thief.call("node3", calls.Version(), certificate=other, epoch=0)
+
+    with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+def test_an_epoch_belongs_to_one_node() -> None:
+    async def scenario() -> None:
+        await lab.build()
+        thief = Thief(lab, "node2")
+        epoch = lab.daemons["node1"].store.epoch
+        order = calls.WriteSsconf(values={"cluster_name": "stolen"})
+        with pytest.raises(errors.FencedError, match=f"epoch {epoch} belongs to the node with UUID"):
+            await thief.call("node3", order, certificate=thief.issued(), epoch=epoch)
+        await fine(lab)
+
+    with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+@pytest.mark.parametrize("options", [{}, {"keep_keys": True}, {"cluster_certificate": True}, {"nodes": ["node1"]}])
+def test_renewed_certificates_work_and_the_old_ones_do_not(options: dict[str, object]) -> None:
+    async def scenario() -> None:
+        await lab.build()
+        before = {name: read(lab, name, f"{CERTS}/node.pem") for name in lab.names}
+        keys = {name: read(lab, name, f"{CERTS}/node.key") for name in lab.names}
+        authority = read(lab, "node3", f"{CERTS}/authority.pem")
+        thief = Thief(lab, "node1")
+        assert await lab.done({**RENEW, **options}) == [[]]
+        renewed = {name for name in lab.names if read(lab, name, f"{CERTS}/node.pem") != before[name]}
+        assert renewed == (set(lab.names) if options != {"nodes": ["node1"]} else {"node1"})
+        same_keys = {name for name in lab.names if read(lab, name, f"{CERTS}/node.key") == keys[name]}
+        assert same_keys == (set(lab.names) if "keep_keys" in options else set(lab.names) - renewed)
+        await lab.world.clock.sleep(60)
+        if same_keys != set(lab.names):
+            with pytest.raises(errors.UnknownCallerError):
+                await thief.call("node3", calls.Version(), certificate=thief.files["master.pem"], epoch=0)
+        revoked = read(lab, "node3", "/gantry/lib/ssconf/ssconf_revoked_certificates").decode().split()
+        assert sorted(revoked) == sorted(security.facts_of(before[name]).serial for name in renewed)
+        after = {read(lab, name, f"{CERTS}/authority.pem") for name in lab.names}
+        assert len(after) == 1
+        assert (authority in after) == ("cluster_certificate" not in options)
+        await fine(lab)
+        # The next master can issue certificates too, and is obeyed.
+        await lab.failover("node2")
+        assert await lab.done({**RENEW, "nodes": ["node1", "node2"]}) == [[]]
+        await fine(lab)
+
+    with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+@pytest.mark.parametrize("power", [True, False])
+def test_a_renewal_that_is_cut_off_at_any_write_leaves_a_cluster_that_renews_again(power: bool) -> None:
+    for victim in ("node1", "node2"):
+        for visit in range(1, 60, 2 if victim == "node1" else 1):
+            if not _interrupted(victim, visit, power=power):
+                break
+
+
+def _interrupted(victim: str, visit: int, *, power: bool) -> bool:
+    """End a machine at its n-th write during a renewal of everything; return whether the renewal had not ended."""
+
+    async def scenario() -> bool:
+        await lab.build()
+        lab.end_at(victim, visit, power=power)
+        try:
+            number = await lab.submit({**RENEW, "cluster_certificate": True})
+            await lab.wait(number)
+        except (errors.GantryError, OSError):
+            pass
+        ended = not lab.has_power(victim) if power else victim not in lab.daemons and victim == "node1"
+        lab.world.machine(victim).disk.on_visit = None
+        if victim == "node1" and (ended or not lab.masters()):
+            await lab.restart("node1")
+        else:
+            await lab.start_node(victim)
+        await lab.world.clock.sleep(40)
+        assert await lab.done({**RENEW, "cluster_certificate": True}) == [[]], (victim, visit)
+        await fine(lab)
+        return True
+
+    with cluster.SimulatedCluster(visit) as lab:
+        return lab.run(scenario())
+
+
+def test_a_node_that_does_not_answer_stops_the_renewal_of_the_authority_before_anything_changes() -> None:
+    async def scenario() -> None:
+        await lab.build()
+        before = {name: read(lab, name, f"{CERTS}/authority.pem") for name in lab.names}
+        lab.kill("node3")
+        status, results = await lab.wait(await lab.submit({**RENEW, "cluster_certificate": True}))
+        assert status == "error"
+        assert "node node3 did not send a certificate request" in str(results)
+        assert {name: read(lab, name, f"{CERTS}/authority.pem") for name in lab.names} == before
+        # Without a new authority the others are renewed.
+        assert await lab.done(RENEW) == [["node3"]]
+        await lab.start_node("node3")
+        await fine(lab)
+
+    with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+def test_a_node_that_was_away_learns_of_new_candidates_from_one_that_it_knows() -> None:
+    async def scenario() -> None:
+        await lab.build(candidate_pool_size=2)
+        assert len(read(lab, "node4", KEYS).split()) == 2
+        lab.kill("node4")
+        await lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "candidate_pool_size": 3})
+        await lab.world.clock.sleep(20)
+        await lab.failover("node3")
+        await lab.start_node("node4")
+        await lab.world.clock.sleep(60)
+        assert len(read(lab, "node4", KEYS).split()) == 3
+        await fine(lab)
+
+    with cluster.SimulatedCluster(1, nodes=4) as lab:
+        lab.run(scenario())
+
+
+@pytest.mark.parametrize("signer", ["a regular node", "a stranger", "another list"])
+def test_nobody_but_a_known_candidate_vouches_for_a_master(signer: str) -> None:
+    async def scenario() -> None:
+        await lab.build(candidate_pool_size=2)
+        thief = Thief(lab, "node2")
+        lab_uuid = read(lab, "node4", f"{CERTS}/member.json")
+        uuid = msgspec.json.decode(lab_uuid, type=dict[str, object])["uuid"]
+        key = security.make_key()
+        forged = thief.issued(key=key)
+        digest = security.key_of(security.der_of(forged))
+        lists = (f"me={digest}",)
+        epoch = lab.daemons["node1"].store.epoch
+        vouching = "node2" if signer == "another list" else "node3"
+        statement = "\n".join(("gantry master candidates", str(epoch), str(uuid), *lists))
+        vouched = statement.replace("me=", "you=") if signer == "another list" else statement
+        signing = security.make_key() if signer == "a stranger" else read(lab, vouching, f"{CERTS}/node.key")
+        voucher = calls.Voucher(
+            epoch=epoch,
+            certificate=read(lab, vouching, f"{CERTS}/node.pem").decode(),
+            signature=security.sign(signing, vouched.encode()),
+        )
+        with pytest.raises(errors.ProtocolError, match="no master candidate that this node knows vouches"):
+            await thief.call("node4", calls.MastersStore(masters=lists, voucher=voucher), certificate=forged, epoch=0)
+        await fine(lab)
+
+    with cluster.SimulatedCluster(1, nodes=4) as lab:
+        lab.run(scenario())
+
+
+def test_the_masters_certificate_is_issued_again_each_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "DAY_SECONDS", 600.0)
+
+    async def scenario() -> None:
+        await lab.build()
+        before = security.end_of(read(lab, "node1", f"{CERTS}/master.pem"))
+        await lab.world.clock.sleep(650)
+        assert security.end_of(read(lab, "node1", f"{CERTS}/master.pem")) == before + 600
+
+    with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+def test_the_watcher_renews_certificates_before_they_end() -> None:
+    async def scenario() -> None:
+        await lab.build()
+        authority = read(lab, "node1", f"{CERTS}/authority.pem")
+        for days, renewed in ((security.NODE_DAYS - 70, False), (security.NODE_DAYS - 50, True)):
+            await _round_after(lab, days)
+            end = security.end_of(read(lab, "node2", f"{CERTS}/node.pem"))
+            assert (end > lab.master.clock.now() + 300 * DAY) == renewed
+        await _round_after(lab, security.AUTHORITY_DAYS - 100)
+        assert read(lab, "node2", f"{CERTS}/authority.pem") != authority
+        good, log = await verified(lab)
+        assert good, log
+        assert "ECLUSTERCERT" not in log
+
+    with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+async def _round_after(lab: cluster.SimulatedCluster, days: float) -> None:
+    """Let the watcher look at certificates this long after the cluster was made."""
+    for name in lab.names:
+        lab.world.machine(name).clock.offset = days * DAY
+    caller = luxi.Client(lab.master.network, cluster.FOLDERS.luxi_socket)
+    try:
+        one_round = watcher.Watcher(
+            lab.master, "/gantry/lib/watcher.data", master=caller, authority=f"{CERTS}/authority.pem"
+        )
+        await one_round.run()
+    finally:
+        await caller.close()
+    await lab.world.clock.sleep(60)
 
 
 def test_verify_warns_before_a_certificate_ends_and_fails_after() -> None:
@@ -21,14 +321,14 @@ def test_verify_warns_before_a_certificate_ends_and_fails_after() -> None:
         assert good, log
         assert "ECLUSTERCERT" not in log
         for name in lab.names:
-            lab.world.machine(name).clock.offset = (security.ISSUED_DAYS - 20) * DAY
+            lab.world.machine(name).clock.offset = (security.NODE_DAYS - 20) * DAY
         good, log = await verified(lab)
         assert good, log
         for name in lab.names:
             assert f"WARNING:ECLUSTERCERT:node:{name}: /gantry/" in log
         assert "certs/node.pem ends in 20 days" in log
         for name in lab.names:
-            lab.world.machine(name).clock.offset = (security.ISSUED_DAYS + 20) * DAY
+            lab.world.machine(name).clock.offset = (security.NODE_DAYS + 20) * DAY
         good, log = await verified(lab)
         assert not good
         assert "ERROR:ECLUSTERCERT:node:node2: " in log

@@ -2,6 +2,7 @@ import msgspec
 from tests.state import build
 
 import gantry
+from gantry.model import cluster
 from gantry.state import snapshot, ssconf
 
 
@@ -26,6 +27,9 @@ def test_the_files_show_the_cluster_as_the_contract_says() -> None:
         "master_netdev": "eth0\n",
         "master_candidates": "node0\nnode1\n",
         "master_candidates_ips": "192.0.2.1\n192.0.2.2\n",
+        "master_candidates_certs": "",
+        "node_certs": "",
+        "revoked_certificates": "",
         "node_list": "node0\nnode1\nnode2\n",
         "node_primary_ips": "node0 192.0.2.1\nnode1 192.0.2.2\nnode2 192.0.2.3\n",
         "node_secondary_ips": "node0 192.0.2.1\nnode1 192.0.2.2\nnode2 198.51.100.3\n",
@@ -37,6 +41,21 @@ def test_the_files_show_the_cluster_as_the_contract_says() -> None:
         "nodegroups": "g default\n",
         "networks": "net net1\n",
     }
+
+
+def test_the_files_have_the_keys_of_nodes_and_the_revoked_certificates() -> None:
+    keys = {number: cluster.Certificate(keys=(f"k{number}",)) for number in range(3)}
+    changing = cluster.Certificate(keys=("k0", "next"))
+    keyed = [msgspec.structs.replace(build.node(number), certificate=keys[number]) for number in range(1, 3)]
+    master = msgspec.structs.replace(build.node(0), certificate=changing)
+    demoted = msgspec.structs.replace(keyed[1], master_candidate=False)
+    owner = msgspec.structs.replace(build.OWNER, revoked=(cluster.Revoked(serial="b", end=1.0),))
+    files = ssconf.values(state(*build.put(owner, master, keyed[0], demoted)))
+    uuids = [node.uuid for node in (master, *keyed)]
+    assert files["master_candidates_certs"] == f"{uuids[0]}=k0\n{uuids[0]}=next\n{uuids[1]}=k1\n"
+    assert files["node_certs"] == files["master_candidates_certs"] + f"{uuids[2]}=k2\n"
+    assert files["revoked_certificates"] == "b\n"
+    assert ssconf.master(state(*build.put(owner, master, keyed[0], demoted)))["master_candidates_certs"]
 
 
 def affected(*changes: snapshot.Change) -> bool:

@@ -30,6 +30,11 @@ def master_log() -> str:
     return folder("log") + "/master-daemon.log"
 
 
+def rapi_certificate() -> str:
+    """Return the path of the certificate and key of the remote API."""
+    return folder("lib") + "/rapi.pem"
+
+
 def ssconf(key: str) -> str:
     """Return a value of ssconf, empty if this machine does not have it (contracts/configuration.md#ssconf)."""
     try:

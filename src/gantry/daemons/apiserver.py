@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 DATA = "/var/lib/gantry/kube"
 PORT = 6443
 ADMIN = "admin"
+SERVER_DAYS = 3650
 CONTROLLER_USER = "gantry-kube"
 """User name of the controllers that the server starts."""
 
@@ -132,15 +133,24 @@ async def _tls(runtime: interface.Runtime, options: argparse.Namespace) -> ssl.S
     """Return the TLS context of the server, with a new certificate."""
     disk, folder, now = runtime.disk, options.data, runtime.clock.now()
     if not (disk.exists(f"{folder}/ca.pem") and disk.exists(f"{folder}/ca.key")):
-        pair = security.make_authority("kube", now)
-        await disk.write(f"{folder}/ca.key", pair.key, mode=0o600)
-        await disk.write(f"{folder}/ca.pem", pair.certificate, mode=0o600)
-    authority = security.Pair(disk.read(f"{folder}/ca.pem"), disk.read(f"{folder}/ca.key"))
+        own = security.make_authority("kube", now)
+        await disk.write(f"{folder}/ca.key", security.authority_key.store(own.key), mode=0o600)
+        await disk.write(f"{folder}/ca.pem", own.certificates, mode=0o600)
+    key = security.authority_key.load(disk.read(f"{folder}/ca.key"))
+    authority = security.Authority(disk.read(f"{folder}/ca.pem"), key)
     name, address = options.name or runtime.host, ipaddress.ip_address(options.bind)
-    key, request = security.make_request(name)
+    server_key, request = security.make_request(name)
     host = "127.0.0.1" if address.is_unspecified else str(address)
-    certificate = security.issue(authority, request, uuid=runtime.random.uuid(), name=name, address=host, now=now)
-    await disk.write(f"{folder}/server.key", key, mode=0o600)
+    certificate = security.issue(
+        authority,
+        request,
+        uuid=runtime.random.uuid(),
+        name=name,
+        address=host,
+        now=now,
+        days=SERVER_DAYS,
+    )
+    await disk.write(f"{folder}/server.key", server_key, mode=0o600)
     await disk.write(f"{folder}/server.pem", certificate, mode=0o600)
     return security.bootstrap_server_context(f"{folder}/server.pem", f"{folder}/server.key")
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import structs
 
-from gantry import errors, security
+from gantry import errors
 from gantry.address import ranges
 from gantry.daemons import identity
 from gantry.model import cluster, opcodes
@@ -78,7 +78,8 @@ async def init(
 ) -> None:
     """Create the cluster. Raises ExistsError if there is one, EnvironmentFaultError without a node daemon.
 
-    ``secure`` as in ``identity.client_context``.
+    ``secure`` as in ``identity.Credentials``. The master's certificate is for the key of this machine's node, which the
+    node makes when it joins.
     """
     if runtime.disk.exists(folders.config):
         raise errors.ExistsError(
@@ -88,14 +89,17 @@ async def init(
     node = next(put.value for put in initial if isinstance(put.value, cluster.Node))
     owner = next(put.value for put in initial if isinstance(put.value, cluster.Cluster))
     token = _read_token(runtime, folders)
-    pair = security.make_authority(description.cluster_name, runtime.clock.now())
-    await identity.store(runtime, folders, pair)
-    authority = identity.load(runtime, folders)
-    tls = await identity.client_context(runtime, folders, authority, secure=secure)
-    nodes = client.Client(runtime.network, tls)
+    authority = await identity.create(runtime, folders, description.cluster_name)
+    credentials = identity.Credentials(runtime, folders, authority, secure=secure)
+    nodes = client.Client(runtime.network, credentials.context)
     try:
-        status = await _join(runtime, nodes, node, token=token, authority=authority, owner=owner)
-        known = accelerators.with_status(node, status)
+        certificate = await enroll.send_certificate(
+            nodes, authority, _target(node), token=token, cluster=owner.name, now=runtime.clock.now()
+        )
+        await credentials.renew()
+        await enroll.wait(nodes, _target(node), runtime.clock.sleep)
+        status = await nodes.call(_target(node), accelerators.question(owner))
+        known = structs.replace(accelerators.with_status(node, status), certificate=certificate)
         await creation.create(runtime, folders, [snapshot.Put(known) if put.value is node else put for put in initial])
     except errors.GantryError:
         # The node daemon may have joined already; it must leave, so that a second attempt finds it as the first did.
@@ -114,22 +118,6 @@ def _read_token(runtime: interface.Runtime, folders: paths.Paths) -> str:
         raise errors.EnvironmentFaultError(
             f"no node daemon on this machine is ready to join: {path} does not exist", hint="start gantry-noded first"
         ) from None
-
-
-async def _join(
-    runtime: interface.Runtime,
-    nodes: client.Client,
-    node: cluster.Node,
-    *,
-    token: str,
-    authority: identity.Authority,
-    owner: cluster.Cluster,
-) -> calls.NodeStatus:
-    """Send this machine's node daemon its certificate and return its status."""
-    target = _target(node)
-    clock = runtime.clock
-    await enroll.join(nodes, authority, target, token=token, cluster=owner.name, now=clock.now(), sleep=clock.sleep)
-    return await nodes.call(target, accelerators.question(owner))
 
 
 def _target(node: cluster.Node) -> targets.Target:

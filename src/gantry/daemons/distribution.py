@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from gantry import errors
 from gantry.model import cluster
-from gantry.operations.cluster import redist_conf
+from gantry.operations.cluster import ssconf_files
 from gantry.rpc import calls, client, liveness, targets
 from gantry.state import replication, snapshot, ssconf
 
@@ -107,7 +107,7 @@ class Distribution:
             self._write_seconds = asyncio.get_running_loop().time() - start
             before, self._sent = self._sent, values
             self._distributed.set()
-            failed = await redist_conf.spread(prompt, receivers, values, before=before)
+            failed = await ssconf_files.spread(prompt, receivers, values, before=before)
             for error in failed.values():
                 log.warning("could not write ssconf files, will retry: %s", error)
             self._lagging |= {target.uuid for target in failed}
@@ -132,7 +132,7 @@ class Distribution:
         sent: dict[str, str] = {}
         while sent != self._sent:
             sent = self._sent
-            if await redist_conf.spread(self._nodes, [target], sent):
+            if await ssconf_files.spread(self._nodes, [target], sent):
                 return
         self._lagging.discard(target.uuid)
 

@@ -1,81 +1,211 @@
 """The master's credentials: the cluster's certificate authority, which signs nodes, and the master's own certificate.
 
-    lib/certs/authority.pem, authority.key    on every master candidate
-    lib/users                                 users of the remote API, on every master candidate, if the file exists
-    lib/certs/master.pem, master.key          recreated at each start of the master daemon
+    lib/certs/authority.pem    certificates of all authorities that are trusted; on every node
+    lib/certs/authority.key    the key that belongs to one of them; on every master candidate
+    lib/certs/next.pem, next-authority.key      an authority that is to follow, until all nodes trust it; on the master
+    lib/users, lib/rapi.pem    users and certificate of the remote API, on every master candidate, if the files exist
+    lib/certs/master.pem       the master's certificate for the key of its machine's node, lib/certs/node.key
+    etc/authority-secret       the passphrase or PIN of an authority's key that is not stored in clear
 
-The master daemon and the initialization of a cluster call this module.
+The master daemon and the initialization of a cluster call this module. The master's certificate lasts for a week, and
+is issued again at each start and every day.
 """
 
+import logging
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from gantry import errors, security
 from gantry.runtime import interface, paths
 
+logger = logging.getLogger(__name__)
 
-@dataclass(frozen=True)
+DAY_SECONDS = 86400.0
+RETRY_SECONDS = 60.0
+
+
 class Authority:
-    """``operations.base.Authority`` over a pair of PEM texts."""
+    """``operations.base.Authority`` over the files of this machine.
 
-    pair: security.Pair
-    runtime: interface.Runtime
-    users: str
+    ``credentials_changed`` issues the master's own certificate again, and lets the master use it.
+    """
+
+    def __init__(self, runtime: interface.Runtime, folders: paths.Paths, stored_key: bytes) -> None:
+        self._runtime = runtime
+        self._disk = runtime.disk
+        self._folders = folders
+        self._stored_key = stored_key
+        self.signing = self._loaded(stored_key)
+        self.credentials_changed: Callable[[], Awaitable[None]] | None = None
+
+    def _path(self, name: str) -> str:
+        return f"{self._folders.certificates}/{name}"
+
+    def _secret(self) -> bytes:
+        path = f"{self._folders.etc}/authority-secret"
+        if not self._disk.exists(path):
+            raise ValueError(f"it is not stored in clear, and {path} with its passphrase or PIN does not exist")
+        return self._disk.read(path).strip()
+
+    def _loaded(self, stored_key: bytes) -> security.Authority:
+        try:
+            key = security.authority_key.load(stored_key, secret=self._secret)
+            authority = security.Authority(self._disk.read(self._path("authority.pem")), key)
+            security.own_certificate(authority)
+        except ValueError as error:
+            raise errors.ConfigurationError(
+                f"the key of the cluster's authority, {self._path('authority.key')}, cannot be used: {error}",
+                hint="copy authority.pem and authority.key from another master candidate, or provide the secret",
+            ) from None
+        return authority
 
     @property
-    def certificate(self) -> str:
-        """Return the authority's own certificate."""
-        return self.pair.certificate.decode()
+    def certificates(self) -> str:
+        """Return the certificates of all authorities that are trusted."""
+        return self.signing.certificates.decode()
 
     def papers(self) -> Mapping[str, str]:
-        """Return certificate and key, and the current content of the file with users."""
-        own = {"authority.pem": self.certificate, "authority.key": self.pair.key.decode()}
-        disk = self.runtime.disk
-        return own | ({"users": disk.read(self.users).decode(errors="replace")} if disk.exists(self.users) else {})
+        """Return what master candidates keep: the authority's files, and those of the remote API as they are now."""
+        own = {"authority.pem": self.certificates, "authority.key": self._stored_key.decode()}
+        files = {"users": self._folders.users, "rapi.pem": f"{self._folders.lib}/rapi.pem"}
+        return own | {
+            name: self._disk.read(path).decode(errors="replace")
+            for name, path in files.items()
+            if self._disk.exists(path)
+        }
 
     def issue(self, request: str, *, uuid: str, name: str, address: str) -> str:
         """Return a node's certificate; raises InvalidError for an invalid request."""
         try:
-            pem = security.issue(
-                self.pair, request.encode(), uuid=uuid, name=name, address=address, now=self.runtime.clock.now()
-            )
+            now = self._runtime.clock.now()
+            pem = security.issue(self.signing, request.encode(), uuid=uuid, name=name, address=address, now=now)
         except ValueError as error:
             raise errors.InvalidError(f"node {name} sent an invalid certificate request: {error}") from None
         return pem.decode()
 
+    async def renew_master(self) -> None:
+        """Issue the master's own certificate again, for the key of its node, and use it for all new connections."""
+        if self.credentials_changed:
+            await self.credentials_changed()
+
+    async def renew_remote_api(self, *, names: Sequence[str], address: str) -> None:
+        """Issue a certificate and a key for the remote API, valid for the names and the address, in one file."""
+        now, (name, *others) = self._runtime.clock.now(), names
+        key, request = security.make_request(name)
+        pem = security.issue(self.signing, request, uuid=name, name=name, address=address, now=now, other_names=others)
+        await self._disk.write(f"{self._folders.lib}/rapi.pem", pem + key, mode=0o600)
+
+    async def add_successor(self, cluster: str) -> None:
+        """Create the authority that is to follow, and trust it too; nothing is issued by it yet."""
+        await self.drop_successor()
+        successor = security.make_authority(cluster, self._runtime.clock.now())
+        await self._write("next-authority.key", security.authority_key.store(successor.key))
+        await self._write("next.pem", successor.certificates)
+        await self._trust([self.signing.certificates, successor.certificates])
+
+    async def switch(self) -> None:
+        """Issue certificates by the successor from now on, and trust the one before too; a repetition does nothing."""
+        if not self._disk.exists(self._path("next.pem")):
+            return
+        stored_key = self._disk.read(self._path("next-authority.key"))
+        await self._write("authority.key", stored_key)
+        self._stored_key, self.signing = stored_key, self._loaded(stored_key)
+        for name in ("next.pem", "next-authority.key"):
+            await self._disk.remove(self._path(name))
+
+    async def drop_successor(self) -> None:
+        """Undo ``add_successor``; after ``switch`` there is nothing to undo."""
+        if self._disk.exists(self._path("next.pem")):
+            successor = self._disk.read(self._path("next.pem"))
+            if successor != security.own_certificate(self.signing):
+                await self._trust(security.without(self.signing.certificates, successor))
+            for name in ("next.pem", "next-authority.key"):
+                await self._disk.remove(self._path(name))
+
+    async def forget_others(self) -> None:
+        """Trust only the authority that issues certificates."""
+        await self._trust([security.own_certificate(self.signing)])
+
+    async def _trust(self, certificates: list[bytes]) -> None:
+        bundle = security.bundle(certificates)
+        await self._write("authority.pem", bundle)
+        self.signing = self.signing._replace(certificates=bundle)
+
+    async def _write(self, name: str, content: bytes) -> None:
+        await self._disk.write(self._path(name), content, mode=0o600)
+
 
 def load(runtime: interface.Runtime, folders: paths.Paths) -> Authority:
-    """Read the cluster's authority from this machine; raises ConfigurationError if it is missing."""
-    folder = folders.certificates
+    """Read the cluster's authority from this machine; raises ConfigurationError if it is missing or unusable."""
     try:
-        pair = security.Pair(runtime.disk.read(f"{folder}/authority.pem"), runtime.disk.read(f"{folder}/authority.key"))
+        return Authority(runtime, folders, runtime.disk.read(f"{folders.certificates}/authority.key"))
     except FileNotFoundError as error:
         raise errors.ConfigurationError(
             f"the key or certificate of the cluster's authority is missing: {error.filename}",
             hint="copy it from another master candidate",
         ) from None
-    return Authority(pair, runtime, folders.users)
 
 
-async def store(runtime: interface.Runtime, folders: paths.Paths, pair: security.Pair) -> None:
-    """Write the authority of a new cluster, readable by root only."""
+async def create(runtime: interface.Runtime, folders: paths.Paths, cluster: str) -> Authority:
+    """Make the authority of a new cluster, readable by root only."""
+    own = security.make_authority(cluster, runtime.clock.now())
     await runtime.disk.make_directory(folders.certificates, mode=0o700)
-    await runtime.disk.write(f"{folders.certificates}/authority.pem", pair.certificate, mode=0o600)
-    await runtime.disk.write(f"{folders.certificates}/authority.key", pair.key, mode=0o600)
+    await runtime.disk.write(f"{folders.certificates}/authority.pem", own.certificates, mode=0o600)
+    await runtime.disk.write(f"{folders.certificates}/authority.key", security.authority_key.store(own.key), mode=0o600)
+    return load(runtime, folders)
 
 
-async def client_context(
-    runtime: interface.Runtime, folders: paths.Paths, authority: Authority, *, secure: bool
-) -> ssl.SSLContext:
-    """Issue the master's certificate and return the TLS context of its calls to nodes.
+class Credentials:
+    """The certificate with which a master calls nodes, and the TLS context with it.
 
-    ``secure=False`` returns a context without certificates, for a simulated disk, from which ``ssl`` cannot load files.
+    The context is one object for the life of the daemon, as connections are made by it. ``keys`` returns the keys that
+    a node at an address may have. ``secure=False`` makes a context without files, for a simulated disk, from which
+    ``ssl`` cannot load any.
     """
-    own = security.issue_master(authority.pair, runtime.clock.now())
-    certificate, key = f"{folders.certificates}/master.pem", f"{folders.certificates}/master.key"
-    await runtime.disk.write(certificate, own.certificate, mode=0o600)
-    await runtime.disk.write(key, own.key, mode=0o600)
-    if not secure:
-        return security.unchecked_context(ssl.PROTOCOL_TLS_CLIENT)
-    return security.master_client_context(certificate, key, authority=authority.pair.certificate)
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        folders: paths.Paths,
+        authority: Authority,
+        *,
+        keys: Callable[[str], tuple[str, ...]] = lambda _: (),
+        secure: bool,
+    ) -> None:
+        self._runtime = runtime
+        self._folder = folders.certificates
+        self._authority = authority
+        self._secure = secure
+        trusted = authority.signing.certificates
+        self.context: ssl.SSLContext = (
+            security.member_context(trusted, keys=keys)
+            if secure
+            else interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
+        )
+
+    async def renew(self) -> None:
+        """Issue the certificate for the key that this machine's node has now; ConfigurationError without a node."""
+        disk, key = self._runtime.disk, f"{self._folder}/node.key"
+        if not disk.exists(key):
+            raise errors.ConfigurationError(
+                f"this machine is not part of a cluster: {key} does not exist", hint="start gantry-noded first"
+            )
+        signing = self._authority.signing
+        own = security.issue_master(signing, self._runtime.clock.now(), key=disk.read(key))
+        await disk.write(f"{self._folder}/master.pem", own.certificate, mode=0o600)
+        if isinstance(self.context, interface.UncheckedContext):
+            self.context.present(own.certificate)
+        else:
+            security.require_authority(self.context, f"{self._folder}/master.pem", key, authority=signing.certificates)
+
+    async def keep(self) -> None:
+        """Issue the certificate again every day, until cancelled."""
+        clock, seconds = self._runtime.clock, DAY_SECONDS
+        while True:
+            await clock.sleep(seconds)
+            try:
+                await self.renew()
+                seconds = DAY_SECONDS
+            except (errors.GantryError, OSError) as error:
+                logger.error("the master's certificate could not be renewed: %s", error)
+                seconds = RETRY_SECONDS

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gantry import __version__, errors
-from gantry.daemons import bootstrap, distribution, identity, logs, role, segments, units
+from gantry.daemons import bootstrap, distribution, identity, introduction, logs, role, segments, units
 from gantry.doors import luxi
 from gantry.ipam import embedded, shared
 from gantry.jobs import allocators, brief, environment, lock_table, locks, processor, queue, records
@@ -32,7 +32,7 @@ from gantry.operations.query import engine
 from gantry.rpc import client, liveness
 from gantry.runtime import interface, paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import events, history, lease, replication, snapshot, transaction
+from gantry.state import events, history, lease, replication, snapshot, ssconf, transaction
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +77,10 @@ class Master:
         if self._request.taking_over:
             role.check_candidate(runtime, folders)
         authority = identity.load(runtime, folders)
-        tls = await identity.client_context(runtime, folders, authority, secure=self._secure)
-        self.nodes = client.Client(runtime.network, tls)
+        self.credentials = identity.Credentials(runtime, folders, authority, keys=self._keys_at, secure=self._secure)
+        await self.credentials.renew()
+        self.nodes = client.Client(runtime.network, self.credentials.context)
+        authority.credentials_changed = self._renew_credentials
         self._closing.push_async_callback(self.nodes.close)
         self.reading = liveness.Reader(self.nodes, runtime.clock)
         self._closing.push_async_callback(self.reading.close)
@@ -96,12 +98,26 @@ class Master:
         self.store.observe(self.distribution.follow)
         self.store.observe(self._watch_for_the_end)
         await own.begin()
-        self.lease = lease.Lease(candidates, node=own.node, epoch=lambda: self.store.epoch)
+        self.lease = lease.Lease(
+            candidates,
+            node=own.node,
+            epoch=lambda: self.store.epoch,
+            masters=lambda: tuple(ssconf.masters(self.store.snapshot)),
+        )
         self._closing.push_async_callback(self.lease.close)
         self.lease.start()
-        self.nodes.fence(lambda: self.store.position.epoch, candidates.refuse, permitted=self.lease.hold)
-        self._role = asyncio.create_task(own.keep(candidates), name="role")
-        self._closing.push_async_callback(self._end_role)
+        introducing = introduction.Introduction(self.nodes, lambda: self.store.snapshot)
+        self.nodes.fence(
+            lambda: self.store.position.epoch,
+            candidates.refuse,
+            permitted=self.lease.hold,
+            introduce=introducing.introduce,
+        )
+        self._tasks = [
+            asyncio.create_task(own.keep(candidates), name="role"),
+            asyncio.create_task(self.credentials.keep(), name="credentials"),
+        ]
+        self._closing.push_async_callback(self._end_tasks)
         await own.announce()
         await segments.refresh(runtime, folders, self.store)
         self._closing.push_async_callback(self.addresses.close)
@@ -176,9 +192,21 @@ class Master:
             if isinstance(last, opcodes.ClusterDestroy) and not last.dry_run:
                 self.destroyed.set()
 
-    async def _end_role(self) -> None:
-        self._role.cancel()
-        await asyncio.gather(self._role, return_exceptions=True)
+    async def _renew_credentials(self) -> None:
+        await self.credentials.renew()
+        await self.nodes.reconnect()
+
+    def _keys_at(self, address: str) -> tuple[str, ...]:
+        """Return the keys that the nodes at an address may have; empty if one of them has no recorded key."""
+        store = getattr(self, "store", None)
+        nodes = [node for node in store.snapshot.nodes.values() if node.primary_ip == address] if store else []
+        keys = [node.certificate.keys for node in nodes]
+        return tuple(key for each in keys for key in each) if all(keys) else ()
+
+    async def _end_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def close(self) -> None:
         """Stop listening, stop the queue, and close the state, in this order."""

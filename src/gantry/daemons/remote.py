@@ -7,7 +7,8 @@
 The remote API (contracts/remote-api.md#design) is always served, the Neutron API only with ``--neutron-port``. The
 process has no state: it may start and stop at any time, and does not wait for the master daemon. Its TLS certificate
 and key are in ``lib/rapi.pem``; without that file it uses those of the machine's node daemon, issued by the cluster's
-authority. Its logs are ``log/rapi-daemon.log`` and ``log/rapi-access.log``, its users are in ``lib/users``.
+authority. Renewed files are loaded within seconds. Its logs are ``log/rapi-daemon.log`` and ``log/rapi-access.log``,
+its users are in ``lib/users``.
 """
 
 import argparse
@@ -16,12 +17,11 @@ import ipaddress
 import logging
 import os
 import signal
-import ssl
 import sys
 from collections.abc import Sequence
 
-from gantry import __version__, errors, security
-from gantry.daemons import keystone, logs, program
+from gantry import __version__, errors
+from gantry.daemons import certificate_files, keystone, logs, program
 from gantry.doors import http, neutron, rapi
 from gantry.doors.http import users
 from gantry.doors.neutron import access, identity
@@ -74,8 +74,10 @@ def _check_open(options: argparse.Namespace) -> None:
         )
 
 
-def _tls(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> ssl.SSLContext | None:
-    """Return the TLS context of the server; None without TLS, which only a loopback address allows."""
+def _certificate(
+    runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace
+) -> certificate_files.CertificateFiles | None:
+    """Return the certificate of the server; None without TLS, which only a loopback address allows."""
     if options.no_ssl:
         if not _is_loopback(options.bind):
             raise errors.InvalidError(
@@ -83,14 +85,16 @@ def _tls(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Nam
             )
         return None
     own = f"{folders.lib}/rapi.pem"
-    certificate, key = f"{folders.certificates}/node.pem", f"{folders.certificates}/node.key"
-    if runtime.disk.exists(own):
-        certificate = key = own
+    of_node = f"{folders.certificates}/node.pem", f"{folders.certificates}/node.key"
+
+    def files() -> tuple[str, str]:
+        return (own, own) if runtime.disk.exists(own) else of_node
+
     try:
-        return security.bootstrap_server_context(certificate, key)
+        return certificate_files.CertificateFiles(runtime, files)
     except OSError as error:
         raise errors.ConfigurationError(
-            f"the certificate {certificate} cannot be used: {error}",
+            f"the certificate {files()[0]} cannot be used: {error}",
             hint="check that this machine belongs to a cluster",
         ) from None
 
@@ -119,13 +123,19 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
         everybody, scheme = options.neutron_auth == "none", "http" if options.no_ssl else "https"
         networking = neutron_server(runtime, folders, everybody=everybody, tokens=tokens, scheme=scheme)
         servers["Neutron"] = (networking, options.neutron_port)
+    following: list[asyncio.Task[None]] = []
     try:
-        tls = _tls(runtime, folders, options)
+        certificate = _certificate(runtime, folders, options)
+        tls = certificate.context if certificate else None
+        if certificate:
+            following.append(asyncio.create_task(certificate.follow()))
         for name, (http_server, port) in servers.items():
             await http_server.open(options.bind, port, tls=tls)
             log.info("the %s API listens on %s port %d", name, options.bind, port)
         await stop.wait()
     finally:
+        for task in following:
+            task.cancel()
         for http_server, _ in servers.values():
             await http_server.close()
         if tokens:

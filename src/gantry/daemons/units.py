@@ -4,7 +4,7 @@ from typing import cast
 
 from gantry.jobs import processor
 from gantry.operations.backup import export
-from gantry.operations.cluster import lifetime, redist_conf, set_params, tags, test_delay, verify
+from gantry.operations.cluster import lifetime, redist_conf, renew_crypto, set_params, tags, test_delay, verify
 from gantry.operations.disk import activate, grow, recreate, replace
 from gantry.operations.group import change_group, group
 from gantry.operations.instance import create, power, query_data, reinstall, rename
@@ -75,6 +75,7 @@ _UNITS = (
     segment_range.SegmentRangeRemove,
     segment_range.SegmentRangeSetParams,
     redist_conf.ClusterRedistConf,
+    renew_crypto.ClusterRenewCrypto,
     reinstall.InstanceReinstall,
     rename.InstanceRename,
     set_params.ClusterSetParams,

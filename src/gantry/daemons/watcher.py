@@ -31,7 +31,14 @@ async def _round(runtime: interface.Runtime, folders: paths.Paths, *, offline_af
     master = luxi.Client(runtime.network, folders.luxi_socket)
     path = f"{folders.lib}/watcher.data"
     try:
-        one_round = watcher.Watcher(runtime, path, master=master, offline_after=offline_after, repairs=repairs)
+        one_round = watcher.Watcher(
+            runtime,
+            path,
+            master=master,
+            authority=f"{folders.certificates}/authority.pem",
+            offline_after=offline_after,
+            repairs=repairs,
+        )
         await one_round.run()
     except errors.GantryError as error:
         log.error("%s", error)

@@ -10,6 +10,7 @@ round only submits jobs, and logs the submission, not the result:
    some rounds without an answer, and a job that marks the node online when it answers again. A node that others have
    marked offline stays offline.
 4. If enabled, it submits a job that checks the volume groups of all nodes, and repairs one that has just lost a disk.
+5. It submits a job that renews certificates which end soon: those of nodes that answer, and the cluster's authority.
 
 A paused watcher does nothing. While the queue is drained, it submits nothing. ``lib/watcher.data`` records the
 attempts.
@@ -22,7 +23,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gantry import errors
+from gantry import errors, security
 from gantry.rpc import luxi
 from gantry.runtime import interface
 
@@ -33,8 +34,16 @@ ARCHIVE_TIMEOUT_SECONDS = 30.0
 RETURN_INTERVAL_SECONDS = 900.0
 """Interval between two jobs that try to mark a node online again; such a job fails while the node does not answer."""
 
+MAX_DISPLAYED = 10
+"""The number of nodes that a message names."""
+
 MEMORY_SECONDS = 8 * 3600.0
 ATTEMPTS = 5
+
+RENEWAL_SECONDS = 60 * 86400.0
+"""How long before its end a node's certificate is renewed."""
+AUTHORITY_RENEWAL_SECONDS = 180 * 86400.0
+"""How long before its end the authority is renewed: clients of the remote API need its new certificate by then."""
 
 NO_DATA, OFFLINE = 2, 4
 """The status of a cell whose node did not answer, or is marked offline (contracts/query.md#value-status)."""
@@ -75,7 +84,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 class Watcher:
-    """The logic of a round; ``path`` is the file that records the attempts.
+    """The logic of a round; ``path`` is the file that records the attempts, ``authority`` that of the authority.
 
     A node is marked offline after ``offline_after`` rounds without an answer, with 0 never. Volume groups are checked
     if ``repairs`` is true.
@@ -87,9 +96,11 @@ class Watcher:
         path: str,
         *,
         master: luxi.Caller,
+        authority: str,
         offline_after: int = 0,
         repairs: bool = False,
     ) -> None:
+        self._authority = authority
         self._runtime = runtime
         self._path = path
         self._master = master
@@ -113,6 +124,7 @@ class Watcher:
             return
         absences = await self._update_offline(nodes, before.nodes, now) if self._offline_after else {}
         restarted = await self._restart(before.instances, now)
+        await self._renew_certificates(now)
         whole, look = await self._repair(before) if self._repairs else (True, 0)
         after = Memory(restarted, absences, whole, look)
         if after != before:
@@ -198,6 +210,32 @@ class Watcher:
             else:
                 tried[name] = await self._try(name, tried.get(name, Attempt()), now)
         return tried
+
+    async def _renew_certificates(self, now: float) -> None:
+        """Submit a job that renews the authority if that ends soon, otherwise nodes whose certificates end soon.
+
+        Nodes that joined before the cluster recorded certificates are renewed too.
+        """
+        table = await self._master.call(_Table, "Query", "node", ["name", "certificate_end", "bootid"], None)
+        due = [
+            str(name)
+            for (_, name), (_, end), (status, _) in table.data
+            if status not in (NO_DATA, OFFLINE) and (not isinstance(end, int | float) or end - now < RENEWAL_SECONDS)
+        ]
+        disk, end = self._runtime.disk, float("inf")
+        if disk.exists(self._authority):
+            end = security.end_of(disk.read(self._authority))
+        op: dict[str, object] = {"OP_ID": "OP_CLUSTER_RENEW_CRYPTO", "keep_keys": True}
+        if end - now < AUTHORITY_RENEWAL_SECONDS:
+            op, what = op | {"cluster_certificate": True}, "the cluster's authority"
+        elif due:
+            op, what = op | {"nodes": due}, f"the certificates of {', '.join(due[:MAX_DISPLAYED])}"
+        else:
+            return
+        if "CLUSTER_RENEW_CRYPTO" in await self._pending():
+            log.info("a job in the queue renews certificates already")
+        elif job := await self._submit(op, "certificates", "they end soon"):
+            log.info("submitted job %d to renew %s", job, what)
 
     async def _repair(self, before: Memory) -> tuple[bool, int]:
         """Submit the next check of the volume groups; return the result of the last check, and the job."""

@@ -47,6 +47,13 @@ MANY_CANDIDATES = 3
 """The number of master candidates, the master included, from which on ``majority`` is the default."""
 
 
+class Revoked(base.Part, frozen=True):
+    """A certificate that the cluster issued and that no longer counts: its serial number in hex, and its end."""
+
+    serial: str
+    end: float
+
+
 class Cluster(base.Entity, frozen=True):
     """The cluster itself; ``master_node`` is the UUID of the master.
 
@@ -67,6 +74,7 @@ class Cluster(base.Entity, frozen=True):
     if empty, and the physical networks.
     ``ipam_driver`` stores the allocations of addresses, in ``ipam_database`` (a URL) or in the state.
     ``replication`` is a policy of ``Replication``; if it is empty, the number of master candidates decides.
+    ``revoked`` are the certificates of removed nodes, and those that were replaced, until they end.
     The watcher is paused until ``watcher_pause``, in seconds since the epoch. While ``queue_drained`` is set, the queue
     accepts no jobs.
     """
@@ -105,6 +113,7 @@ class Cluster(base.Entity, frozen=True):
     watcher_pause: float | None = None
     queue_drained: bool = False
     replication: str = ""
+    revoked: tuple[Revoked, ...] = ()
 
     def replication_policy(self, candidates: int) -> Replication:
         """Return the policy in force with this number of master candidates, the master included."""
@@ -152,12 +161,27 @@ class Role(StrEnum):
     OFFLINE = "O"
 
 
+class Certificate(base.Part, frozen=True):
+    """A node's certificate: serial number in hex, its end in seconds since the epoch, and the digest of its key.
+
+    While a node gets another key, ``keys`` has both: which one it presents is not known until it has answered. Without
+    keys, the node joined before the cluster recorded them.
+    """
+
+    keys: tuple[str, ...] = ()
+    serial: str = ""
+    end: float = 0.0
+
+
+NO_CERTIFICATE = Certificate()
+
+
 class Node(base.Entity, frozen=True):
     """A machine of the cluster; ``group`` is the UUID of its node group.
 
     ``accelerator`` is the accelerator with which the node's test guest ran ("kvm" or "tcg"), empty before the first
     test; ``accelerator_reason`` explains the result. A ``joining`` node may not have its certificate yet, so it has no
-    vote.
+    vote. ``certificate`` is the one that the cluster issued to it.
     """
 
     primary_ip: str
@@ -173,6 +197,7 @@ class Node(base.Entity, frozen=True):
     ndparams: base.Parameters = {}
     accelerator: str = ""
     accelerator_reason: str = ""
+    certificate: Certificate = NO_CERTIFICATE
 
     def role(self, cluster: Cluster) -> Role:
         """Return the node's status; the master's flags are never set."""

@@ -26,6 +26,11 @@ TEXTS: dict[str, str] = {
     "GroupRemove.group_name": "Node group",
     "GroupAssignNodes.group_name": "Node group that the nodes join",
     # clusters and nodes
+    "ClusterRenewCrypto.node_certificates": "Give all nodes new keys and certificates",
+    "ClusterRenewCrypto.nodes": "Give only these nodes new keys and certificates",
+    "ClusterRenewCrypto.keep_keys": "Keep the keys of the nodes, and issue only new certificates",
+    "ClusterRenewCrypto.cluster_certificate": "Replace the authority, and issue all certificates again",
+    "ClusterRenewCrypto.rapi_certificate": "Issue a certificate of its own for the remote API",
     "ClusterVerify.error_codes": "Log errors in a form for programs, ERROR:code:kind:name: text",
     "ClusterVerify.verbose": "Accepted for older clients; has no effect",
     "enabled_hypervisors": "Enabled hypervisors, the default one first; those in use cannot be disabled",

@@ -14,6 +14,14 @@ from gantry.rpc import calls
 AnyCall = TypeVar("AnyCall", bound=calls.Call[object])
 
 
+def decoded(call: type[AnyCall], body: bytes) -> AnyCall:
+    """Return the call in the body of a request; ProtocolError if it cannot be decoded."""
+    try:
+        return msgspec.json.decode(body, type=call)
+    except msgspec.DecodeError as error:
+        raise errors.ProtocolError(f"{call.procedure()}: {error}") from None
+
+
 class Table:
     """Which handler answers which call; a handler's only argument is the decoded call."""
 
@@ -23,14 +31,9 @@ class Table:
 
     def add(self, call: type[AnyCall], handler: Callable[[AnyCall], Awaitable[object]]) -> None:
         """Register the handler of a call."""
-        decoder = msgspec.json.Decoder(call)
 
         async def answer(body: bytes) -> object:
-            try:
-                decoded = decoder.decode(body)
-            except msgspec.DecodeError as error:
-                raise errors.ProtocolError(f"{call.procedure()}: {error}") from None
-            return await handler(decoded)
+            return await handler(decoded(call, body))
 
         self._handlers[call.procedure()] = answer
         self._fenced[call.procedure()] = call.FENCED

@@ -136,16 +136,40 @@ class Authority(Protocol):
     """The cluster's certificate authority; certificates and keys are PEM text."""
 
     @property
-    def certificate(self) -> str:
-        """Return the authority's own certificate."""
+    def certificates(self) -> str:
+        """Return the certificates of all authorities that are trusted."""
         ...
 
     def papers(self) -> Mapping[str, str]:
-        """Return the files that master candidates keep besides the state, by name: the authority's and the users'."""
+        """Return the files that master candidates keep besides the state, by name."""
         ...
 
     def issue(self, request: str, *, uuid: str, name: str, address: str) -> str:
         """Return a certificate for the node with this name, for a certificate signing request."""
+        ...
+
+    async def add_successor(self, cluster: str) -> None:
+        """Create the authority that is to follow, and trust it too; nothing is issued by it yet."""
+        ...
+
+    async def switch(self) -> None:
+        """Issue certificates by the successor from now on, and trust the one before as well."""
+        ...
+
+    async def drop_successor(self) -> None:
+        """Undo ``add_successor``; after ``switch`` there is nothing to undo."""
+        ...
+
+    async def forget_others(self) -> None:
+        """Trust only the authority that issues certificates."""
+        ...
+
+    async def renew_master(self) -> None:
+        """Issue the master's own certificate again, for the key of its node, and use it for all new connections."""
+        ...
+
+    async def renew_remote_api(self, *, names: Sequence[str], address: str) -> None:
+        """Issue a certificate and a key for the remote API on this machine."""
         ...
 
 
@@ -223,6 +247,9 @@ class Command:
         return f"{self.call.procedure()} on {self.target.name}"
 
 
+Run = Callable[[], Awaitable[None]]
+
+
 @dataclass(frozen=True)
 class Procedure:
     """Work that no fixed list of calls can express; ``reason`` says why. ``ignores`` and ``warning`` as in a Command.
@@ -231,7 +258,7 @@ class Procedure:
     """
 
     reason: str
-    run: Callable[[], Awaitable[None]] = field(compare=False, repr=False)
+    run: Run = field(compare=False, repr=False)
     ignores: type[errors.GantryError] | None = None
     warning: str = "ignored"
 

@@ -6,7 +6,8 @@ with its name before the message. The client never repeats a call; callers may (
 
 The calls of a confirmed master carry its epoch (``fence``). A node that has seen a higher epoch refuses them; then
 ``replaced`` is called, and the master finds out whether another node has become the master. Calls that change something
-wait while the master does not have its lease (``state.lease``).
+wait while the master does not have its lease (``state.lease``). A node that does not know the master's key refuses its
+calls: then ``introduce`` may help, and the call is made once more.
 """
 
 import asyncio
@@ -39,10 +40,12 @@ class Client:
 
     def __init__(self, network: interface.Network, tls: ssl.SSLContext | None) -> None:
         self._network = network
+        self._tls = tls
         self._http = network.http_client(tls=tls)
         self._epoch: Callable[[], int] | None = None
         self._replaced: Callable[[errors.FencedError], None] | None = None
         self._permitted: Callable[[], Awaitable[None]] | None = None
+        self._introduce: Callable[[targets.Target], Awaitable[bool]] | None = None
 
     def fence(
         self,
@@ -50,15 +53,32 @@ class Client:
         replaced: Callable[[errors.FencedError], None],
         *,
         permitted: Callable[[], Awaitable[None]],
+        introduce: Callable[[targets.Target], Awaitable[bool]] | None = None,
     ) -> None:
         """Send the epoch of a confirmed master with all calls; call ``replaced`` when a node refuses the epoch.
 
-        Calls that change something wait until ``permitted`` returns.
+        Calls that change something wait until ``permitted`` returns. ``introduce`` is called when a node does not know
+        this master, and returns whether it does then.
         """
         self._epoch, self._replaced, self._permitted = epoch, replaced, permitted
+        self._introduce = introduce
+
+    async def reconnect(self) -> None:
+        """Use new connections from now on, with the certificate that the TLS context has; calls under way go on."""
+        before, self._http = self._http, self._network.http_client(tls=self._tls)
+        await before.retire()
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Call one node; raises its error, or RemoteError when it is offline or does not answer."""
+        try:
+            return await self.attempt(target, call)
+        except errors.UnknownCallerError:
+            if self._introduce is None or not await self._introduce(target):
+                raise
+        return await self.attempt(target, call)
+
+    async def attempt(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        """Call one node as ``call`` does, without an introduction."""
         if target.offline:
             raise errors.RemoteError(f"node {target.name} is marked offline", hint="the node was not called")
         if self._permitted and call.FENCED and not call.READS:
@@ -119,7 +139,7 @@ async def _exchange(
             f"node {target.name} sent an invalid answer to {name} (HTTP {answer.status}): {error}",
             hint=f"is it gantry-noded that listens on {target.address} port {target.port}, and of this version?",
         ) from None
-    for refusal in (errors.FencedError, errors.PromisedError):
+    for refusal in (errors.FencedError, errors.PromisedError, errors.UnknownCallerError):
         if answer.status == refusal.status:
             raise refusal(f"node {target.name}: {arguments[0]}")
     raise _failure(target.name, kind, arguments=arguments)

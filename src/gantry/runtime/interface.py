@@ -232,6 +232,16 @@ class HttpResponse:
 HttpHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
+class UncheckedContext(ssl.SSLContext):
+    """A TLS context for a simulated network, which passes ``certificate`` (DER) to a server without any check."""
+
+    certificate: bytes | None = None
+
+    def present(self, certificate: bytes) -> None:
+        """Pass a certificate, in PEM, to servers from the next connection on."""
+        self.certificate = ssl.PEM_cert_to_DER_cert(certificate.decode())
+
+
 class HttpClient(Protocol):
     """Pooled connections to any number of servers, all with one TLS context."""
 
@@ -271,6 +281,10 @@ class HttpClient(Protocol):
     async def close(self) -> None:
         """End the connections."""
         ...
+
+    async def retire(self) -> None:
+        """End the connections when the requests under way have ended, or at once; the caller makes no other."""
+        await self.close()
 
 
 class Network(Protocol):

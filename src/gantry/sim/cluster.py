@@ -15,19 +15,17 @@ as on real machines. A seed gives the same run, except for the random bytes of t
 """
 
 import asyncio
-import functools
 import signal
-import ssl
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TypeVar
 
 import msgspec
 
-from gantry import errors, security
+from gantry import errors
 from gantry.daemons import bootstrap, master, role
 from gantry.node.daemon import wiring
 from gantry.runtime import paths, simulated
-from gantry.runtime.simulated import clock, processes
+from gantry.runtime.simulated import processes
 from gantry.state import recovery
 
 T = TypeVar("T")
@@ -65,7 +63,6 @@ class SimulatedCluster:
         self._dark: set[str] = set()
         self._processes: dict[tuple[str, str], processes.Daemon] = {}
         for number, name in enumerate(self.names):
-            self.world.machine(name).network.certificate = _masters_certificate()
             self.world.network.register(_address(number), name)
 
     def __enter__(self) -> "SimulatedCluster":
@@ -317,10 +314,3 @@ class SimulatedCluster:
 
 def _address(number: int) -> str:
     return f"203.0.113.{number + 1}"
-
-
-@functools.cache
-def _masters_certificate() -> bytes:
-    """Return a master's client certificate; the simulated network does not check it, the node does."""
-    authority = security.make_authority("simulation", clock.EPOCH)
-    return ssl.PEM_cert_to_DER_cert(security.issue_master(authority, clock.EPOCH).certificate.decode())

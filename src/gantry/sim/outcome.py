@@ -87,7 +87,13 @@ class Outcome:
         machine = self._lab.world.machine(name)
         asker = luxi.Client(machine.network, cluster.FOLDERS.luxi_socket)
         try:
-            await machine.spawn(watcher.Watcher(machine, f"{cluster.FOLDERS.lib}/watcher.data", master=asker).run())
+            one_round = watcher.Watcher(
+                machine,
+                f"{cluster.FOLDERS.lib}/watcher.data",
+                master=asker,
+                authority=f"{cluster.FOLDERS.certificates}/authority.pem",
+            )
+            await machine.spawn(one_round.run())
         except (errors.RemoteError, errors.NotMasterError):
             return False
         finally:

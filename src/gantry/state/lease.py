@@ -39,13 +39,21 @@ NEVER = float("-inf")
 
 
 class Lease:
-    """The lease of one master; ``node`` is its name, ``epoch`` returns its epoch."""
+    """The lease of one master; ``node`` is its name, ``epoch`` returns its epoch, ``masters`` the candidates' keys."""
 
-    def __init__(self, candidates: replication.Candidates, *, node: str, epoch: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        candidates: replication.Candidates,
+        *,
+        node: str,
+        epoch: Callable[[], int],
+        masters: Callable[[], tuple[str, ...]] = lambda: (),
+    ) -> None:
         self._candidates = candidates
         self._clock = candidates.clock
         self._node = node
         self._epoch = epoch
+        self._masters = masters
         self._renewed: dict[str, float] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._progress = candidate.Signal()
@@ -117,7 +125,7 @@ class Lease:
 
     async def _ask(self, target: targets.Target) -> None:
         sent = self._clock.monotonic()
-        call = calls.LeaseRenew(node=self._node, epoch=self._epoch())
+        call = calls.LeaseRenew(node=self._node, epoch=self._epoch(), masters=self._masters())
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._candidates.caller.call(target, call)

@@ -30,6 +30,9 @@ def values(state: snapshot.Snapshot) -> dict[str, str]:
         "master_netdev": [owner.master_netdev],
         "master_candidates": [node.name for node in candidates],
         "master_candidates_ips": [node.primary_ip for node in candidates],
+        "master_candidates_certs": masters(state),
+        "node_certs": sorted(keys_of(nodes)),
+        "revoked_certificates": sorted(revoked.serial for revoked in owner.revoked),
         "node_list": [node.name for node in nodes],
         "node_primary_ips": [f"{node.name} {node.primary_ip}" for node in nodes],
         "node_secondary_ips": [f"{node.name} {node.secondary_ip or node.primary_ip}" for node in nodes],
@@ -51,10 +54,24 @@ def _names(entities: Iterable[clusters.NodeGroup | network.Network]) -> list[str
     return [f"{entity.uuid} {entity.name}" for entity in sorted(entities, key=lambda entity: entity.name)]
 
 
+def masters(state: snapshot.Snapshot) -> list[str]:
+    """Return a line for each key of the master candidates, the master included, in the order of the file."""
+    owner = state.the_cluster
+    roles = (clusters.Role.MASTER, clusters.Role.CANDIDATE)
+    return sorted(keys_of(node for node in state.nodes.values() if node.role(owner) in roles))
+
+
+def keys_of(nodes: Iterable[clusters.Node]) -> list[str]:
+    """Return a line for each key of nodes: the node's UUID, and the digest of the key."""
+    return [f"{node.uuid}={key}" for node in nodes for key in node.certificate.keys]
+
+
 def master(state: snapshot.Snapshot) -> dict[str, str]:
-    """Return the files about the master: its name and address."""
+    """Return the files about the master: its name, its address, and the keys of those who may take its place."""
     node = state.nodes[state.the_cluster.master_node]
-    return {"master_node": f"{node.name}\n", "master_ip": f"{node.primary_ip}\n"}
+    keys = "".join(f"{line}\n" for line in masters(state))
+    about_master = {"master_node": f"{node.name}\n", "master_ip": f"{node.primary_ip}\n"}
+    return about_master | ({"master_candidates_certs": keys} if keys else {})
 
 
 def digests(contents: Mapping[str, str]) -> dict[str, str]:
@@ -92,7 +109,7 @@ def _content_of(value: snapshot.Stored | None) -> object:
             return value
         case clusters.Node() as node:
             roles = (node.master_candidate, node.offline, node.drained, node.vm_capable)
-            return node.name, node.primary_ip, node.secondary_ip, roles
+            return node.name, node.primary_ip, node.secondary_ip, roles, node.certificate.keys
         case clusters.NodeGroup() | network.Network() | instance.Instance():
             return value.name
         case _:

@@ -110,7 +110,7 @@ class Server(site.Reached):
             serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
         )
         files = {
-            "authority.pem": authority.certificate,
+            "authority.pem": authority.certificates,
             "server.pem": issued,
             "server.key": key,
             "account.key": accounts,

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests import ports
+from tests import certificates, ports
 from tests.node import samples
 
 from gantry import errors, security
@@ -33,16 +33,16 @@ class Cluster:
     def token(self) -> str:
         return self.runtime.disk.read(f"{self.folders.lib}/join-token").decode()
 
-    def master_context(self, authority: security.Pair | None = None) -> ssl.SSLContext:
+    def master_context(self, authority: security.Authority | None = None) -> ssl.SSLContext:
         own = security.issue_master(authority or self.authority, self.runtime.clock.now())
         return self.context(own, trust=self.authority)
 
-    def context(self, own: security.Pair, *, trust: security.Pair) -> ssl.SSLContext:
+    def context(self, own: security.Pair, *, trust: security.Authority) -> ssl.SSLContext:
         certificate, key = f"{self.folders.run}/c.pem", f"{self.folders.run}/c.key"
         for path, content in ((certificate, own.certificate), (key, own.key)):
             with open(path, "wb") as file:
                 file.write(content)
-        return security.master_client_context(certificate, key, authority=trust.certificate)
+        return certificates.master_context(certificate, key, authority=trust.certificates)
 
     @contextlib.asynccontextmanager
     async def master(self, context: ssl.SSLContext | None = None) -> AsyncIterator[client.Client]:
@@ -66,7 +66,7 @@ class Cluster:
             now=self.runtime.clock.now(),
         )
         answer = calls.Enrol(
-            secret=secret, certificate=certificate.decode(), authority=self.authority.certificate.decode()
+            secret=secret, certificate=certificate.decode(), authority=self.authority.certificates.decode()
         )
         await master.join(self.target, token, answer)
 
@@ -149,7 +149,7 @@ async def test_a_certificate_that_does_not_fit_is_not_taken(cluster: Cluster) ->
         request = (await master.join(cluster.target, token.encode(), ask)).encode()
         pem = security.issue(other, request, uuid=UUID, name="n", address="127.0.0.1", now=cluster.runtime.clock.now())
         wrong = calls.Enrol(
-            secret=token.secret, certificate=pem.decode(), authority=cluster.authority.certificate.decode()
+            secret=token.secret, certificate=pem.decode(), authority=cluster.authority.certificates.decode()
         )
         with pytest.raises(errors.InvalidError, match="was not issued by the authority"):
             await master.join(cluster.target, token.encode(), wrong)
@@ -163,7 +163,7 @@ async def test_a_call_without_certificate_is_refused(cluster: Cluster) -> None:
         with pytest.raises(errors.RemoteError, match=r"node node1 \(127.0.0.1"):
             await master.join(cluster.target, token, calls.Version())
     anonymous = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    anonymous.load_verify_locations(cadata=cluster.authority.certificate.decode())
+    anonymous.load_verify_locations(cadata=cluster.authority.certificates.decode())
     async with cluster.master(anonymous) as stranger:
         with pytest.raises(errors.RemoteError):
             await stranger.call(cluster.target, calls.Version())
@@ -289,12 +289,12 @@ def test_a_simulated_node_joins_and_answers_its_master() -> None:
         async def scenario() -> calls.VersionInfo:
             await master.clock.sleep(1)
             cluster = Cluster(node, folders, 1811, address="node1")
-            nodes = client.Client(master.network, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+            tls = interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
+            nodes = client.Client(master.network, tls)
             await cluster.join(nodes)
             with pytest.raises(errors.GantryError, match="only the cluster's master"):
                 await nodes.call(cluster.target, calls.Version())
-            own = security.issue_master(cluster.authority, master.clock.now()).certificate
-            master.network.certificate = ssl.PEM_cert_to_DER_cert(own.decode())
+            tls.present(security.issue_master(cluster.authority, master.clock.now()).certificate)
             await nodes.call(cluster.target, calls.NodeInfo())
             return await nodes.call(cluster.target, calls.Version())
 
@@ -372,3 +372,66 @@ async def test_an_epoch_that_is_no_number_is_refused(cluster: Cluster) -> None:
             interface.HttpRequest("POST", "/version", b"{}", {calls.EPOCH_HEADER: epoch}, der)
         )
         assert answer.status == 400
+
+
+async def test_the_master_refuses_a_server_with_another_key(cluster: Cluster) -> None:
+    """Its certificate is of the authority and for the right address: of a removed node, or signed with a stolen key."""
+    await cluster_joined(cluster)
+    context = cluster.master_context()
+    assert isinstance(context, security.MemberContext)
+    own = security.key_of(security.der_of(cluster.runtime.disk.read(f"{cluster.folders.certificates}/node.pem")))
+    expected = {"127.0.0.1": ("another key", own)}
+    context.keys = lambda address: expected[address]
+    async with cluster.master(context) as master:
+        assert (await master.call(cluster.target, calls.Version())).uuid == UUID
+    expected["127.0.0.1"] = ("another key",)
+    async with cluster.master(context) as master:
+        with pytest.raises(errors.RemoteError, match="the key of the server at"):
+            await master.call(cluster.target, calls.Version())
+
+
+async def test_certificates_that_have_ended_are_refused_on_both_sides(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    now = cluster.runtime.clock.now()
+    ended = security.issue_master(cluster.authority, now - (security.MASTER_DAYS * 86400 + 60))
+    async with cluster.master(cluster.context(ended, trust=cluster.authority)) as former:
+        with pytest.raises(errors.RemoteError, match=r"compare the clocks|expired|cannot be reached"):
+            await former.call(cluster.target, calls.Version())
+    async with cluster.master() as master:
+        request = await master.call(cluster.target, calls.CertificateRequest())
+        pem = security.issue(
+            cluster.authority,
+            request.encode(),
+            uuid=UUID,
+            name="node1",
+            address="127.0.0.1",
+            now=now - (security.NODE_DAYS * 86400 + 60),
+        )
+        authority = cluster.authority.certificates.decode()
+        await master.call(cluster.target, calls.CertificateStore(authority=authority, certificate=pem.decode()))
+    async with cluster.master() as master:
+        with pytest.raises(errors.RemoteError, match="has expired"):
+            await master.call(cluster.target, calls.Version())
+
+
+async def test_a_renewed_certificate_is_presented_at_once_and_at_the_next_start(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    before = cluster.runtime.disk.read(f"{cluster.folders.certificates}/node.pem")
+    async with cluster.master() as master:
+        request = await master.call(cluster.target, calls.CertificateRequest(new_key=True))
+        now = cluster.runtime.clock.now()
+        pem = security.issue(cluster.authority, request.encode(), uuid=UUID, name="node1", address="127.0.0.1", now=now)
+        authority = cluster.authority.certificates.decode()
+        with pytest.raises(errors.InvalidError, match="cannot be used"):
+            await master.call(
+                cluster.target,
+                calls.CertificateStore(authority=authority, certificate=before.decode().replace("A", "B")),
+            )
+        await master.call(cluster.target, calls.CertificateStore(authority=authority, certificate=pem.decode()))
+    context = cluster.master_context()
+    assert isinstance(context, security.MemberContext)
+    context.keys = lambda _: (security.key_of_request(request.encode()),)
+    async with cluster.master(context) as master:
+        assert (await master.call(cluster.target, calls.Version())).uuid == UUID
+    assert cluster.runtime.disk.read(f"{cluster.folders.certificates}/node.pem") == pem != before
+    assert not cluster.runtime.disk.exists(f"{cluster.folders.certificates}/next.key")

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from tests.operations import build
 
-from gantry import errors
+from gantry import errors, security
 from gantry.model import cluster, opcodes
 from gantry.rpc import calls
 
@@ -27,7 +27,7 @@ async def test_a_node_joins_and_becomes_a_candidate_with_the_authoritys_papers(h
     assert machine.joined
     assert machine.files == {
         "ssconf": "written",
-        "authority.pem": "authority's certificate",
+        "authority.pem": "first",
         "authority.key": "authority's key",
     }
     join, enrol = (call for _, call in house.nodes.made if isinstance(call, calls.Join | calls.Enrol))
@@ -35,7 +35,9 @@ async def test_a_node_joins_and_becomes_a_candidate_with_the_authoritys_papers(h
         secret="secret", cluster="lab.example", node="node4", uuid=node.uuid, address="203.0.113.4"
     )
     assert isinstance(enrol, calls.Enrol)
-    assert enrol.certificate == "certificate of node4"
+    issued = security.facts_of(enrol.certificate.encode())
+    assert node.certificate == cluster.Certificate(keys=(issued.key,), serial=issued.serial, end=issued.end)
+    assert enrol.masters == (f"{node.uuid}={issued.key}",)
 
 
 async def test_a_node_whose_clock_is_wrong_gets_no_certificate(house: build.House) -> None:

@@ -41,6 +41,7 @@ def test_waiting_for_a_joined_node_times_out(answers: bool, message: str) -> Non
                 token=build.TOKEN,
                 cluster="c",
                 now=build.NOW,
+                masters=(),
                 sleep=world.clock.sleep,
             )
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import pytest
-from tests import leftovers
+from tests import certificates, leftovers
 from tests.node import samples
 from tests.real import demonstration
 from tests.real.nodes import agent
@@ -242,7 +242,7 @@ class Lab:
     folder: Path
     nodes: list[Node]
     namespace: str
-    authority: security.Pair
+    authority: security.Authority
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -267,8 +267,8 @@ class Lab:
             await master.close()
 
     def _tls(self) -> ssl.SSLContext:
-        return security.master_client_context(
-            str(self.folder / "master.pem"), str(self.folder / "master.key"), authority=self.authority.certificate
+        return certificates.master_context(
+            str(self.folder / "master.pem"), str(self.folder / "master.key"), authority=self.authority.certificates
         )
 
     def join(self, node: Node) -> None:
@@ -285,7 +285,7 @@ class Lab:
             self.authority, request.encode(),
             uuid=target.uuid, name=node.name, address=node.address, now=time.time(),
         )  # fmt: skip
-        trust = self.authority.certificate.decode()
+        trust = self.authority.certificates.decode()
         await master.join(target, token, calls.Enrol(secret=secret, certificate=issued.decode(), authority=trust))
         await master.close()
 

@@ -208,7 +208,7 @@ async def leave(xen: Lab, vm: calls.Instance, saved: Path) -> None:
 
 async def come(xen: Lab, saved: Path, reception: calls.Reception) -> None:
     """Send a guest's state, as the node that it comes from."""
-    context = security.stream_client_context(xen.authority.certificate)
+    context = security.member_context(xen.authority.certificates)
     streamed = await real.RealRuntime().streams.send(
         [commands.Stage(["cat", str(saved)])], host=reception.host, port=reception.port,
         token=reception.secret, tls=context, timeout=300,

@@ -34,6 +34,13 @@ FIELDS: dict[str, dict[str, Row]] = {
     },
     'OP_CLUSTER_REDIST_CONF': {
     },
+    'OP_CLUSTER_RENEW_CRYPTO': {
+        'node_certificates': ('flag', 'Give all nodes new keys and certificates', False, None, None, ()),
+        'nodes': ('texts', 'Give only these nodes new keys and certificates', None, None, None, ()),
+        'keep_keys': ('flag', 'Keep the keys of the nodes, and issue only new certificates', False, None, None, ()),
+        'cluster_certificate': ('flag', 'Replace the authority, and issue all certificates again', False, None, None, ()),
+        'rapi_certificate': ('flag', 'Issue a certificate of its own for the remote API', False, None, None, ()),
+    },
     'OP_CLUSTER_SET_PARAMS': {
         'enabled_hypervisors': ('texts', 'Enabled hypervisors, the default one first; those in use cannot be disabled', None, None, None, ()),
         'default_hypervisor': ('text', 'Hypervisor of new instances', None, None, None, ()),

@@ -14,7 +14,7 @@ import sys
 import time
 
 from gantry.cli import client, errors, machine
-from gantry.cli.commands import policies, settings, ssh, storage, tags
+from gantry.cli.commands import certificates, policies, settings, ssh, storage, tags
 from gantry.cli.framework import command, submit
 from gantry.cli.grammar import syntax
 from gantry.cli.output import documents, object_info, terminal
@@ -376,6 +376,7 @@ COMMANDS = (
         "Destroy the cluster",
         options=(command.Option(("--yes-do-it",), "Confirm the destruction of the cluster"),),
     ),
+    *certificates.COMMANDS,
     *ssh.COMMANDS,
     *storage.CLUSTER_COMMANDS,
     *tags.commands("cluster"),

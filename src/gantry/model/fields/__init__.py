@@ -48,6 +48,7 @@ _NODE = (
     Field("disk_state", "DiskState", O, "Disk state; always unknown"),
     Field("accelerator", "Accelerator", doc="Accelerator with which a test guest ran: kvm or tcg"),
     Field("accelerator_reason", "AccelReason", doc="Why that accelerator is used"),
+    Field("certificate_end", "CertificateEnd", T, "When the certificate of the node ends"),
     Field("bootid", "BootID", doc="Changes with each boot", live=True),
     Field("cnodes", "CNodes", N, "NUMA nodes", live=True),
     Field("cnos", "CNOs", N, "Processors that the node itself uses", live=True),

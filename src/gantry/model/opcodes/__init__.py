@@ -16,6 +16,7 @@ from gantry.model.opcodes.cluster import (
     ClusterDestroy,
     ClusterPostInit,
     ClusterRedistConf,
+    ClusterRenewCrypto,
     ClusterSetParams,
     ClusterVerify,
     NodeAdd,
@@ -97,6 +98,7 @@ AnyOpcode = (
     ClusterDestroy
     | ClusterPostInit
     | ClusterRedistConf
+    | ClusterRenewCrypto
     | ClusterSetParams
     | ClusterVerify
     | NodeAdd
@@ -241,6 +243,7 @@ __all__ = [
     "ClusterDestroy",
     "ClusterPostInit",
     "ClusterRedistConf",
+    "ClusterRenewCrypto",
     "ClusterRepairStorage",
     "ClusterSetParams",
     "ClusterVerify",

@@ -30,6 +30,16 @@ class ClusterRedistConf(Opcode, frozen=True):
     """Send the cluster's files to all nodes again."""
 
 
+class ClusterRenewCrypto(Opcode, frozen=True):
+    """Renew certificates and keys of nodes, of the remote API and of the cluster's authority, while all go on."""
+
+    node_certificates: bool = False
+    nodes: Annotated[tuple[Name, ...], Meta(max_length=10_000)] = ()
+    keep_keys: bool = False
+    cluster_certificate: bool = False
+    rapi_certificate: bool = False
+
+
 class ClusterVerify(Opcode, frozen=True):
     """Check configuration, nodes and instances, and log the problems."""
 

@@ -4,11 +4,10 @@
     answer              [true, result] or [false, [error class, arguments]] (``calls``)
 
 Before the node joins a cluster, it answers ``Version``, ``NodeClock``, ``Join`` and ``Enrol`` to any client;
-afterwards all calls, but only to the master. TLS demands a client certificate of the cluster's authority, and this
-module checks its common name, so that neither another cluster's certificate nor a node's own is accepted. A former
-master has the same certificate; ``membership.fence`` recognizes such a master by the epoch in its calls, also in
-those that only read. A connection from before the joining has no client certificate and is refused. The runtime's
-server runs every request in a task of its own.
+afterwards all calls, but only to the master. TLS demands a client certificate of the cluster's authority, and
+``membership.callers`` checks that its key is that of a master candidate. A former master may be one;
+``membership.fence`` recognizes it by the epoch in its calls, also in those that only read. A connection from before the
+joining has no client certificate and is refused. The runtime's server runs every request in a task of its own.
 """
 
 import asyncio
@@ -18,14 +17,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 
 import msgspec
 
-from gantry import errors, security
+from gantry import errors
 from gantry.node import call_table
-from gantry.node.membership import enrollment, fence
+from gantry.node.membership import callers, enrollment, fence
 from gantry.rpc import calls
 from gantry.runtime import interface
 
 logger = logging.getLogger(__name__)
 
+_INTRODUCTION = calls.MastersStore.procedure()
 BODY_LIMIT = 64 << 20
 LINGER_SECONDS = 0.5
 """Time to send the answer to ``NodeLeave`` before its connection is closed."""
@@ -35,8 +35,8 @@ class Agent:
     """The server of a node.
 
     ``table`` has the calls that the node answers while it belongs to a cluster; ``forget`` removes the cluster's files.
-    ``barrier`` refuses calls of former masters. ``prepare`` runs once, concurrently with the first calls, and
-    ``settle`` before them.
+    ``clients`` refuses strangers, ``barrier`` former masters. ``prepare`` runs once, concurrently with the first calls,
+    and ``settle`` before them.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class Agent:
         identity: enrollment.Enrolment,
         *,
         table: call_table.Table,
+        clients: callers.Callers,
         barrier: fence.Fence,
         forget: Callable[[], Awaitable[None]],
         prepare: Callable[[], Coroutine[None, None, None]],
@@ -53,6 +54,7 @@ class Agent:
     ) -> None:
         self._runtime = runtime
         self._identity = identity
+        self._clients = clients
         self._barrier = barrier
         self._forget = forget
         self._prepare = prepare
@@ -62,6 +64,9 @@ class Agent:
         self._member_calls = table
         self._member_calls.add(calls.Version, self._version)
         self._member_calls.add(calls.NodeLeave, self._leave)
+        self._member_calls.add(calls.CertificateRequest, self._identity.request)
+        self._member_calls.add(calls.CertificateStore, self._identity.store)
+        self._member_calls.add(calls.Vouch, self._clients.vouch)
         self._bootstrap_calls = call_table.Table()
         self._bootstrap_calls.add(calls.Version, self._version)
         self._bootstrap_calls.add(calls.NodeClock, self._clock)
@@ -70,7 +75,7 @@ class Agent:
 
     def procedures(self) -> set[str]:
         """Return the names of all calls that are answered, before or after joining."""
-        return self._bootstrap_calls.procedures() | self._member_calls.procedures()
+        return self._bootstrap_calls.procedures() | self._member_calls.procedures() | {_INTRODUCTION}
 
     async def run(self, host: str, port: int, *, ready: Callable[[], None] = lambda: None) -> None:
         """Serve until cancelled; call ``ready`` each time the port accepts connections. OSError: port in use."""
@@ -127,12 +132,15 @@ class Agent:
             raise errors.ProtocolError(f"{request.method} is not supported for calls to a node, use POST")
         if not self._identity.joined:
             return await self._bootstrap_calls.answer(procedure, request.body)
-        if not _from_master(request):
-            raise errors.ProtocolError("only the cluster's master may call this node")
+        if procedure == _INTRODUCTION:
+            introduction = call_table.decoded(calls.MastersStore, request.body)
+            await self._clients.learn(introduction, request.peer_certificate)
+            return None
+        caller = self._clients.identify(request.peer_certificate)
         logger.debug("%s, %d bytes", procedure, len(request.body))
         epoch = _epoch(request)
         if self._member_calls.is_fenced(procedure):
-            await self._barrier.admit(epoch)
+            await self._barrier.admit(epoch, caller)
         return await self._member_calls.answer(procedure, request.body)
 
     async def _version(self, call: calls.Version) -> calls.VersionInfo:
@@ -158,11 +166,6 @@ def _epoch(request: interface.HttpRequest) -> int:
             f"the epoch of a call must be a number with at most {calls.EPOCH_DIGITS} digits, not {text[:20]!r}"
         )
     return int(text)
-
-
-def _from_master(request: interface.HttpRequest) -> bool:
-    certificate = request.peer_certificate
-    return certificate is not None and security.common_name(certificate) == security.MASTER
 
 
 def _system_error(procedure: str, error: OSError) -> errors.GantryError:

@@ -11,7 +11,7 @@ from gantry.node.hypervisors import chroot, fake
 from gantry.node.hypervisors.kvm import accelerator_probe, driver
 from gantry.node.hypervisors.xen import driver as xen
 from gantry.node.hypervisors.xen import machine
-from gantry.node.membership import enrollment, fence, replica, ssconf
+from gantry.node.membership import callers, enrollment, fence, replica, ssconf
 from gantry.node.network import segment_bridges, taps
 from gantry.node.os import backup, os_definitions
 from gantry.node.storage import external, file, lvm, plain, programs, qcow2_export
@@ -83,10 +83,12 @@ def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, sec
         ),
         exports=backup.Backup(runtime, folders, registry=node_drivers, definitions=definitions, secure=secure),
     )
+    identity = enrollment.Enrolment(runtime, folders, secure=secure)
     return server.Agent(
         runtime,
-        enrollment.Enrolment(runtime, folders, secure=secure),
+        identity,
         table=parts.table(),
+        clients=callers.Callers(files, identity, barrier),
         barrier=barrier,
         forget=parts.forget,
         prepare=parts.prepare,

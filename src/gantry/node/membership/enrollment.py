@@ -3,11 +3,16 @@
     lib/join-token                              one line; exists while the node has no cluster, another after an hour
     lib/certs/bootstrap.pem bootstrap.key       the node's certificate until it joins
     lib/certs/node.key authority.pem member.json node.pem       written in this order; a node with node.pem has joined
+    lib/certs/next.key                          another key of the node, which waits for its certificate
+    lib/certs/previous.pem previous.key         the certificate and key before the last renewal of the key
 
 All have mode 0600. An administrator copies the token to the master. The master connects to the node, checks the node's
 certificate against the token (only the node has the key), and sends the token's secret with ``Join``; the answer is a
 certificate request. Then the master sends certificate and authority with ``Enrol``. From then on the node demands the
 cluster's certificate from all clients. ``NodeLeave`` deletes all of these files and creates a new token.
+
+A member's certificate is renewed in the same two halves, ``CertificateRequest`` and ``CertificateStore``. The new
+certificate is written before its key takes the place of the old one; a daemon that starts between both completes that.
 """
 
 import hmac
@@ -15,6 +20,7 @@ import logging
 import ssl
 
 import msgspec
+from msgspec import structs
 
 from gantry import errors, security
 from gantry.rpc import calls
@@ -31,12 +37,13 @@ WARN_EVERY = 10
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """The node's identity in its cluster."""
+    """The node's identity in its cluster; ``masters`` are the keys of the master candidates when it joined."""
 
     cluster: str
     node: str
     uuid: str
     address: str
+    masters: tuple[str, ...] = ()
 
 
 class Enrolment:
@@ -77,6 +84,7 @@ class Enrolment:
         A daemon that starts does not know the age of the token that it finds, so it makes another one.
         """
         await self._disk.make_directory(self._folder, mode=0o700)
+        await self._complete_renewal()
         if not self.joined and self._seconds_left() <= 0:
             await self._make_token()
 
@@ -90,7 +98,7 @@ class Enrolment:
     def context(self) -> ssl.SSLContext:
         """Return the TLS context for the node's server until the node leaves; joining changes the context in place."""
         if not self._secure:
-            self._tls = security.unchecked_context(ssl.PROTOCOL_TLS_SERVER)
+            self._tls = interface.UncheckedContext(ssl.PROTOCOL_TLS_SERVER)
         elif self.joined:
             authority = self._disk.read(self._path("authority.pem"))
             own = self._path("node.pem"), self._path("node.key")
@@ -143,19 +151,82 @@ class Enrolment:
         member, key = self._pending
         certificate, authority = call.certificate.encode(), call.authority.encode()
         try:
-            security.check_enrolment(security.Pair(certificate, key), authority)
+            security.check_issued(security.Pair(certificate, key), authority)
         except ValueError as error:
             raise errors.InvalidError(f"the certificate for {member.node} cannot be used: {error}") from None
         await self._write("node.key", key)
         await self._write("authority.pem", authority)
-        await self._write("member.json", msgspec.json.encode(member))
+        await self._write("member.json", msgspec.json.encode(structs.replace(member, masters=call.masters)))
         await self._write("node.pem", certificate)
         for path in (self._token, self._path("bootstrap.pem"), self._path("bootstrap.key")):
             await self._disk.remove(path)
-        if self._secure and self._tls is not None:
-            security.require_authority(self._tls, self._path("node.pem"), self._path("node.key"), authority=authority)
+        self._load(authority)
         self._pending = None
         logger.info("joined cluster %s as %s", member.cluster, member.node)
+
+    def _load(self, authority: bytes) -> None:
+        """Present the stored certificate from the next connection on, and require one of these authorities."""
+        if self._secure and self._tls is not None:
+            security.require_authority(self._tls, self._path("node.pem"), self._path("node.key"), authority=authority)
+
+    async def request(self, call: calls.CertificateRequest) -> str:
+        """Answer the first half of a renewal: return a certificate request for the present key, or for a new one."""
+        member = self.member()
+        assert member is not None
+        own_key = b"" if call.new_key else self._disk.read(self._path("node.key"))
+        key, request = security.make_request(member.node, own_key)
+        if call.new_key:
+            await self._write("next.key", key)
+        return request.decode()
+
+    async def store(self, call: calls.CertificateStore) -> None:
+        """Answer the second half of a renewal: store the certificates, and present the new one."""
+        certificate, authority = call.certificate.encode(), call.authority.encode()
+        try:
+            security.end_of(authority)
+            if certificate:
+                self._key_of(certificate, authority)
+        except ValueError as error:
+            raise errors.InvalidError(f"the new certificate of {self._runtime.host} cannot be used: {error}") from None
+        await self._write("authority.pem", authority)
+        if certificate:
+            if self._key_of(certificate, authority) == "next.key":
+                # Nodes that were away know only the old key, for which this node can still speak.
+                for name in ("pem", "key"):
+                    await self._write(f"previous.{name}", self._disk.read(self._path(f"node.{name}")))
+            await self._write("node.pem", certificate)
+            await self._complete_renewal()
+            logger.info("the certificate of this node was renewed")
+        self._load(authority)
+
+    def _key_of(self, certificate: bytes, authority: bytes) -> str:
+        """Return the name of the file with the key of a certificate; ValueError if the node has no such key."""
+        names = [name for name in ("node.key", "next.key") if self._disk.exists(self._path(name))]
+        failure = ValueError("the node has no key")
+        for name in names:
+            try:
+                security.check_issued(security.Pair(certificate, self._disk.read(self._path(name))), authority)
+            except ValueError as error:
+                failure = error
+            else:
+                return name
+        raise failure
+
+    async def _complete_renewal(self) -> None:
+        """Let the key of the stored certificate take the place of the old key."""
+        if not (self.joined and self._disk.exists(self._path("next.key"))):
+            return
+        certificate, authority = (self._disk.read(self._path(name)) for name in ("node.pem", "authority.pem"))
+        if self._key_of(certificate, authority) == "next.key":
+            await self._write("node.key", self._disk.read(self._path("next.key")))
+            await self._disk.remove(self._path("next.key"))
+
+    def pair(self, *, previous: bool) -> security.Pair:
+        """Return certificate and key of this node, or those before its key was renewed last; WrongStateError."""
+        names = ("previous.pem", "previous.key") if previous else ("node.pem", "node.key")
+        if not all(self._disk.exists(self._path(name)) for name in names):
+            raise errors.WrongStateError(f"the key of {self._runtime.host} has not been renewed")
+        return security.Pair(*(self._disk.read(self._path(name)) for name in names))
 
     async def leave(self) -> None:
         """Delete the certificates; the next ``prepare`` creates a new token."""

@@ -1,6 +1,7 @@
 """The fence against former masters: a node obeys the master with the highest epoch seen (explanation/state.md#epochs).
 
-    lib/epoch       that epoch and a checksum, twice; on stable storage before a call of that master is carried out
+    lib/epoch       that epoch, the UUID of its master's node and a checksum, twice; on stable storage before a call of
+                    that master is carried out
     lib/promise     the last promised epoch and the node it was promised to; on stable storage before the answer
     lib/given-up    highest epoch and serial of the replicas that the node has deleted; written before the deletion
 
@@ -27,14 +28,17 @@ logger = logging.getLogger(__name__)
 _NUMBER = re.compile(rb"[0-9]{1,%d}" % calls.EPOCH_DIGITS)
 
 
-def _checksum(number: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(number)
+def _checksum(content: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(content)
 
 
-def _parts(line: bytes) -> tuple[bytes, bytes]:
-    """Return the number and the checksum of a line; a line without a checksum is damaged."""
-    number, _, checksum = line.partition(b" ")
-    return number, checksum or b"-"
+def _epoch_of(line: bytes) -> tuple[int, str] | None:
+    """Return the epoch in a line and the UUID of its master's node, None if the line is damaged."""
+    content, _, checksum = line.rpartition(b" ")
+    number, _, owner = content.partition(b" ")
+    if not (_NUMBER.fullmatch(number) and checksum == _checksum(content)):
+        return None
+    return int(number), owner.decode(errors="replace")
 
 
 class Fence:
@@ -48,46 +52,60 @@ class Fence:
         self._given_up_path = f"{folders.lib}/given-up"
         self._journal_end_path = folders.journal_end
         self._files = files
-        self._seen: int | None = None
+        self._seen: tuple[int, str] | None = None
         self._lock = asyncio.Lock()
 
     def epoch(self) -> int:
         """Return the highest epoch seen, 0 before the first."""
+        return self._newest()[0]
+
+    def _newest(self) -> tuple[int, str]:
+        """Return the highest epoch seen, and the UUID of its master's node, empty if that is not known."""
         if self._seen is None:
             self._seen = self._read_epoch()
         return self._seen
 
-    def _read_epoch(self) -> int:
+    def _read_epoch(self) -> tuple[int, str]:
         stored = self._stored_epochs()
         if stored:
             return max(stored)
         promised = self.promised().epoch
         if self._disk.exists(self._path):
             logger.error("%s is damaged; epoch %d, which this node promised, counts instead", self._path, promised)
-        return promised
+        return promised, ""
 
-    def _stored_epochs(self) -> list[int]:
-        """Return the epoch from each line of the file that can be read."""
+    def _stored_epochs(self) -> list[tuple[int, str]]:
+        """Return what each line of the file says that can be read."""
         lines = self._disk.read(self._path).splitlines() if self._disk.exists(self._path) else []
-        # Earlier versions wrote one line, without a checksum.
-        pairs = [(line, b"") for line in lines] if len(lines) == 1 and b" " not in lines[0] else map(_parts, lines)
-        return [
-            int(number)
-            for number, checksum in pairs
-            if _NUMBER.fullmatch(number) and checksum in (b"", _checksum(number))
-        ]
+        if len(lines) == 1 and _NUMBER.fullmatch(lines[0]):
+            return [(int(lines[0]), "")]  # Earlier versions wrote one line, without a checksum.
+        return [newest for newest in map(_epoch_of, lines) if newest]
 
-    async def admit(self, epoch: int) -> None:
-        """Record a higher epoch; FencedError for a lower epoch, ProtocolError for one that cannot be true."""
-        if epoch > self.epoch():
+    async def admit(self, epoch: int, owner: str = "") -> None:
+        """Record a higher epoch, which then belongs to the node with UUID ``owner``; it may be unknown (empty).
+
+        FencedError for a lower epoch and for an epoch of another node, ProtocolError for one that cannot be true.
+        """
+        if self._is_news(epoch, owner):
             async with self._lock:
                 self._check_step(epoch)
-                if epoch > self.epoch():
-                    number = b"%d" % epoch
-                    line = b"%s %s\n" % (number, _checksum(number))
+                if self._is_news(epoch, owner):
+                    content = b"%d %s" % (epoch, owner.encode()) if owner else b"%d" % epoch
+                    line = b"%s %s\n" % (content, _checksum(content))
                     await self._disk.write(self._path, line * 2, mode=0o444)
-                    self._seen = epoch
+                    self._seen = epoch, owner
         self.check(epoch)
+        owner_of_epoch = self._newest()[1]
+        if epoch == self.epoch() and owner and owner_of_epoch not in ("", owner):
+            raise errors.FencedError(
+                f"epoch {epoch} belongs to the node with UUID {owner_of_epoch}, not to that with UUID {owner}",
+                hint="a master that is confirmed again gets an epoch of its own",
+            )
+
+    def _is_news(self, epoch: int, owner: str) -> bool:
+        """Return whether an epoch is higher than all seen, or the highest whose owner becomes known now."""
+        newest, known_owner = self._newest()
+        return epoch > newest or (epoch == newest > 0 and owner > known_owner == "")
 
     def _check_step(self, epoch: int) -> None:
         """Refuse an epoch that no series of confirmed masters can have reached: nobody could follow such a master.
@@ -130,7 +148,7 @@ class Fence:
         try:
             return msgspec.json.decode(self._disk.read(self._promise_path), type=calls.Promised)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            epoch = max(self._stored_epochs(), default=0)
+            epoch, _ = max(self._stored_epochs(), default=(0, ""))
             logger.error("%s is damaged: %s; epoch %d counts instead", self._promise_path, error, epoch)
             return calls.Promised(epoch=epoch, node="a node that is not known any more")
 

@@ -154,6 +154,8 @@ class Replica:
         """Grant the lease to a master that this node obeys; see ``calls.LeaseRenew``."""
         async with self._locked():
             self._check_epoch(await self._contents(), call.epoch)
+            if call.masters:
+                await self._files.replace("master_candidates_certs", "\n".join(call.masters))
             await self._lease.grant(call.node, call.epoch)
 
     def lease_status(self) -> calls.LeaseState:

@@ -2,7 +2,7 @@
 
     lib/ssconf/ssconf_<key>         mode 0444, a value, or a value per line
     lib/certs/authority.*           mode 0600, on master candidates
-    lib/users                       mode 0600, on master candidates
+    lib/users, lib/rapi.pem         mode 0600, on master candidates
 
 The master writes them through ``node.daemon.handlers``; names are checked, so that a call cannot write other files.
 
@@ -32,6 +32,7 @@ class Files:
         self._uploads = {
             "authority.key": f"{folders.certificates}/authority.key",
             "authority.pem": f"{folders.certificates}/authority.pem",
+            "rapi.pem": f"{folders.lib}/rapi.pem",
             "users": folders.users,
         }
 
@@ -51,6 +52,11 @@ class Files:
         await self._begin(values)
         for key, value in values.items():
             await self._write(key, value)
+
+    async def replace(self, key: str, value: str) -> None:
+        """Replace the file of a key unless it has the value already."""
+        if self.read(key) != value:
+            await self.write({key: value})
 
     async def update(self, call: calls.UpdateSsconf) -> tuple[str, ...]:
         """Change lines of values; return the keys whose value then has not the expected digest. Errors as ``write``.
@@ -99,7 +105,7 @@ class Files:
 
     async def forget_secrets(self) -> None:
         """Remove the files of a master candidate; keep the authority's certificate, which verifies callers."""
-        uploads = [self._uploads[name] for name in ("authority.key", "users")]
+        uploads = [self._uploads[name] for name in ("authority.key", "rapi.pem", "users")]
         for path in (*uploads, f"{self._certificates}/master.pem", f"{self._certificates}/master.key"):
             if self._disk.exists(path):
                 await self._disk.remove(path)

@@ -1,4 +1,5 @@
-"""TLS for streams between nodes: the listener has the node's certificate, the sender trusts the cluster's authority.
+"""TLS for streams between nodes: the listener has the node's certificate, the sender trusts the cluster's authority,
+and of its certificates those for the keys of nodes, which are in ``ssconf_node_certs``.
 
 ``backup`` and ``xen.migration`` use it. The listener authenticates the sender by its token (``runtime.streams``).
 """
@@ -15,6 +16,7 @@ class Contexts:
     def __init__(self, disk: interface.Disk, folders: paths.Paths, *, secure: bool = True) -> None:
         self._disk = disk
         self._certificates = folders.certificates
+        self._node_keys = f"{folders.ssconf}/ssconf_node_certs"
         self._secure = secure
 
     def server(self) -> ssl.SSLContext | None:
@@ -26,4 +28,11 @@ class Contexts:
         """Return the sender's context; None without TLS."""
         if not self._secure:
             return None
-        return security.stream_client_context(self._disk.read(f"{self._certificates}/authority.pem"))
+        return security.member_context(self._disk.read(f"{self._certificates}/authority.pem"), keys=self._keys)
+
+    def _keys(self, _: str) -> frozenset[str]:
+        """Return the keys of all nodes; empty if the cluster has not recorded them."""
+        if not self._disk.exists(self._node_keys):
+            return frozenset()
+        lines = self._disk.read(self._node_keys).decode().splitlines()
+        return frozenset(line.partition("=")[2] for line in lines) - {""}

@@ -1,47 +1,12 @@
-"""Send the cluster's files to its nodes: for ``gnt-cluster redist-conf``, and by the master itself.
-
-Each node gets the digests of its files and the changed lines; files that it cannot build from those are sent whole,
-to the nodes that report them. So a change costs a short message for each node, however long the files are.
-"""
-
-from collections.abc import Mapping, Sequence
+"""OP_CLUSTER_REDIST_CONF: send the cluster's files to its nodes."""
 
 from gantry import errors
 from gantry.model import cluster, lock, opcodes
 from gantry.operations import base
+from gantry.operations.cluster import ssconf_files
 from gantry.operations.node import candidate_pool
-from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 from gantry.state import ssconf
-
-BATCH = 20
-"""The number of nodes that get whole files at a time: each message is as long as the files."""
-
-
-async def spread(
-    nodes: base.Nodes,
-    node_targets: Sequence[targets.Target],
-    values: Mapping[str, str],
-    *,
-    before: Mapping[str, str] | None = None,
-) -> dict[targets.Target, errors.GantryError]:
-    """Update the ssconf files of nodes to ``values``; return the nodes that failed, with their errors.
-
-    ``before`` is what most of the nodes have.
-    """
-    changed = ssconf.line_changes(before or {}, values)
-    answers = await nodes.fan_out(node_targets, calls.UpdateSsconf(digests=ssconf.digests(values), lines=changed))
-    failed = {answer.target: answer.error for answer in answers if answer.error}
-    lacking: dict[tuple[str, ...], list[targets.Target]] = {}
-    for answer in answers:
-        if answer.value:
-            lacking.setdefault(answer.value, []).append(answer.target)
-    for keys, batch_targets in lacking.items():
-        whole = calls.WriteSsconf(values={key: values[key] for key in keys if key in values})
-        for start in range(0, len(batch_targets), BATCH):
-            written = await nodes.fan_out(batch_targets[start : start + BATCH], whole)
-            failed |= {answer.target: answer.error for answer in written if answer.error}
-    return failed
 
 
 class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
@@ -75,7 +40,7 @@ class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
         state = environment.snapshot()
         nodes = sorted((node for node in state.nodes.values() if not node.offline), key=lambda node: node.name)
         node_targets = [state.target(node) for node in nodes]
-        for target, error in (await spread(environment.nodes, node_targets, ssconf.values(state))).items():
+        for target, error in (await ssconf_files.spread(environment.nodes, node_targets, ssconf.values(state))).items():
             environment.log.warning(f"{target.name} did not accept the cluster's files: {error}")
         for node in nodes:
             if node.role(state.the_cluster) is cluster.Role.CANDIDATE:

@@ -17,6 +17,7 @@ class _Newcomer:
     """What the steps of an addition learn about the node, for the last transaction."""
 
     status: calls.NodeStatus | None = None
+    certificate: cluster.Certificate = cluster.NO_CERTIFICATE
     trusted: bool = False
 
 
@@ -74,7 +75,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
         newcomer = _Newcomer()
 
         async def enroll_node() -> None:
-            await self._join(target)
+            newcomer.certificate = await self._join(target)
 
         async def query_node() -> None:
             await self._query(target, newcomer)
@@ -93,15 +94,16 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             hooks=hook_environment.of_node_add(snapshot, new),
         )
 
-    async def _join(self, target: targets.Target) -> None:
+    async def _join(self, target: targets.Target) -> cluster.Certificate:
         environment = self.environment
-        await enroll.join(
+        return await enroll.join(
             environment.nodes,
             environment.authority,
             target,
             token=self.op.join_token,
             cluster=environment.snapshot().the_cluster.name,
             now=environment.inputs.now,
+            masters=ssconf.masters(environment.snapshot()),
             sleep=environment.sleep,
         )
 
@@ -118,7 +120,8 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
         node = accelerators.with_status(current.nodes[uuid], newcomer.status)
         candidate = newcomer.trusted and candidate_pool.missing(current) > 0
         now = self.environment.inputs.now
-        return [states.Put(base.changed(node, now, master_candidate=candidate, joining=False))]
+        flags = {"master_candidate": candidate, "joining": False, "certificate": newcomer.certificate}
+        return [states.Put(base.changed(node, now, **flags))]
 
 
 class NodeRemove(base.Planned[opcodes.NodeRemove]):
@@ -164,7 +167,11 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
         return base.Plan(
             lines=[f"remove node {node.name}"],
             steps=[promotion.step] if node.master_candidate else [],
-            finish=lambda current: [deletion, *promotion.changes(current)],
+            finish=lambda current: [
+                deletion,
+                *enroll.revocation(current, [node.certificate], now=self.environment.inputs.now),
+                *promotion.changes(current),
+            ],
             after=[base.Step(f"let {node.name} leave the cluster", (leave,))],
             hooks=hook_environment.of_node_remove(snapshot, node),
         )

@@ -7,11 +7,13 @@ and a secret that only the node's administrator can have read.
 
 import asyncio
 import datetime
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from gantry import errors, security
+from gantry.model.cluster import Certificate, Revoked
 from gantry.operations import base
 from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
 
 JOIN_TIMEOUT_SECONDS = 30.0
 """The time in which a node must listen again after it received its certificate."""
@@ -30,6 +32,40 @@ TOKEN_HINT = "gantry-noded on the machine wrote lib/join-token below its folder;
 Sleep = Callable[[float], Awaitable[None]]
 
 
+async def send_certificate(
+    nodes: base.Nodes,
+    authority: base.Authority,
+    target: targets.Target,
+    *,
+    token: str,
+    cluster: str,
+    now: float,
+    masters: Sequence[str] = (),
+) -> Certificate:
+    """Send a node its certificate, and return what the cluster records of it; ``now`` is this machine's time of day.
+
+    ``masters`` are the keys of the master candidates; empty for the first node of a cluster, which is the only one.
+    Raises InvalidError for the token, EnvironmentFaultError for different clocks, RemoteError for everything else.
+    """
+    secret = _secret(target.name, token)
+    _check_clock(target.name, await nodes.join(target, token, calls.NodeClock()), now)
+    join_call = calls.Join(secret=secret, cluster=cluster, node=target.name, uuid=target.uuid, address=target.address)
+    request = await nodes.join(target, token, join_call)
+    certificate = authority.issue(request, uuid=target.uuid, name=target.name, address=target.address)
+    issued = issued_as(certificate)
+    known = tuple(masters) or tuple(f"{target.uuid}={key}" for key in issued.keys)
+    enrol = calls.Enrol(secret=secret, certificate=certificate, authority=authority.certificates, masters=known)
+    await nodes.join(target, token, enrol)
+    return issued
+
+
+def _secret(node: str, token: str) -> str:
+    try:
+        return security.JoinToken.decode(token).secret
+    except ValueError as error:
+        raise errors.InvalidError(f"node {node}: {error}", hint=TOKEN_HINT) from None
+
+
 async def join(
     nodes: base.Nodes,
     authority: base.Authority,
@@ -38,27 +74,46 @@ async def join(
     token: str,
     cluster: str,
     now: float,
+    masters: Sequence[str],
     sleep: Sleep,
-) -> None:
-    """Send a node its certificate and wait until it listens with it; ``now`` is this machine's time of day.
+) -> Certificate:
+    """Send a node its certificate and wait until it listens with it; arguments and errors as ``send_certificate``.
 
-    Raises InvalidError for the token, EnvironmentFaultError for different clocks, RemoteError for everything else.
-
-    A node that already has the certificate, because the answer to an earlier call was lost, is not changed.
+    A node that has joined already, because the answer to an earlier call was lost, gets another certificate.
     """
-    try:
-        secret = security.JoinToken.decode(token).secret
-    except ValueError as error:
-        raise errors.InvalidError(f"node {target.name}: {error}", hint=TOKEN_HINT) from None
+    _secret(target.name, token)
     if await _has_joined(nodes, target):
-        return
-    _check_clock(target.name, await nodes.join(target, token, calls.NodeClock()), now)
-    join_call = calls.Join(secret=secret, cluster=cluster, node=target.name, uuid=target.uuid, address=target.address)
-    request = await nodes.join(target, token, join_call)
-    certificate = authority.issue(request, uuid=target.uuid, name=target.name, address=target.address)
-    enrol = calls.Enrol(secret=secret, certificate=certificate, authority=authority.certificate)
-    await nodes.join(target, token, enrol)
-    await _wait(nodes, target, sleep)
+        certificate = await request(nodes, authority, target)
+        renewal = calls.CertificateStore(authority=authority.certificates, certificate=certificate)
+        await nodes.call(target, renewal)
+        return issued_as(certificate)
+    issued = await send_certificate(nodes, authority, target, token=token, cluster=cluster, now=now, masters=masters)
+    await wait(nodes, target, sleep)
+    return issued
+
+
+async def request(
+    nodes: base.Nodes, authority: base.Authority, target: targets.Target, *, new_key: bool = False
+) -> str:
+    """Return another certificate for a node, which keeps its key unless ``new_key`` is set; it is not sent yet."""
+    csr = await nodes.call(target, calls.CertificateRequest(new_key=new_key))
+    return authority.issue(csr, uuid=target.uuid, name=target.name, address=target.address)
+
+
+def issued_as(certificate: str) -> Certificate:
+    """Return what the cluster records of a node's certificate."""
+    facts = security.facts_of(certificate.encode())
+    return Certificate(keys=(facts.key,), serial=facts.serial, end=facts.end)
+
+
+def revocation(current: states.Snapshot, certificates: Sequence[Certificate], *, now: float) -> list[states.Change]:
+    """Return the change that revokes certificates; those that have ended meanwhile are not listed any longer."""
+    serials = [Revoked(serial=each.serial, end=each.end) for each in certificates if each.serial]
+    if not serials:
+        return []
+    owner = current.the_cluster
+    kept = [each for each in (*owner.revoked, *serials) if each.end > now]
+    return [states.Put(base.changed(owner, now, revoked=tuple(dict.fromkeys(kept))))]
 
 
 def _check_clock(node: str, node_time: float, now: float) -> None:
@@ -86,7 +141,8 @@ async def _has_joined(nodes: base.Nodes, target: targets.Target) -> bool:
         return False
 
 
-async def _wait(nodes: base.Nodes, target: targets.Target, sleep: Sleep) -> None:
+async def wait(nodes: base.Nodes, target: targets.Target, sleep: Sleep) -> None:
+    """Wait until a node listens with its certificate; RemoteError after ``JOIN_TIMEOUT_SECONDS``."""
     last = errors.RemoteError(
         f"node {target.name} did not listen within {JOIN_TIMEOUT_SECONDS:g} s after it received its certificate"
     )

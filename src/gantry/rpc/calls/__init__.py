@@ -135,8 +135,11 @@ from gantry.rpc.calls.migration import (
 )
 from gantry.rpc.calls.node import (
     ENDS_SOON,
+    CertificateRequest,
+    CertificateStore,
     Enrol,
     Join,
+    MastersStore,
     NodeClock,
     NodeInfo,
     NodeLeave,
@@ -147,6 +150,8 @@ from gantry.rpc.calls.node import (
     TestDelay,
     Version,
     VersionInfo,
+    Vouch,
+    Voucher,
 )
 from gantry.rpc.calls.script import (
     HookResult,
@@ -198,6 +203,8 @@ __all__ = [
     "Call",
     "CandidateState",
     "CandidateStatus",
+    "CertificateRequest",
+    "CertificateStore",
     "CheckpointStore",
     "Console",
     "Disk",
@@ -246,6 +253,7 @@ __all__ = [
     "LvList",
     "MasterName",
     "MasterPromise",
+    "MastersStore",
     "Message",
     "MigrationStatus",
     "Mirror",
@@ -296,6 +304,8 @@ __all__ = [
     "VgReduce",
     "Volume",
     "VolumeGroup",
+    "Vouch",
+    "Voucher",
     "WriteSsconf",
     "digest_of",
     "result_type",

@@ -122,11 +122,15 @@ class LeaseState(Message, frozen=True):
 
 
 class LeaseRenew(Call[None], frozen=True):
-    """Grant the lease to the master for ``LEASE_SECONDS`` from the arrival of the call; refused as JournalAppend is."""
+    """Grant the lease to the master for ``LEASE_SECONDS`` from the arrival of the call; refused as JournalAppend is.
+
+    ``masters`` are the keys of the master candidates: those who may decide about the next master know each other.
+    """
 
     FENCED: ClassVar[bool] = False
     node: str
     epoch: int
+    masters: tuple[str, ...] = ()
 
 
 class LeaseStatus(Call[LeaseState], frozen=True):

@@ -46,13 +46,64 @@ class Join(Call[str], frozen=True):
 class Enrol(Call[None], frozen=True):
     """Second half of joining: the node stores its certificate and the cluster's authority, both in PEM.
 
-    After its answer the node accepts only connections with certificates of that authority.
+    After its answer the node accepts only connections with certificates of that authority. ``masters`` are the keys of
+    the master candidates, as the ssconf file ``master_candidates_certs`` will have them.
     """
 
     FENCED: ClassVar[bool] = False
     secret: str
     certificate: str
     authority: str
+    masters: tuple[str, ...] = ()
+
+
+class CertificateRequest(Call[str], frozen=True):
+    """Return a certificate request in PEM, for the node's key or for a ``new_key``, which waits for its certificate."""
+
+    new_key: bool = False
+
+
+class CertificateStore(Call[None], frozen=True):
+    """Replace the certificates of the authorities that the node trusts, and its own certificate unless it is empty.
+
+    InvalidError if the certificate belongs to neither of the node's keys, or was issued by none of the authorities.
+    """
+
+    authority: str
+    certificate: str = ""
+
+
+class Voucher(Message, frozen=True):
+    """The word of a master candidate: its certificate in PEM, and its signature, in hex, of what it vouches for."""
+
+    epoch: int
+    certificate: str
+    signature: str
+
+
+class Vouch(Call[Voucher], frozen=True):
+    """Ask a master candidate to sign the keys of the master candidates, ``masters``, for the node with UUID ``uuid``.
+
+    The node that gets the signature (``MastersStore``) need not know the caller, but must know the candidate; with
+    ``previous``, it knows the key that the candidate had before its last renewal. WrongStateError without such a key.
+    """
+
+    READS: ClassVar[bool] = True
+    uuid: str
+    masters: tuple[str, ...]
+    previous: bool = False
+
+
+class MastersStore(Call[None], frozen=True):
+    """Bring the keys of the master candidates to a node that was away while they changed.
+
+    The node answers this call to every client with a certificate of the cluster's authority, and believes it only if
+    the ``voucher`` is from a candidate in its own list, and not of an earlier epoch than it knows.
+    """
+
+    FENCED: ClassVar[bool] = False
+    masters: tuple[str, ...]
+    voucher: Voucher
 
 
 class NodeLeave(Call[None], frozen=True):

@@ -202,6 +202,8 @@ class Client(interface.HttpClient):
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Content-Type": "application/json"},
         )
+        self._under_way = 0
+        self._retired = False
 
     async def request(
         self,
@@ -220,6 +222,7 @@ class Client(interface.HttpClient):
         sending = self._session.request(
             method, url, data=body or None, headers=headers, timeout=limit, allow_redirects=False
         )
+        self._under_way += 1
         try:
             async with sending as answer:
                 return _response(answer, await answer.read())
@@ -227,6 +230,16 @@ class Client(interface.HttpClient):
             raise
         except aiohttp.ClientError as error:
             raise _as_os_error(error) from error
+        finally:
+            self._under_way -= 1
+            if self._retired and not self._under_way:
+                await self.close()
+
+    async def retire(self) -> None:
+        """End the connections when the requests under way have ended."""
+        self._retired = True
+        if not self._under_way:
+            await self.close()
 
     async def stream(
         self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None

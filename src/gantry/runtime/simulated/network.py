@@ -2,7 +2,7 @@
 
 ``Wires`` is the network of the world, ``Network`` a machine's access to it. A machine is reachable by its name, by the
 addresses that ``Wires.register`` assigns to it, and from itself as ``localhost``. TLS is not simulated, except that
-both sides must use it, and that the server receives the certificate of the client's machine (``Network.certificate``).
+both sides must use it, and that the server receives the certificate of the client (``interface.UncheckedContext``).
 
 The model has the faults of TCP, for requests rather than packets. An open connection never loses or reorders bytes; so
 a lost message means a silent connection, on which the sender waits until its own timeout. Each request has its own
@@ -263,11 +263,14 @@ class HttpServer:
 
 
 class HttpClient(interface.HttpClient):
-    """A client on a simulated machine."""
+    """A client on a simulated machine; a TLS context may have a certificate, which the server gets."""
 
-    def __init__(self, network: "Network", tls: bool) -> None:
+    def __init__(self, network: "Network", tls: ssl.SSLContext | None) -> None:
         self._network = network
         self._tls = tls
+
+    def _certificate(self) -> bytes | None:
+        return self._tls.certificate if isinstance(self._tls, interface.UncheckedContext) else None
 
     async def request(
         self,
@@ -315,11 +318,11 @@ class HttpClient(interface.HttpClient):
             path=path,
             body=body,
             headers={"host": f"{host}:{port}", "content-type": "application/json"} | dict(headers or {}),
-            peer_certificate=self._network.certificate if self._tls else None,
+            peer_certificate=self._certificate(),
         )
         async with asyncio.timeout(timeout):
             target = wires.resolve(host, machine)
-            answer = await wires.exchange(machine, target, port, request, tls=self._tls)
+            answer = await wires.exchange(machine, target, port, request, tls=self._tls is not None)
         lower_case_headers = {name.lower(): value for name, value in answer.headers.items()}
         return dataclasses.replace(answer, headers=lower_case_headers)
 
@@ -330,14 +333,12 @@ class HttpClient(interface.HttpClient):
 class Network:
     """A machine's access to the network and to its own UNIX sockets; it outlives the machine's boots.
 
-    ``certificate`` is the machine's client certificate for servers with TLS, in DER. A new server belongs to the boot
-    that ``owner`` returns at that moment.
+    A new server belongs to the boot that ``owner`` returns at that moment.
     """
 
     def __init__(self, wires: Wires, machine: str, machine_disk: disk.Disk, owner: Callable[[], boot.Boot]) -> None:
         self.wires = wires
         self.machine = machine
-        self.certificate: bytes | None = None
         self._disk = machine_disk
         self._owner = owner
         self._sockets: dict[str, streams.Server] = {}
@@ -389,4 +390,4 @@ class Network:
 
     def http_client(self, *, tls: ssl.SSLContext | None) -> HttpClient:
         """Return a client."""
-        return HttpClient(self, tls is not None)
+        return HttpClient(self, tls)
