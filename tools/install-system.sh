@@ -2,7 +2,7 @@
 # Installs the Debian packages that the demo and the tests need; does nothing, and needs no root, when all are there.
 set -eu
 
-packages='qemu-system-x86 qemu-utils busybox-static iproute2 iputils-ping cpio kmod e2fsprogs python3-venv ca-certificates dnsmasq-base openssh-client openssh-server socat ovmf ganeti-htools lvm2 user-mode-linux mmdebstrap psmisc procps curl zstd postgresql-15'
+packages='qemu-system-x86 qemu-utils busybox-static iproute2 iputils-ping cpio kmod e2fsprogs python3-venv ca-certificates dnsmasq-base openssh-client openssh-server socat ovmf ganeti-htools lvm2 user-mode-linux mmdebstrap psmisc procps curl zstd postgresql-15 softhsm2'
 
 installed() {
     [ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
