@@ -84,6 +84,7 @@ BANNED = {
     "asyncio.to_thread": COMPUTE,
     ".run_in_executor": COMPUTE,
     "cryptography": SECURITY,
+    "pkcs11": SECURITY,
     ".load_cert_chain": SECURITY,
     ".load_verify_locations": SECURITY,
     "sqlite3": DATABASES,
@@ -113,6 +114,7 @@ ALLOWED = {
     },
     "security": {
         "cryptography": "issues and reads certificates, and nobody else does",
+        "pkcs11": "signs with a key of the authority that is in a token",
         ".load_cert_chain": "a TLS context is made of files by the ssl module alone",
         ".load_verify_locations": "a TLS context is made of files by the ssl module alone",
     },

@@ -240,7 +240,7 @@ def test_a_node_that_was_away_learns_of_new_candidates_from_one_that_it_knows() 
 
 
 @pytest.mark.parametrize("signer", ["a regular node", "a stranger", "another list"])
-def test_nobody_but_a_known_candidate_vouches_for_a_master(signer: str) -> None:
+def test_only_a_known_candidate_vouches_for_a_master(signer: str) -> None:
     async def scenario() -> None:
         await lab.build(candidate_pool_size=2)
         thief = Thief(lab, "node2")

@@ -45,7 +45,9 @@ class Authority:
         path = f"{self._folders.etc}/authority-secret"
         if not self._disk.exists(path):
             raise ValueError(f"it is not stored in clear, and {path} with its passphrase or PIN does not exist")
-        return self._disk.read(path).strip()
+        if self._disk.status(path).mode & 0o077:
+            raise ValueError(f"others may read its secret, {path}: make its mode 0600")
+        return self._disk.read(path)
 
     def _loaded(self, stored_key: bytes) -> security.Authority:
         try:
@@ -90,16 +92,24 @@ class Authority:
 
     async def renew_remote_api(self, *, names: Sequence[str], address: str) -> None:
         """Issue a certificate and a key for the remote API, valid for the names and the address, in one file."""
-        now, (name, *others) = self._runtime.clock.now(), names
+        now, (name, *more_names) = self._runtime.clock.now(), names
         key, request = security.make_request(name)
-        pem = security.issue(self.signing, request, uuid=name, name=name, address=address, now=now, other_names=others)
+        pem = security.issue(
+            self.signing, request, uuid=name, name=name, address=address, now=now, other_names=more_names
+        )
         await self._disk.write(f"{self._folders.lib}/rapi.pem", pem + key, mode=0o600)
 
     async def add_successor(self, cluster: str) -> None:
         """Create the authority that is to follow, and trust it too; nothing is issued by it yet."""
         await self.drop_successor()
         successor = security.make_authority(cluster, self._runtime.clock.now())
-        await self._write("next-authority.key", security.authority_key.store(successor.key))
+        try:
+            stored_key = security.authority_key.store_like(self._stored_key, successor.key, secret=self._secret)
+        except ValueError as error:
+            raise errors.WrongStateError(
+                f"a new authority cannot be stored: {error}", hint="see the page about the authority's key"
+            ) from None
+        await self._write("next-authority.key", stored_key)
         await self._write("next.pem", successor.certificates)
         await self._trust([self.signing.certificates, successor.certificates])
 

@@ -380,7 +380,7 @@ async def test_the_master_refuses_a_server_with_another_key(cluster: Cluster) ->
     context = cluster.master_context()
     assert isinstance(context, security.MemberContext)
     own = security.key_of(security.der_of(cluster.runtime.disk.read(f"{cluster.folders.certificates}/node.pem")))
-    expected = {"127.0.0.1": ("another key", own)}
+    expected: dict[str, tuple[str, ...]] = {"127.0.0.1": ("another key", own)}
     context.keys = lambda address: expected[address]
     async with cluster.master(context) as master:
         assert (await master.call(cluster.target, calls.Version())).uuid == UUID

@@ -95,9 +95,9 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
         """Ask the nodes for certificate requests; a dry run asks nothing, since a node stores its new key."""
         if self.op.dry_run:
             return Facts()
-        asked = [snapshot.target(node) for node in self._nodes(snapshot)]
+        node_targets = [snapshot.target(node) for node in self._nodes(snapshot)]
         request = calls.CertificateRequest(new_key=not self.op.keep_keys)
-        answers = await self.environment.nodes.fan_out(asked, request)
+        answers = await self.environment.nodes.fan_out(node_targets, request)
         return Facts(
             tuple(
                 Request(answer.target.uuid, answer.value, security.key_of_request(answer.value.encode()))
