@@ -226,11 +226,6 @@ def _is_issuer(authority: x509.Certificate, certificate: x509.Certificate) -> bo
     return True
 
 
-def is_issued_by(certificate: bytes, authority: Authority) -> bool:
-    """Return whether a certificate was issued with the authority's present key."""
-    return _is_issuer(_own(authority), x509.load_pem_x509_certificate(certificate))
-
-
 def sign(key: bytes, statement: bytes) -> str:
     """Return the signature of a machine's key, in hex."""
     return authority_key.load(key).sign(statement, ec.ECDSA(hashes.SHA256())).hex()

@@ -78,6 +78,10 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
         op = self.op
         return op.node_certificates or op.cluster_certificate or not (op.nodes or op.rapi_certificate)
 
+    def _is_unfinished(self) -> bool:
+        """Return whether another authority is trusted that an earlier renewal could not replace everywhere."""
+        return self._everything() and self.environment.authority.certificates.count("BEGIN CERTIFICATE") > 1
+
     def _nodes(self, snapshot: states.Snapshot) -> list[cluster.Node]:
         """Return the nodes to renew, by name, the master last: its calls use its key."""
         named = {snapshot.node(name).uuid for name in self.op.nodes}
@@ -128,7 +132,7 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
             changes=self._with_keys(snapshot, facts),
             steps=steps,
             finish=lambda current: self._finish(current, renewed),
-            after=[trust] if self._everything() else [],
+            after=[trust] if self.op.cluster_certificate or self._is_unfinished() else [],
             result=lambda: sorted(renewed.failed),
             # A node may have its new key, so the cluster must go on knowing it.
             keep_on_failure=True,
