@@ -167,6 +167,41 @@ def test_missing_files_and_folders_raise_file_not_found(drive: Drive) -> None:
     drive(check)
 
 
+def test_files_are_removed_in_order_and_missing_ones_are_skipped(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        disk = runtime.disk
+        for name in ("one", "two", "four"):
+            await disk.write(f"{folder}/{name}", b"1")
+        await disk.make_directory(f"{folder}/three")
+        paths = [f"{folder}/{name}" for name in ("one", "zero", "two", "three", "four")]
+        with pytest.raises(OSError):
+            await disk.remove_all(paths)
+        # It stops at the first failure: a directory is not a file.
+        assert disk.names(folder) == ["four", "three"]
+        await disk.remove_all(paths[4:])
+        assert disk.names(folder) == ["three"]
+
+    drive(check)
+
+
+def test_a_directory_has_the_time_of_the_last_change_of_its_names(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        disk = runtime.disk
+        times = [disk.status(folder).mtime]
+        changes: list[Callable[[], Awaitable[None]]] = [
+            lambda: disk.write(f"{folder}/one", b"1"),
+            lambda: disk.rename({f"{folder}/one": f"{folder}/two"}),
+            lambda: disk.remove_all([f"{folder}/two"]),
+        ]
+        for change in changes:
+            await runtime.clock.sleep(0.02)
+            await change()
+            times.append(disk.status(folder).mtime)
+        assert times == sorted(set(times))
+
+    drive(check)
+
+
 def test_directories_are_created_with_parents_and_removed_with_content(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         disk = runtime.disk

@@ -9,7 +9,7 @@ raises OSError or TimeoutError. The layers above turn them into the errors of ``
 """
 
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -172,6 +172,10 @@ class Disk(Protocol):
 
     async def remove(self, path: str) -> None:
         """Remove a file; FileNotFoundError if it does not exist."""
+        ...
+
+    async def remove_all(self, paths: Sequence[str]) -> None:
+        """Remove files in this order, in one call; missing files are skipped; stop at the first failure."""
         ...
 
     async def remove_tree(self, path: str) -> None:

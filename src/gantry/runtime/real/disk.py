@@ -15,7 +15,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gantry.runtime import interface
 
@@ -129,6 +129,12 @@ def _make_sparse(path: str, size: int, mode: int) -> None:
         raise
     finally:
         os.close(descriptor)
+
+
+def _remove_all(paths: Sequence[str]) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _remove_tree(path: str) -> None:
@@ -276,6 +282,10 @@ class Disk:
     async def remove(self, path: str) -> None:
         """Remove a file."""
         await asyncio.to_thread(os.unlink, path)
+
+    async def remove_all(self, paths: Sequence[str]) -> None:
+        """Remove files in order, in one call to a thread."""
+        await asyncio.to_thread(_remove_all, paths)
 
     async def remove_tree(self, path: str) -> None:
         """Remove a directory and everything below it."""

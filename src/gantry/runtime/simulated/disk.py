@@ -12,7 +12,7 @@ import hashlib
 import os
 import posixpath
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gantry.runtime import interface
 from gantry.runtime.simulated import boot, clock, files, opened
@@ -233,6 +233,12 @@ class Disk:
         self._file(path)
         self._change({path: None})
 
+    async def remove_all(self, paths: Sequence[str]) -> None:
+        """Remove files one after the other; not stable before the next sync of names."""
+        for path in paths:
+            if self.exists(path):
+                await self.remove(path)
+
     async def remove_tree(self, path: str) -> None:
         """Remove a directory and everything below it; a crash may leave a part of it."""
         await self.work()
@@ -302,6 +308,9 @@ class Disk:
     def _change(self, change: files.Change) -> None:
         files.apply(self._names, change)
         self._pending.append(change)
+        for path in change:
+            if parent := self._names.get(posixpath.dirname(path)):
+                parent.mtime = self.clock.now()
 
     def _below(self, path: str) -> dict[str, files.Node]:
         return {name: node for name, node in self._names.items() if name == path or name.startswith(f"{path}/")}
