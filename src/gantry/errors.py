@@ -79,6 +79,14 @@ class BusyError(PrerequisiteError):
     status = 503
 
 
+class PrunedError(GantryError):
+    """The records are not kept any more: start over from the present state."""
+
+    luxi = "PrunedError"
+    code = "unknown_entity"
+    status = 410
+
+
 class WrongStateError(PrerequisiteError):
     """The object is in a state that does not allow the request."""
 

@@ -54,6 +54,35 @@ def holdings(past: history.Past) -> list[tuple[str, str, int, int]]:
     return [(holding.address, holding.instance, holding.given.job, holding.freed.job) for holding in past.holdings]
 
 
+def test_a_moment_before_the_first_kept_record_has_no_owners_and_no_network() -> None:
+    with simulated.World(seed=1) as world:
+        site = Site(world, limits=transaction.Limits(records=2))
+        before = site.commit(*put(build.vm(1, ip=ADDRESS)))
+        for number in (2, 3, 4):
+            site.commit(*put(build.vm(number)))
+        site.drop_first_segment()
+        site.drop_first_segment()
+        past = site.ask(at=before)
+        assert past.since is not None
+        assert before < past.since
+        assert (past.holdings, past.net) == ((), None)
+        # No record changes the network, so that it has been as it is since before the first one.
+        later = site.ask(at=past.since)
+        assert later.net == build.NET
+        assert holdings(later) == [(ADDRESS, "inst1", 0, 0)]
+
+
+def test_a_network_that_changed_after_the_moment_is_not_guessed() -> None:
+    with simulated.World(seed=1) as world:
+        site = Site(world, limits=transaction.Limits(records=2))
+        for number in (1, 2, 3, 4):
+            moment = site.commit(*put(build.vm(number)))
+        site.drop_first_segment()
+        changed = site.commit(snapshot.Put(structs.replace(build.NET, serial_no=2, tags=("new",))))
+        assert site.ask(at=moment).net is None
+        assert site.ask(at=changed).net == structs.replace(build.NET, serial_no=2, tags=("new",))
+
+
 def test_every_owner_of_an_address_is_reported_with_times_and_jobs() -> None:
     with simulated.World(seed=1) as world:
         site = Site(world)

@@ -51,6 +51,8 @@ class Cables:
         if isinstance(call, calls.CheckpointStore) and not call.replace:
             await self._delay_part(target.uuid, call)
         copy = self.replicas[target.uuid]
+        if isinstance(call, calls.ReplicaPrune):
+            return cast("candidate.Result", await copy.prune(call))
         match call:
             case calls.JournalAppend():
                 state = await copy.append(call)

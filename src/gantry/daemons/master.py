@@ -32,7 +32,7 @@ from gantry.operations.query import engine
 from gantry.rpc import client, liveness
 from gantry.runtime import interface, paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import events, history, lease, replication, snapshot, ssconf, transaction
+from gantry.state import events, history, lease, pruning, replication, snapshot, ssconf, transaction
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +122,12 @@ class Master:
         await segments.refresh(runtime, folders, self.store)
         self._closing.push_async_callback(self.addresses.close)
         self.addresses.start()
+        self.past = history.History(runtime, folders, lambda: self.store.durable)
+        self.pruning = pruning.Pruning(
+            runtime, folders, store=self.store, past=self.past, candidates=candidates, caller=self.nodes
+        )
+        self._closing.push_async_callback(self.pruning.close)
+        self.pruning.start()
         self._wire_queue(authority, ledger)
         self._closing.push_async_callback(self.distribution.close)
         self.distribution.start()
@@ -133,7 +139,7 @@ class Master:
 
     def _wire_queue(self, authority: identity.Authority, ledger: embedded.Ledger) -> None:
         runtime = self._runtime
-        past = history.History(runtime, self._folders, lambda: self.store.durable)
+        past = self.past
         services = environment.Services(
             nodes=self.nodes,
             ledger=ledger,

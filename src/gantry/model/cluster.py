@@ -46,6 +46,9 @@ class Replication(StrEnum):
 MANY_CANDIDATES = 3
 """The number of master candidates, the master included, from which on ``majority`` is the default."""
 
+JOURNAL_RETENTION, ARCHIVE_RETENTION = "30d,4G", "30d,2G"
+"""What is kept by default of the journal and of the archive of jobs (``retention``)."""
+
 
 class Revoked(base.Part, frozen=True):
     """A certificate that the cluster issued and that no longer counts: its serial number in hex, and its end."""
@@ -75,6 +78,7 @@ class Cluster(base.Entity, frozen=True):
     ``ipam_driver`` stores the allocations of addresses, in ``ipam_database`` (a URL) or in the state.
     ``replication`` is a policy of ``Replication``; if it is empty, the number of master candidates decides.
     ``revoked`` are the certificates of removed nodes, and those that were replaced, until they end.
+    ``journal_retention`` and ``archive_retention`` are texts of ``retention``.
     The watcher is paused until ``watcher_pause``, in seconds since the epoch. While ``queue_drained`` is set, the queue
     accepts no jobs.
     """
@@ -114,6 +118,8 @@ class Cluster(base.Entity, frozen=True):
     queue_drained: bool = False
     replication: str = ""
     revoked: tuple[Revoked, ...] = ()
+    journal_retention: str = JOURNAL_RETENTION
+    archive_retention: str = ARCHIVE_RETENTION
 
     def replication_policy(self, candidates: int) -> Replication:
         """Return the policy in force with this number of master candidates, the master included."""

@@ -24,6 +24,12 @@ CLUSTER: dict[str, Parameter] = {
     "replication": Parameter(
         "", "Copies that must hold a change before it is acknowledged", choices=tuple(cluster.Replication)
     ),
+    "journal_retention": Parameter(
+        cluster.JOURNAL_RETENTION, "Age and size up to which the journal is kept, as in 30d,4G, or forever"
+    ),
+    "archive_retention": Parameter(
+        cluster.ARCHIVE_RETENTION, "Age and size up to which archived jobs are kept, as in 30d,2G, or forever"
+    ),
     "max_running_jobs": Parameter(1000, "Maximum number of running jobs; other jobs wait", minimum=1, maximum=20_000),
     "mac_prefix": Parameter("aa:00:00", "First half of generated MAC addresses"),
     "master_netdev": Parameter("", "Network device of the master's own address"),

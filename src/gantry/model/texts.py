@@ -39,6 +39,8 @@ TEXTS: dict[str, str] = {
     "ClusterSetParams.default_disk_size": "Size of a disk without a size, in MiB or with a unit; 0 for no default",
     "candidate_pool_size": "Set how many nodes keep a copy of the state, the master included",
     "replication": "Set which copies must hold a change before it is acknowledged: majority, all, seed",
+    "journal_retention": "Keep the journal, and with it the history, up to this age and size, as in 30d,4G, or forever",
+    "archive_retention": "Keep archived jobs up to this age and size, as in 30d,2G, or forever",
     "max_running_jobs": "Limit how many jobs run at the same time",
     "ClusterSetParams.mac_prefix": "Set the first half of generated MAC addresses, as in aa:00:00",
     "master_netdev": "Set the network device of the master's own address",

@@ -5,7 +5,8 @@ gap. Blocking: run each step in a thread.
 """
 
 import bisect
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
@@ -47,6 +48,26 @@ def read(
         for lines in _segment(disk, folder, first=first, serial=serial, digest=digest, until=until):
             serial, digest = lines.end.serial, lines.end.digest
             yield lines
+
+
+def oldest_needed(firsts: Sequence[int], sizes: Sequence[int], serials: Iterable[int | None], *, end: int) -> int:
+    """Return the first serial of the oldest segment that ``read`` needs for the frames after any of the serials.
+
+    The segments begin with ``firsts`` and have ``sizes``; the journal ends with record ``end``. None is an unknown
+    serial: then all segments are needed that ``read`` might send. A candidate that would get the whole state needs
+    none. The answer is ``end + 1`` if no segment is needed.
+    """
+    # Bytes from the beginning of each segment to the end of the journal.
+    remaining = list(itertools.accumulate(reversed(sizes)))[::-1]
+    needed = [end + 1]
+    for serial in serials:
+        if serial is None:
+            needed += [first for first, size in zip(firsts, remaining, strict=True) if size <= LIMIT]
+            continue
+        number = bisect.bisect_right(firsts, serial + 1) - 1
+        if serial < end and number >= 0 and remaining[number] <= LIMIT:
+            needed.append(firsts[number])
+    return min(needed)
 
 
 def _segment(

@@ -7,6 +7,7 @@ once.
 """
 
 import asyncio
+import datetime
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from gantry import errors
 from gantry.model import base, job
 from gantry.state import history, kinds, record, transaction
 from gantry.state import snapshot as states
@@ -102,6 +104,15 @@ def _put(value: states.Stored) -> tuple[str, str]:
     return value.name, "added" if value.serial_no == 1 else "changed"
 
 
+def _pruned(serial: int, first: Event) -> errors.PrunedError:
+    when = datetime.datetime.fromtimestamp(first.time, datetime.UTC)
+    return errors.PrunedError(
+        f"the events after serial {serial} are not kept any more: the journal begins with serial {first.serial}, "
+        f"{when:%Y-%m-%dT%H:%M:%SZ}",
+        hint=f"read the present state, then follow the events after serial {first.serial - 1} or a later one",
+    )
+
+
 def _shortened(journal_records: Iterable[record.Record], *, last: int) -> Iterator[Event]:
     """Yield the events of records up to the serial ``last``, with the names that earlier records contain."""
     names: dict[str, str] = {}
@@ -132,8 +143,9 @@ class Events:
     async def after(self, serial: int, *, limit: int, timeout: float) -> list[Event]:
         """Return at most ``limit`` events after a serial, the oldest first; wait while there are none.
 
-        The list is empty if there is no event within ``timeout`` seconds. Raises ConfigurationError for a damaged
-        journal.
+        The list is empty if there is no event within ``timeout`` seconds. After serial 0 it begins with the first event
+        that is kept. Raises PrunedError if events after another serial are not kept any more, ConfigurationError for a
+        damaged journal.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -148,9 +160,16 @@ class Events:
 
         def work() -> bytes:
             shortened = _shortened(self._history.records(after=serial), last=last)
-            return msgspec.json.encode(list(itertools.islice(shortened, limit)))
+            kept_events = list(itertools.islice(shortened, limit))
+            if serial and kept_events and kept_events[0].serial > serial + 1:
+                raise _pruned(serial, kept_events[0])
+            return msgspec.json.encode(kept_events)
 
         return _EVENTS.decode(await self._history.walk(work))
+
+    async def start(self) -> history.Start:
+        """Return serial and time of the first record that is kept."""
+        return await self._history.start()
 
     async def past(self, question: Question, *, limit: int) -> list[Event]:
         """Return the last ``limit`` events that pass the filter, the oldest first; may read the whole journal.

@@ -10,7 +10,7 @@ The walk runs in a thread, only one at a time, because the journal's own syncs n
 event loop for at most the time to decode a frame, or 5 ms, the interval in which Python switches threads.
 
 Facts from before the first kept record are not guessed: an address that had an owner by then has no start time, and
-earlier owners are unknown. Only durable records are read.
+earlier owners are unknown. Only durable records are read. Segments are removed between two walks, never during one.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ import msgspec
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import instance, network
-from gantry.runtime import interface, paths
+from gantry.runtime import interface, paths, retention
 from gantry.state import frame, journal, record
 from gantry.state import snapshot as states
 
@@ -87,6 +87,13 @@ class Question:
     moment: float | None = None
 
 
+class Start(msgspec.Struct, frozen=True):
+    """The first kept record: its serial and its time, in seconds since the epoch; 0 and None if there is none."""
+
+    serial: int = 0
+    time: float | None = None
+
+
 class Check(msgspec.Struct, frozen=True):
     """The result of a check of the journal, which began at record ``first``; ``oldest`` is the first kept record."""
 
@@ -144,6 +151,13 @@ def check(disk: interface.Disk, folder: str, *, most: int) -> Check:
     return Check(start, firsts[0] if firsts else 0)
 
 
+def start(disk: interface.Disk, folder: str) -> Start:
+    """Return the first kept record."""
+    for first_record in records(disk, folder, kinds=()):
+        return Start(first_record.serial, first_record.time)
+    return Start()
+
+
 def _frames(disk: interface.Disk, path: str, *, is_last: bool) -> Iterator[frame.Frame]:
     try:
         yield from frame.scan(disk.read(path))
@@ -172,15 +186,15 @@ def holdings(journal_records: Iterable[record.Record], question: Question, *, no
         if journal_record.serial > now.serial:
             break
         fold.follow(journal_record)
-    return Past(fold.finish(), fold.since, next(iter(fold.then.values()), None))
+    return fold.finish()
 
 
 @dataclass
 class _Fold:
     """The state of a fold: ``networks`` are the matching ones, ``then`` the same at the moment of the question.
 
-    ``addresses`` are the addresses of each owner by UUID, ``current`` the holding of each address; ``is_whole`` means
-    that the journal begins with the creation of the cluster.
+    ``seen`` are the networks that a record puts or deletes, ``addresses`` the addresses of each owner by UUID,
+    ``current`` the holding of each address; ``is_whole`` means that the journal begins with the cluster's creation.
     """
 
     question: Question
@@ -188,7 +202,8 @@ class _Fold:
     since: float | None = None
     networks: set[str] = field(default_factory=set)
     then: dict[str, network.Network] = field(default_factory=dict)
-    is_whole: bool = True
+    is_whole: bool = False
+    seen: set[str] = field(default_factory=set)
     addresses: dict[str, frozenset[NetworkAddress]] = field(default_factory=dict)
     current: dict[NetworkAddress, Holding] = field(default_factory=dict)
     ended: deque[Holding] = field(default_factory=deque)
@@ -218,6 +233,7 @@ class _Fold:
                 self.addresses.pop(uuid, None)
 
     def _meet(self, uuid: str, net: network.Network | None, time: float) -> None:
+        self.seen.add(uuid)
         if net and self.question.name in (net.name, uuid) and uuid not in self.now.networks:
             self.networks.add(uuid)
         if self.question.moment is None or time > self.question.moment:
@@ -255,19 +271,29 @@ class _Fold:
     def _matches(self, holding: Holding) -> bool:
         return self.question.moment is None or holding.held_at(self.question.moment)
 
-    def finish(self) -> tuple[Holding, ...]:
-        """Return the matching holdings, the oldest first."""
+    def finish(self) -> Past:
+        """Return the matching holdings, the oldest first; nothing is known of a moment before the first record."""
         if not self.networks:
             raise errors.NotFoundError(
                 f"no such network: {self.question.name}", hint="the journal has no deleted network of that name either"
             )
+        moment = self.question.moment
+        if moment is not None and self.since is not None and moment < self.since:
+            return Past((), self.since)
         there: list[states.Owner] = [*self.now.instances.values(), *self.now.ports.values()]
         for owner in () if self.is_whole else there:
             if owner.uuid not in self.addresses:
                 self.current |= {address: _holding(owner, address, start=None) for address in self._addresses_of(owner)}
         lasting = filter(self._matches, self.current.values())
         kept = [*self.ended, *sorted(lasting, key=_age)][-self.question.limit :]
-        return tuple(sorted(kept, key=_age))
+        return Past(tuple(sorted(kept, key=_age)), self.since, self._network_then())
+
+    def _network_then(self) -> network.Network | None:
+        """Return the network at the moment; one that no record changes has been as it is since before the records."""
+        if self.question.moment is not None and not self.is_whole:
+            unchanged = (self.networks - self.seen) & set(self.now.networks)
+            self.then |= {uuid: self.now.networks[uuid] for uuid in sorted(unchanged)}
+        return next(iter(self.then.values()), None)
 
 
 def _holding(owner: states.Owner, address: NetworkAddress, *, start: float | None) -> Holding:
@@ -283,6 +309,7 @@ def _age(holding: Holding) -> tuple[float, ranges.Address]:
 _ENCODER = msgspec.json.Encoder()
 _PAST = msgspec.json.Decoder(Past)
 _CHECK = msgspec.json.Decoder(Check)
+_START = msgspec.json.Decoder(Start)
 
 
 class History:
@@ -293,6 +320,8 @@ class History:
         self._folder = where.journal
         self._safe = safe
         self._turn = asyncio.Lock()
+        # The first segment and the first record in it: the record is read again only after a removal.
+        self._start: tuple[int, Start] = (0, Start())
 
     def records(self, *, after: int = 0) -> Iterator[record.Record]:
         """Yield the kept records with a serial above ``after``, for work that is passed to ``walk``."""
@@ -302,6 +331,20 @@ class History:
         """Run work on records in a thread, one at a time."""
         async with self._turn:
             return await self._runtime.compute(work)
+
+    async def prune(self, keep: retention.Retention, *, before: int) -> int:
+        """Remove the oldest segments beyond the limits; see ``journal.prune``."""
+        async with self._turn:
+            now = self._runtime.clock.now()
+            return await journal.prune(self._runtime.disk, self._folder, keep, before=before, now=now)
+
+    async def start(self) -> Start:
+        """Return the first kept record; before it, nothing is known."""
+        disk, folder = self._runtime.disk, self._folder
+        first = next(iter(journal.segments(disk, folder)), 0)
+        if first != self._start[0]:
+            self._start = first, _START.decode(await self.walk(lambda: _ENCODER.encode(start(disk, folder))))
+        return self._start[1]
 
     async def check(self, *, most: int = CHECKED) -> Check:
         """Read the newest segments, ``most`` bytes or a little more, and check every byte and the chain."""

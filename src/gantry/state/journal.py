@@ -2,9 +2,10 @@
 
 ``transaction`` appends, a frame at a time; recovery reads what follows the checkpoint; ``frame`` describes a line.
 A segment holds the records from its name's serial up to the next segment's; a checkpoint at serial S starts the segment
-S + 1, and older ones stay, for history. The chain of hashes runs through all segments. A write that failed is cut off
-before anything else is written, here or in the next segment, so what follows the last acknowledged frame is at most one
-torn frame. An empty segment is ignored: a failing disk may leave it behind, and the segment before it continues.
+S + 1, and older ones stay, for history, until they are beyond the retention (``pruning``). The chain of hashes runs
+through all segments. A write that failed is cut off before anything else is written, here or in the next segment, so
+what follows the last acknowledged frame is at most one torn frame. An empty segment is ignored: a failing disk may
+leave it behind, and the segment before it continues.
 """
 
 import logging
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.runtime import interface
+from gantry.runtime import interface, retention
 from gantry.state import frame, record
 
 logger = logging.getLogger(__name__)
@@ -157,6 +158,12 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+async def prune(disk: interface.Disk, folder: str, keep: retention.Retention, *, before: int, now: float) -> int:
+    """Remove the oldest segments beyond the limits, except for records from serial ``before`` on; see ``retention``."""
+    paths = {first: segment_path(folder, first) for first in segments(disk, folder)}
+    return await retention.prune_segments(disk, paths, keep, before=before, now=now)
 
 
 def segment_path(folder: str, serial: int) -> str:

@@ -133,6 +133,11 @@ class Candidates:
         """Return all candidates of the rules in force."""
         return [member.target for member in self._candidates.values()]
 
+    def positions(self) -> list[int | None]:
+        """Return the last serial of each candidate's copy, None if unknown; a candidate without a copy is left out."""
+        members = [member for member in self._candidates.values() if member.digest != ""]
+        return [member.serial if member.digest or member.serial else None for member in members]
+
     def lagging(self) -> list[str]:
         """Return the names of the candidates that the log reported as lagging, in order."""
         return sorted(member.target.name for member in self._candidates.values() if member.lost)

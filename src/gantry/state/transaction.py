@@ -19,10 +19,9 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gantry import errors
-from gantry.model import job
+from gantry.model import job, retention
 from gantry.runtime import interface, paths
 from gantry.state import (
     archive,
@@ -33,6 +32,7 @@ from gantry.state import (
     extension,
     frame,
     group,
+    growth,
     hand_edit,
     jobfiles,
     journal,
@@ -47,20 +47,13 @@ from gantry.state import snapshot as states
 logger = logging.getLogger(__name__)
 
 Cause = record.Cause
+Limits = growth.Limits
 
 Observer = Callable[[states.Snapshot, states.Snapshot, Sequence[states.Change]], None]
 """Called with before, after and the changes, which are empty when changes were undone: then read everything again."""
 
 Follower = Callable[[record.Record, states.Snapshot], None]
 """Called with each record that has become durable, in order, and the state before it."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How far the journal may run ahead of the checkpoint, in records and bytes: recovery reads 50,000 a second."""
-
-    records: int = 20_000
-    size: int = 64 << 20
 
 
 class Store:
@@ -99,12 +92,14 @@ class Store:
         # Set when the journal has everything that other files tell of: before, nothing may change them.
         self._complete = asyncio.Event()
         self._end_mark = end_mark.EndMark(runtime.disk, where.journal_end)
-        # Whether nodes joined, left or changed their role since the last checkpoint.
-        self._members_changed = False
         self._work = asyncio.Event()
-        self._records_since = recovered.replayed
-        self._bytes_since = recovered.replay.size
+        self._growth = growth.Growth()
+        if recovered.replayed:
+            self._growth.add(recovered.replayed, recovered.replay.size, now=runtime.clock.now())
         self._checkpoint: asyncio.Task[None] | None = None
+        # The last record that the stored checkpoint includes; ``checkpointed`` reports that there is a newer one.
+        self.checkpoint_serial = recovered.replay.start.serial
+        self.checkpointed = candidate.Signal()
         self._files = jobfiles.JobFiles(runtime, where.queue, durable=lambda: self._durable, filed=recovered.filed)
         self._files.mark(recovered.due)
         self.leaving: Mapping[int, job.Job] = self._files.leaving
@@ -268,11 +263,26 @@ class Store:
         except OSError as error:
             raise errors.StorageError(f"{self._journal.path} could not be written: {error.strerror or error}") from None
         self._durable, self._position, self._epoch = extended.state, extended.end, extended.end.epoch
-        self._records_since += extended.records
-        self._bytes_since += len(line)
+        self._growth.add(extended.records, len(line), now=self._runtime.clock.now())
         self._files.mark(extended.due)
         self._candidates.start(self._position, self._copy, journal=self._where.journal)
         self._move(self._durable, ())
+
+    @property
+    def retention(self) -> tuple[retention.Retention, retention.Retention]:
+        """Return what is kept of the journal and of the archive, by the durable settings."""
+        owner = self._durable.the_cluster
+        return retention.parse(owner.journal_retention), retention.parse(owner.archive_retention)
+
+    def checkpoint_if_due(self) -> None:
+        """Begin a checkpoint if one is due by the age of the records; nothing else would, on an idle cluster."""
+        self._work.set()
+
+    @property
+    def lowest_job(self) -> int:
+        """Return the lowest number of a job that is not in the archive yet."""
+        numbers = (*map(int, self._newest.jobs), *map(int, self._durable.jobs), *self.leaving)
+        return min(numbers, default=self._durable.last_job + 1)
 
     async def close(self) -> None:
         """Store the submitted changes, write a checkpoint, release the lock; later calls do nothing."""
@@ -285,7 +295,7 @@ class Store:
             await self._writer
             await self._candidates.settle()
             settled = self._candidates.refusal is None and not self._unsettled
-            if self._records_since and settled and self._complete.is_set():
+            if self._growth.records and settled and self._complete.is_set():
                 await self._begin_checkpoint()
             if self._checkpoint is not None:
                 await self._checkpoint
@@ -351,10 +361,9 @@ class Store:
             self._take_back(errors.ExecutionError, message, hint=error.hint)
             return
         self._durable, self._position = ours.last, position
-        self._records_since += len(ours.records)
-        self._bytes_since += len(line)
+        self._growth.add(len(ours.records), len(line), now=self._runtime.clock.now())
         self._files.mark(ours.due)
-        self._members_changed |= any(membership.changes(before, each.changes) for each, before in ours.news)
+        self._growth.members_changed |= any(membership.changes(before, each.changes) for each, before in ours.news)
         for follower in self._followers:
             for journal_record, before in ours.news:
                 follower(journal_record, before)
@@ -374,14 +383,14 @@ class Store:
 
     def _is_checkpoint_due(self) -> bool:
         running = self._checkpoint is not None and not self._checkpoint.done()
-        grown = self._records_since >= self._limits.records or self._bytes_since >= self._limits.size
-        return not running and (grown or self._members_changed)
+        is_valid = self._candidates.refusal is None and not self._unsettled
+        keep = self.retention[0]
+        return not running and is_valid and self._growth.is_due(self._limits, keep, now=self._runtime.clock.now())
 
     async def _begin_checkpoint(self) -> None:
         """Start a segment at the end of the journal, and write the checkpoint of that moment concurrently."""
         state, position = self._durable, self._position
-        self._records_since = self._bytes_since = 0
-        self._members_changed = False
+        self._growth = growth.Growth()
         try:
             await self._journal.rotate(position.serial + 1)
         except OSError as error:
@@ -398,8 +407,10 @@ class Store:
         except OSError as error:
             logger.error("no checkpoint was written, the journal holds everything: %s", error)
         else:
+            self.checkpoint_serial = position.serial
             self._candidates.refresh(copies.Copy(state, position, config.decode(), self.archive))
-        if self._members_changed:
+            self.checkpointed.notify()
+        if self._growth.members_changed:
             self._work.set()
 
     async def _encode(self, state: states.Snapshot, position: journal.Position) -> bytes:

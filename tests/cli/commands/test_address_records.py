@@ -96,6 +96,7 @@ def test_info_of_a_time_shows_the_network_as_it_was(gnt: Gnt, master: Master) ->
     assert info["used by 1 instances"] == {"web1": ["192.0.2.7", "192.0.2.8"]}
     master.answers["QueryNetworkHistory"] = past()
     assert "network net1 did not exist at" in gnt("gnt-network info --at 1700000005 net1").err
+    assert "is not known: the records begin at" in gnt("gnt-network info --at 1500000000 net1").err
     assert gnt("gnt-network info --at 1700000005").code == 1
 
 

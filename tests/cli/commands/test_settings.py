@@ -32,6 +32,10 @@ def submitted_settings(master: Master) -> dict[str, object]:
         ("--ipam-hold-time 1h", {"ipam_hold_time": 3600}),
         ("--network-thresholds 70,90", {"network_thresholds": [70, 90]}),
         ("--network-thresholds default", {"network_thresholds": "default"}),
+        (
+            "--journal-retention 30d,4G --archive-retention default",
+            {"journal_retention": "30d,4G", "archive_retention": "default"},
+        ),
         ("--max-running-jobs 20 -f", {"max_running_jobs": 20, "force": True}),
         ("--dry-run --priority low -C 1", {"candidate_pool_size": 1, "dry_run": True, "priority": 10}),
     ],

@@ -28,6 +28,19 @@ def test_the_history_is_a_table_of_the_last_changes(gnt: Gnt, master: Master) ->
     assert ran.err == "Only the last 2 changes are shown; --limit shows more\n"
 
 
+@pytest.mark.parametrize("question", ["", "--since 3", "--since 2023-11-14T22:13:19+00:00"])
+def test_the_history_says_where_the_journal_begins(gnt: Gnt, master: Master, question: str) -> None:
+    since = {"serial": 4, "time": 1_700_000_000.0}
+    master.answers["QueryHistory"] = {"events": [event(4)], "serial": 5, "since": since}
+    assert gnt(f"gantry history {question}").err.startswith(
+        "Earlier changes are not kept: the journal begins with serial 4, 2023-11-14 "
+    )
+    for covered in ("--since 4", "--since 2023-11-14T22:13:20+00:00"):
+        assert gnt(f"gantry history {covered}").err == ""
+    master.answers["QueryHistory"] = {"events": [event(1)], "serial": 5, "since": {"serial": 1, "time": 1.0}}
+    assert gnt(f"gantry history {question}").err == ""
+
+
 def test_since_is_a_serial_or_a_time(gnt: Gnt, master: Master) -> None:
     master.answers["QueryHistory"] = {"events": [], "serial": 5}
     gnt("gantry history --since 2026-05-04T13:00+00:00")
@@ -49,6 +62,18 @@ def test_events_that_are_no_longer_kept_are_reported(gnt: Gnt, master: Master) -
     parts = iter([[event(8)], []])
     master.answers["WaitForEvents"] = lambda *_: {"events": next(parts), "serial": 8}
     assert gnt("gantry events --from 4").err == "events 4 to 7 are missing: this master no longer keeps them\n"
+
+
+def test_a_stream_that_must_start_over_ends_with_the_reason(gnt: Gnt, master: Master) -> None:
+    reason = "the events after serial 3 are not kept any more: the journal begins with serial 8"
+
+    def answer(*_: object) -> object:
+        raise Fault("PrunedError", reason)
+
+    master.answers["WaitForEvents"] = answer
+    ran = gnt("gantry events --follow --from 4")
+    assert (ran.code, ran.out) == (1, "")
+    assert reason in ran.err
 
 
 def test_a_stream_goes_on_where_it_was_when_the_master_comes_back(

@@ -23,7 +23,7 @@ _gantry() {
     case "$program $command" in
         'gnt-cluster ') values='init modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify destroy command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
         'gnt-cluster init')
-            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev -d --debug --reason -h --help'; kind=none
+            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev -d --debug --reason -h --help'; kind=none
             case $previous in
                 --node-name) values=''; kind=none ;;
                 --primary-ip) values=''; kind=none ;;
@@ -44,6 +44,8 @@ _gantry() {
                 -m|--mac-prefix) values=''; kind=none ;;
                 -C|--candidate-pool-size) values=''; kind=none ;;
                 --replication) values=''; kind=none ;;
+                --journal-retention) values=''; kind=none ;;
+                --archive-retention) values=''; kind=none ;;
                 --max-running-jobs) values=''; kind=none ;;
                 --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;
@@ -57,7 +59,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster modify')
-            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --ipam-driver --ipam-database -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --ipam-driver --ipam-database -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
@@ -75,6 +77,8 @@ _gantry() {
                 -m|--mac-prefix) values=''; kind=none ;;
                 -C|--candidate-pool-size) values=''; kind=none ;;
                 --replication) values=''; kind=none ;;
+                --journal-retention) values=''; kind=none ;;
+                --archive-retention) values=''; kind=none ;;
                 --max-running-jobs) values=''; kind=none ;;
                 --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;

@@ -49,6 +49,12 @@ def papers(house: build.House) -> list[str]:
 CHANGES: list[tuple[dict[str, object], dict[str, object], str]] = [
     ({"mac_prefix": "AA:00:07"}, {"mac_prefix": "aa:00:07"}, "mac_prefix: aa:00:00 becomes aa:00:07"),
     ({"master_netdev": "br9"}, {"master_netdev": "br9"}, "master_netdev: empty becomes br9"),
+    (
+        {"journal_retention": "64m,14D"},
+        {"journal_retention": "14d,64M"},
+        "journal_retention: 30d,4G becomes 14d,64M",
+    ),
+    ({"archive_retention": "forever"}, {"archive_retention": "forever"}, "archive_retention: 30d,2G becomes forever"),
     ({"max_running_jobs": "7"}, {"max_running_jobs": 7}, "max_running_jobs: 1000 becomes 7"),
     ({"default_disk_size": "1g"}, {"default_disk_size": 1024}, "default_disk_size: 0 becomes 1024"),
     ({"ipam_hold_time": 3600}, {"ipam_hold_time": 3600}, "ipam_hold_time: 0 becomes 3600"),
@@ -207,6 +213,11 @@ async def test_a_change_that_is_none_says_so_and_writes_nothing(
         ({"nicparams": {"mode": "ovs"}}, "'ovs' is not one of bridged, routed"),
         ({"mac_prefix": "aa:00"}, "MAC prefix aa:00 is not valid"),
         ({"master_netdev": "eth 0"}, "'eth 0' is not a network device name"),
+        (
+            {"journal_retention": "30 days"},
+            "'30 days' is not a valid retention: '30 days' is not an age or a size; use",
+        ),
+        ({"archive_retention": "10s"}, "'10s' is not a valid retention: the minimum age is 60s; use an age (30d"),
         ({"network_thresholds": [96, 95]}, "network thresholds 96,95 are invalid"),
         ({"network_thresholds": [0, 101]}, "network thresholds 0,101 are invalid"),
     ],

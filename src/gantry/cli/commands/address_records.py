@@ -93,15 +93,23 @@ def info_at(call: command.Call) -> int:
         answer = _past(call, name, address=None, limit=ALL_ROWS)
         network = answer.get("network")
         if not isinstance(network, dict):
-            time_text = output_documents.clock(call.option("at"))
-            raise errors.CommandError(
-                f"network {name} did not exist at {time_text}, or the records do not reach back to then"
-            )
+            raise errors.CommandError(_absence(name, call.option("at"), answer.get("since")))
         documents.append(_described(network, client.expect(answer.get("rows"), list), call.option("at")))
     if not documents:
         raise errors.InvalidError("--at needs the name of a network")
     print(output_documents.document(documents))
     return 0
+
+
+def _absence(name: str, moment: float, since: object) -> str:
+    """Return why a network is not shown: it did not exist at that time, or the journal does not have it."""
+    time_text = output_documents.clock(moment)
+    if not isinstance(since, int | float):
+        return f"network {name} did not exist at {time_text}"
+    begin = output_documents.clock(since)
+    if moment < since:
+        return f"network {name} at {time_text} is not known: the records begin at {begin}"
+    return f"network {name} did not exist at {time_text}, or was as no record since {begin} shows it"
 
 
 def _described(network: Mapping[str, object], rows: list[Mapping[str, object]], moment: float) -> dict[str, object]:

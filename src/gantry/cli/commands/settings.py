@@ -150,6 +150,8 @@ OPTIONS = (
         help="Acknowledge a change when a majority of master candidates, all, or as many as answer (seed) have it",
         metavar="POLICY",
     ),
+    command.field_option(SET, "journal_retention", "--journal-retention", metavar="AGE,SIZE"),
+    command.field_option(SET, "archive_retention", "--archive-retention", metavar="AGE,SIZE"),
     command.field_option(
         SET, "max_running_jobs", "--max-running-jobs", metavar="COUNT", parse=policies.or_default(syntax.number)
     ),

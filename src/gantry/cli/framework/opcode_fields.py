@@ -52,6 +52,8 @@ FIELDS: dict[str, dict[str, Row]] = {
         'prealloc_wipe_disks': ('structure', 'Overwrite new disks with zeros before use: yes or no', None, None, None, ()),
         'candidate_pool_size': ('structure', 'Set how many nodes keep a copy of the state, the master included', None, None, None, ()),
         'replication': ('text', 'Set which copies must hold a change before it is acknowledged: majority, all, seed', None, None, None, ()),
+        'journal_retention': ('text', 'Keep the journal, and with it the history, up to this age and size, as in 30d,4G, or forever', None, None, None, ()),
+        'archive_retention': ('text', 'Keep archived jobs up to this age and size, as in 30d,2G, or forever', None, None, None, ()),
         'max_running_jobs': ('structure', 'Limit how many jobs run at the same time', None, None, None, ()),
         'mac_prefix': ('text', 'Set the first half of generated MAC addresses, as in aa:00:00', None, None, None, ()),
         'master_netdev': ('text', "Set the network device of the master's own address", None, None, None, ()),

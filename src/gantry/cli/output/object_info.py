@@ -302,6 +302,8 @@ def _connection(values: Sequence[object]) -> Record:
 CLUSTER_PARAMETERS = {
     "candidate_pool_size": "candidate pool size",
     "replication": "replication of changes",
+    "journal_retention": "retention of the journal",
+    "archive_retention": "retention of archived jobs",
     "max_running_jobs": "maximal number of jobs running simultaneously",
     "max_tracked_jobs": "maximal number of jobs simultaneously tracked by the scheduler",
     "mac_prefix": "mac prefix",

@@ -11,6 +11,7 @@ from gantry.cli import client, errors, machine
 from gantry.cli.commands import segment_ranges
 from gantry.cli.framework import command, query
 from gantry.cli.grammar import moments, syntax
+from gantry.cli.output import documents
 
 ABOUT = "Shows the history and events of the cluster, exports the configuration, and manages segment ranges."
 
@@ -45,7 +46,21 @@ def history(call: command.Call) -> int:
     code = query.print_table(call, client.Table(FIELDS, [_row(event) for event in last_rows]))
     if len(rows) > len(last_rows):
         print(f"Only the last {len(last_rows)} changes are shown; --limit shows more", file=sys.stderr)
+    else:
+        _print_start(client.expect(answer, dict).get("since"), serial=serial, moment=moment)
     return code
+
+
+def _print_start(start: object, *, serial: int | None, moment: float | None) -> None:
+    """Say where the journal begins if the question reaches back further."""
+    if not isinstance(start, dict) or not isinstance(start.get("time"), int | float) or start["serial"] <= 1:
+        return
+    is_covered = (serial is not None and serial >= start["serial"]) or (moment is not None and moment >= start["time"])
+    if not is_covered:
+        begin = documents.clock(start["time"])
+        print(
+            f"Earlier changes are not kept: the journal begins with serial {start['serial']}, {begin}", file=sys.stderr
+        )
 
 
 def _row(event: Mapping[str, object]) -> client.Row:

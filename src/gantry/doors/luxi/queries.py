@@ -120,12 +120,16 @@ def _holding(holding: history.Holding) -> dict[str, object]:
 async def _query_history(
     services: Services, kind: str | None, name: str | None, serial: int | None, moment: float | None, limit: int
 ) -> dict[str, object]:
-    """Return the last events of an object, of a kind or of all kinds (not in Ganeti; ``state.events``)."""
+    """Return the last events of an object, of a kind or of all kinds (not in Ganeti; ``state.events``).
+
+    ``since`` are serial and time of the first record that is kept.
+    """
     _check_limit(limit)
     if kind and kind not in events.KINDS:
         raise errors.InvalidError(f"no such kind of object: {kind}", hint=f"the kinds are {', '.join(events.KINDS)}")
     question = events.Question(kind=kind or "", name=name or "", serial=serial or 0, time=moment or 0.0)
-    return {"events": await services.events.past(question, limit=limit), "serial": services.events.serial}
+    past_events = await services.events.past(question, limit=limit)
+    return {"events": past_events, "serial": services.events.serial, "since": await services.events.start()}
 
 
 async def _wait_for_events(services: Services, after: int, limit: int, timeout: float) -> dict[str, object]:

@@ -60,6 +60,8 @@ class ClusterSetParams(Opcode, frozen=True):
     prealloc_wipe_disks: bool | Literal["default"] | None = None
     candidate_pool_size: Number | None = None
     replication: Annotated[str, Meta(max_length=16)] | None = None
+    journal_retention: Annotated[str, Meta(max_length=32)] | None = None
+    archive_retention: Annotated[str, Meta(max_length=32)] | None = None
     max_running_jobs: Number | None = None
     mac_prefix: Annotated[str, Meta(max_length=17)] | None = None
     master_netdev: Annotated[str, Meta(max_length=15)] | None = None

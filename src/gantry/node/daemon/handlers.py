@@ -58,6 +58,7 @@ class Handlers:
         table.add(calls.LeaseStatus, self._lease_status)
         table.add(calls.JournalAppend, self._replica.append)
         table.add(calls.CheckpointStore, self._replica.store)
+        table.add(calls.ReplicaPrune, self._replica.prune)
         table.add(calls.JournalFetch, self._replica.following)
         table.add(calls.NodeDemote, self._node_demote)
         table.add(

@@ -1,7 +1,7 @@
 """A master candidate's replica of the state: the same files as the master's own, so that a master can open them.
 
     lib/config.data                     the last stored checkpoint
-    lib/journal/<serial>.log            the frames since that checkpoint, and those before it, for history
+    lib/journal/<serial>.log            the frames since that checkpoint, and older ones, for history (``segments``)
     lib/queue/                          the queue's files (``queue_files``) at the time of the checkpoint
     lib/incoming/                       a checkpoint that has not arrived completely (``arrival``)
 
@@ -22,20 +22,17 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-import re
 from collections.abc import AsyncIterator
 
 from gantry import errors
-from gantry.node.membership import arrival, fence, frames, lease, queue_files, ssconf
+from gantry.node.membership import arrival, fence, frames, lease, queue_files, segments, ssconf
 from gantry.rpc import calls
-from gantry.runtime import interface, paths
+from gantry.runtime import interface, paths, retention
 
 logger = logging.getLogger(__name__)
 
 FETCH_LIMIT = 1000
 """The maximum number of frames in an answer."""
-
-SEGMENT = re.compile(r"[0-9]{16}\.log")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,12 +59,15 @@ class Replica:
     ) -> None:
         self._lease = lease.Lease(runtime, folders)
         self._disk = runtime.disk
+        self._clock = runtime.clock
         self._host = runtime.host
         self._folders = folders
         self._files = files
         self._barrier = barrier
         self._cached: _Contents | None = None
         self._arrival = arrival.Arrival(runtime, folders)
+        self._segments = segments.Segments(runtime.disk, folders.journal)
+        self._archive = retention.ArchiveFolder(runtime, f"{folders.queue}/archive")
         # Held for each change of the replica, briefly; ``_storing`` for as long as a part of a checkpoint is stored.
         self._lock = asyncio.Lock()
         self._storing = asyncio.Lock()
@@ -196,7 +196,7 @@ class Replica:
 
     async def _remove_segments(self, contents: _Contents) -> None:
         """Remove segments that do not follow from the checkpoint."""
-        for path in self._segments(contents.end.serial):
+        for path in self._segments.after(contents.end.serial):
             if path != contents.segment:
                 await self._disk.remove(path)
 
@@ -263,8 +263,8 @@ class Replica:
             return False
         if position.serial == contents.end.serial:
             return position.digest == contents.end.digest
-        path = self._segment_path(position.serial + 1)
-        if path not in self._segments(position.serial) or position.serial > contents.end.serial:
+        path = self._segments.path(position.serial + 1)
+        if path not in self._segments.after(position.serial) or position.serial > contents.end.serial:
             return False
         data = self._disk.read(path)
         return frames.previous(data[: data.find(b"\n") + 1]) == position.digest
@@ -273,8 +273,8 @@ class Replica:
         """Return the segments between the checkpoint and a later record, with the bytes that count."""
         return {
             path: contents.good if path == contents.segment else self._disk.status(path).size
-            for path in self._segments(contents.start)
-            if path <= self._segment_path(until)
+            for path in self._segments.after(contents.start)
+            if path <= self._segments.path(until)
         }
 
     async def forget(self) -> None:
@@ -301,22 +301,26 @@ class Replica:
 
     async def following(self, call: calls.JournalFetch) -> tuple[str, ...]:
         """Return the frames after the frame with a chain hash; see ``calls.JournalFetch``."""
-        digest = call.after
         async with self._locked():
             contents = await self._contents()
-            if contents.end.digest == digest:
+            if contents.end.digest == call.after:
                 return ()
-            following: list[bytes] = []
-            segments = self._segments(0)
-            older = [path for path in segments if path <= self._segment_path(call.serial + 1)]
-            for path in reversed([*older[-1:], *segments[len(older) :]]):
-                data = self._disk.read(path)
-                lines = data[: contents.good if path == contents.segment else None].splitlines(keepends=True)
-                start = next((number for number, line in enumerate(lines) if frames.previous(line) == digest), None)
-                following = [*lines[start or 0 :], *following]
-                if start is not None:
-                    return tuple(line.decode() for line in following[:FETCH_LIMIT])
-            return ()
+            lines = self._segments.following(call.after, call.serial, {contents.segment: contents.good})
+            return tuple(line.decode() for line in lines[:FETCH_LIMIT])
+
+    async def prune(self, call: calls.ReplicaPrune) -> int:
+        """Remove what is beyond the retention; see ``calls.ReplicaPrune``. StorageError if that fails."""
+        # Not while a checkpoint is installed: the frames before it are needed until it is on stable storage.
+        async with self._storing, self._owned():
+            try:
+                async with self._lock:
+                    before = min(call.before, (await self._contents()).start + 1)
+                    await self._segments.prune(call.journal, before=before, now=self._clock.now())
+                return await self._archive.trim(call.archive, most=call.most)
+            except OSError as error:
+                raise errors.StorageError(
+                    f"old records on {self._host} cannot be removed: {error.strerror or error}"
+                ) from error
 
     async def _contents(self) -> _Contents:
         if self._cached is None or not self._unchanged(self._cached):
@@ -361,10 +365,7 @@ class Replica:
 
     def _next_segment(self, contents: _Contents, *, begins: bool) -> str:
         """Return the segment to which the next frame is appended; a new one if the frame ``begins`` a segment."""
-        return self._segment_path(contents.end.serial + 1) if begins or not contents.segment else contents.segment
-
-    def _segment_path(self, serial: int) -> str:
-        return f"{self._folders.journal}/{serial:016d}.log"
+        return self._segments.path(contents.end.serial + 1) if begins or not contents.segment else contents.segment
 
     def _config_time(self) -> float:
         path = self._folders.config
@@ -381,8 +382,8 @@ class Replica:
             logger.warning("%s: %s", self._folders.config, error)
             return _Contents(config_time=config_time)
         segment, good, start = "", 0, end.serial
-        for path in self._segments(end.serial):
-            if path != self._segment_path(end.serial + 1):
+        for path in self._segments.after(end.serial):
+            if path != self._segments.path(end.serial + 1):
                 logger.warning("%s: not read: the records before it are missing", path)
                 break
             data = self._disk.read(path)
@@ -395,10 +396,3 @@ class Replica:
                 logger.warning("%s: read up to byte offset %d: %s", path, good, error)
                 break
         return _Contents(end, start, segment, good=good, config_time=config_time)
-
-    def _segments(self, serial: int) -> list[str]:
-        """Return the non-empty segments after a checkpoint's serial, in order."""
-        folder = self._folders.journal
-        names = self._disk.names(folder) if self._disk.exists(folder) else []
-        paths = [f"{folder}/{name}" for name in names if SEGMENT.fullmatch(name) and int(name[:16]) > serial]
-        return [path for path in paths if self._disk.status(path).size]

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import base as entities
-from gantry.model import cluster, instance, lock, opcodes, parameters
+from gantry.model import cluster, instance, lock, opcodes, parameters, retention
 from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.cluster import ipam_database
 from gantry.operations.disk_planning import disk_spec
@@ -117,6 +117,8 @@ _FORMS: dict[str, Callable[[str], str]] = {
     "master_netdev": _device,
     "default_iallocator": _program,
     "vg_name": _group,
+    "journal_retention": retention.checked,
+    "archive_retention": retention.checked,
 }
 
 

@@ -86,6 +86,8 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "ipolicy": msgspec.to_builtins(_policy(owner)),
         "candidate_pool_size": owner.candidate_pool_size,
         "replication": owner.replication_policy(candidates),
+        "journal_retention": owner.journal_retention,
+        "archive_retention": owner.archive_retention,
         "max_running_jobs": owner.max_running_jobs,
         "max_tracked_jobs": owner.max_running_jobs,
         "mac_prefix": owner.mac_prefix,

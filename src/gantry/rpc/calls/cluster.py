@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from gantry.rpc.calls.base import FAST, Call, Message
+from gantry.runtime import retention
 
 
 class WriteSsconf(Call[None], frozen=True):
@@ -189,6 +190,20 @@ class JournalFetch(Call[tuple[str, ...]], frozen=True):
     READS: ClassVar[bool] = True
     after: str
     serial: int = 0
+
+
+class ReplicaPrune(Call[int], frozen=True):
+    """Remove the oldest segments and archived jobs of a candidate's copy that are beyond the limits.
+
+    Records from serial ``before`` on stay, and so do those after the copy's own checkpoint. At most ``most`` archived
+    jobs are removed; the result is their number, and the caller asks again if there may be more.
+    """
+
+    LIMIT: ClassVar[float] = FAST
+    journal: retention.Retention
+    archive: retention.Retention
+    before: int
+    most: int
 
 
 class NodeDemote(Call[None], frozen=True):

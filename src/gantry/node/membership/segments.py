@@ -1,0 +1,54 @@
+"""The segments of the journal in a master candidate's replica: their files, and a search in them. ``replica`` uses it.
+
+lib/journal/<serial of the first record, 16 digits>.log
+"""
+
+import re
+from collections.abc import Mapping
+
+from gantry.node.membership import frames
+from gantry.runtime import interface, retention
+
+_NAME = re.compile(r"[0-9]{16}\.log")
+
+
+class Segments:
+    """The segments in the folder ``folder``; empty ones are ignored."""
+
+    def __init__(self, disk: interface.Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = folder
+
+    def path(self, serial: int) -> str:
+        """Return the path of the segment whose first record is ``serial``."""
+        return f"{self._folder}/{serial:016d}.log"
+
+    def after(self, serial: int) -> list[str]:
+        """Return the paths of the segments that begin after a serial, in order."""
+        return [self.path(first) for first in self._firsts() if first > serial]
+
+    def _firsts(self) -> list[int]:
+        names = self._disk.names(self._folder) if self._disk.exists(self._folder) else []
+        firsts = [int(name[:16]) for name in names if _NAME.fullmatch(name)]
+        return [first for first in firsts if self._disk.status(self.path(first)).size]
+
+    def following(self, digest: str, serial: int, sizes: Mapping[str, int]) -> list[bytes]:
+        """Return the frames after the one with a chain hash, which ends with record ``serial``; empty without it.
+
+        Of a segment in ``sizes`` only that many bytes count.
+        """
+        following: list[bytes] = []
+        paths = self.after(0)
+        older = [path for path in paths if path <= self.path(serial + 1)]
+        for path in reversed([*older[-1:], *paths[len(older) :]]):
+            lines = self._disk.read(path)[: sizes.get(path)].splitlines(keepends=True)
+            start = next((number for number, line in enumerate(lines) if frames.previous(line) == digest), None)
+            following = [*lines[start or 0 :], *following]
+            if start is not None:
+                return following
+        return []
+
+    async def prune(self, keep: retention.Retention, *, before: int, now: float) -> None:
+        """Remove the oldest segments beyond the limits, except for records from serial ``before`` on."""
+        paths = {first: self.path(first) for first in self._firsts()}
+        await retention.prune_segments(self._disk, paths, keep, before=before, now=now)

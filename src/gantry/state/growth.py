@@ -1,0 +1,48 @@
+"""How far the journal has grown since the last checkpoint, and when the next one is due. ``transaction`` counts.
+
+A checkpoint bounds the time of a start, and begins a segment: only whole segments are removed (``pruning``). So one is
+also due when the records since the last make up an eighth of what the retention keeps, by age or by size.
+"""
+
+from dataclasses import dataclass
+
+from gantry.model import retention
+
+SHARE = 8
+"""Segments in which at least the journal is kept, so that it exceeds its limits by an eighth at most."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far the journal may run ahead of the checkpoint, in records and bytes: recovery reads 50,000 a second."""
+
+    records: int = 20_000
+    size: int = 64 << 20
+
+
+@dataclass
+class Growth:
+    """Records and bytes since the checkpoint, and the time of the first record, None without one.
+
+    ``members_changed``: nodes joined, left or changed their role.
+    """
+
+    records: int = 0
+    size: int = 0
+    began: float | None = None
+    members_changed: bool = False
+
+    def add(self, records: int, size: int, *, now: float) -> None:
+        """Count a frame."""
+        self.records += records
+        self.size += size
+        self.began = now if self.began is None else self.began
+
+    def is_due(self, limits: Limits, keep: retention.Retention, *, now: float) -> bool:
+        """Return whether a checkpoint is due."""
+        if not self.records:
+            return self.members_changed
+        size = limits.size if keep.size is None else min(limits.size, keep.size // SHARE)
+        age = now - (now if self.began is None else self.began)
+        is_old = keep.seconds is not None and age >= keep.seconds / SHARE
+        return self.members_changed or self.records >= limits.records or self.size >= size or is_old
