@@ -9,6 +9,7 @@ not grow with the archive: each trim reads the names in folders that have change
 oldest folders only.
 """
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,6 +74,19 @@ async def prune_segments(
     for file in expired:
         await disk.remove(file.path)
     return len(expired)
+
+
+async def keep_newest(disk: interface.Disk, folder: str, *, most: int) -> None:
+    """Remove the oldest files of a folder if it has more than ``most``; then a fifth of them goes at once."""
+    names = disk.names(folder)
+    if len(names) <= most:
+        return
+    times: dict[str, float] = {}
+    for name in names:
+        # Another call may be removing it.
+        with contextlib.suppress(FileNotFoundError):
+            times[f"{folder}/{name}"] = disk.status(f"{folder}/{name}").mtime
+    await disk.remove_all(sorted(times, key=times.__getitem__)[: len(names) - most * 4 // 5])
 
 
 class ArchiveFolder:

@@ -24,13 +24,16 @@ from gantry import errors
 from gantry.node import drivers
 from gantry.node.os import guest_config, script_environment
 from gantry.rpc import calls
-from gantry.runtime import commands, interface, paths
+from gantry.runtime import commands, interface, paths, retention
 
 API_VERSIONS = (20, 15, 10)
 SCRIPTS = ("create", "export", "import", "rename", "verify")
 LAST_LINES = 5
 LOG_LIMIT = 1 << 20
 """How many bytes of a script's output are kept, from its end."""
+LOGS = 1000
+"""How many log files of scripts a node keeps; it removes the oldest."""
+
 MAX_ERROR_LENGTH = 2000
 """How many characters of a script's output an error message contains, from its end."""
 
@@ -269,6 +272,7 @@ class Definitions:
         path = f"{folder}/{kind}-{instance.os}-{instance.name}-{moment:%Y-%m-%d_%H-%M-%S}.log"
         if len(output) > LOG_LIMIT:
             output = b"(the first %d bytes are omitted)\n" % (len(output) - LOG_LIMIT) + output[-LOG_LIMIT:]
+        await retention.keep_newest(self._disk, folder, most=LOGS)
         await self._disk.write(path, output, sync=False)
         return path
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from gantry import errors
 from gantry.node.storage import programs
 from gantry.rpc import calls
-from gantry.runtime import commands, interface, paths
+from gantry.runtime import commands, interface, paths, retention
 
 KIND = "ext"
 MANDATORY = ("create", "attach", "detach", "remove", "grow", "setinfo", "verify")
@@ -29,6 +29,9 @@ CLUSTER_PARAMETERS = ("provider", "access")
 SCRIPT_TIMEOUT_SECONDS = 900.0
 LAST_LINES = 5
 """How many lines of a failed script's output the error has, from its end."""
+LOGS = 1000
+"""How many log files of failed scripts a node keeps; it removes the oldest."""
+
 _NAME = re.compile(r"(?!\.)[A-Za-z0-9_.-]+")
 _VOLUME = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.:/+@-]*")
 
@@ -296,6 +299,7 @@ class External:
     async def _write_log(self, name: str, process: commands.Completed) -> str:
         await self._disk.make_directory(self._log)
         path = f"{self._log}/{name}.log"
+        await retention.keep_newest(self._disk, self._log, most=LOGS)
         await self._disk.write(path, process.stdout + process.stderr, sync=False)
         return path
 
