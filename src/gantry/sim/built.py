@@ -17,11 +17,12 @@ SETTLE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Kind:
-    """The number of machines, the size of the candidate pool, and the replication policy."""
+    """The number of machines, the size of the candidate pool, the replication policy, and the retention of the past."""
 
     nodes: int
     pool: int
     replication: str = "default"
+    retention: str = "default"
 
     @property
     def firm(self) -> bool:
@@ -31,16 +32,17 @@ class Kind:
 
 KINDS = (
     Kind(3, 10),
-    Kind(4, 3, "majority"),
+    Kind(4, 3, "majority", "60s"),
     Kind(5, 3),
     Kind(3, 10, "seed"),
-    Kind(4, 3, "seed"),
+    Kind(4, 3, "seed", "60s"),
     Kind(3, 10, "majority"),
-    Kind(5, 10, "majority"),
+    Kind(5, 10, "majority", "60s"),
     Kind(3, 2, "seed"),
     Kind(3, 10, "all"),
 )
-"""All machines are candidates, or one or two are not, under each policy.
+"""All machines are candidates, or one or two are not, under each policy. With a retention of a minute, journal and
+archive are pruned several times in a run.
 
 The default is not firm: jobs change the number of candidates, and with one or two it is the policy of the seed.
 """
@@ -55,7 +57,14 @@ class _Image:
 @functools.cache
 def _image(kind: Kind) -> _Image:
     with cluster.SimulatedCluster(SEED, nodes=kind.nodes) as lab, story.listening(story.Story(lab.world.clock)):
-        lab.run(lab.build(candidate_pool_size=kind.pool, replication=kind.replication))
+        lab.run(
+            lab.build(
+                candidate_pool_size=kind.pool,
+                replication=kind.replication,
+                journal_retention=kind.retention,
+                archive_retention=kind.retention,
+            )
+        )
         lab.run(lab.world.clock.sleep(SETTLE_SECONDS))
         for name in lab.names:
             lab.crash(name)

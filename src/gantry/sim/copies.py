@@ -5,6 +5,7 @@ A frame is identified by its chain hash, which covers all frames before it, so a
 last frame. Of each file, only the data that is new since the last call is read.
 """
 
+import functools
 import itertools
 import re
 from collections import defaultdict
@@ -124,6 +125,16 @@ class Copies:
         self.begun: dict[int, set[str]] = defaultdict(set)
         # Jobs with changes in a frame before the job itself was stored.
         self.unstored: list[int] = []
+        # The machines whose journals were pruned.
+        self.pruned: set[str] = set()
+        for name in lab.names:
+            lab.world.machine(name).disk.on_remove = functools.partial(self._read_before_removal, name)
+
+    def _read_before_removal(self, name: str, path: str) -> None:
+        """Read a copy before one of its segments is removed, which may have frames that are new here."""
+        if path.startswith(f"{cluster.FOLDERS.journal}/"):
+            self.end(name)
+            self.pruned.add(name)
 
     def end(self, name: str) -> str:
         """Return the chain hash at which a machine's copy ends; empty if the machine has no copy."""

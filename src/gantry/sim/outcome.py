@@ -4,6 +4,7 @@ All jobs have ended, with the acknowledged ends. The objects have the effects of
 the guests and disks that the state has, and every candidate has the whole state.
 """
 
+import sys
 from collections.abc import Iterator
 
 import msgspec
@@ -15,8 +16,9 @@ from gantry.ipam import embedded
 from gantry.model import cluster as clusters
 from gantry.model import instance, network
 from gantry.rpc import luxi
-from gantry.sim import acknowledged, client, cluster, copies, facts, faults, invariants
+from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants
 from gantry.sim.story import Violation
+from gantry.state import history
 from gantry.state import snapshot as states
 
 REFUSED = "a request that was refused for lack of a majority changes nothing"
@@ -25,6 +27,7 @@ ENDS_STAY = "the end of a job stays as it was acknowledged"
 FACTS = "what a successful job has done stays done"
 NODES = "the state equals what the nodes hold"
 CANDIDATES = "candidates equal the master"
+NO_GAP = "the kept part of the journal has no gap"
 COUNTED = "the ledger of addresses equals the state"
 
 WATCHER_ROUNDS = 3
@@ -44,9 +47,10 @@ class Outcome:
         *,
         acknowledgements: acknowledged.Acknowledgements,
         found_copies: copies.Copies,
-        firm: bool = False,
+        kind: built.Kind,
     ) -> None:
-        self._firm = firm
+        self._firm = kind.firm
+        self._prunes = kind.retention != "default"
         self._lab = lab
         self._clients = clients
         self._acknowledged = acknowledgements
@@ -108,6 +112,7 @@ class Outcome:
         self._check_facts()
         self._check_nodes()
         self._check_candidates()
+        self._check_journal()
         await self._check_counts()
 
     def _check_refused(self) -> None:
@@ -120,7 +125,8 @@ class Outcome:
         """Compare the jobs with their acknowledgements; archived jobs can be queried too.
 
         A machine that lagged behind when a job was archived has received the job's file since, with the record or with
-        the whole state: a run has fewer jobs than the limit for that (``state.copies``).
+        the whole state: a run has fewer jobs than the limit for that (``state.copies``). If the archive is pruned, an
+        archived job may be gone.
         """
         rows = await self._clients.ask("QueryJobs", None, ["id", "status"], on=self._master)
         jobs = dict(msgspec.convert(rows, list[tuple[int, str]]))
@@ -134,8 +140,14 @@ class Outcome:
             if ack.status == acknowledged.ARCHIVED:
                 if ack.number in jobs:
                     raise Violation(ENDS_STAY, str(ack), f"it is in the queue: {now}")
-            elif now != ack.status:
+            elif now != ack.status and not (now is None and self._prunes):
                 raise Violation(ENDS_STAY, str(ack), f"it is {now}")
+
+    def _check_journal(self) -> None:
+        """Check that the master's journal has no gap from its first kept record to its end."""
+        disk = self._lab.world.machine(self._master).disk
+        if problem := history.check(disk, cluster.FOLDERS.journal, most=sys.maxsize).problem:
+            raise Violation(NO_GAP, f"a journal of {self._master} without a gap", problem)
 
     async def _archived(self, number: int) -> str | None:
         rows = await self._clients.ask("QueryJobs", [number], ["status"], on=self._master)

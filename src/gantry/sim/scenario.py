@@ -54,7 +54,7 @@ class Scenario:
         self._copies = copies.Copies(lab)
         self._acknowledged = acknowledged.Acknowledgements(lab, self._copies, candidates=lab.names[: kind.pool])
         self._faults = faults.Faults(lab, self._copies, run_story)
-        self._firm = kind.firm
+        self._kind = kind
         self._marks = invariants.Marks(lab)
         self._clients = client.Clients(lab, self._facts, self._acknowledged, story=run_story)
         # A dictionary, for its order.
@@ -138,7 +138,7 @@ class Scenario:
             task.result()
         self._acknowledged.update()
         self._marks.check()
-        invariants.check(self._lab, self._copies, self._story, firm=self._firm)
+        invariants.check(self._lab, self._copies, self._story, firm=self._kind.firm)
 
     async def _finish(self) -> None:
         await self._drain()
@@ -147,7 +147,7 @@ class Scenario:
             self._clients,
             acknowledgements=self._acknowledged,
             found_copies=self._copies,
-            firm=self._firm,
+            kind=self._kind,
         )
         await end.settle()
         self._look()

@@ -29,7 +29,8 @@ class Disk:
     data; the data of a failed sync is lost with the power. A failure is reported to each open file and each open file
     system, and if it was not reported to any of them, to the next that is opened. ``delay`` is the range of seconds
     that a write or sync takes. ``on_visit`` is called during each write and sync: if it ends the machine, the write is
-    torn. ``broken`` maps folders to the share of files below them that cannot be created or replaced.
+    torn. ``on_remove`` is called with the path of a file before ``remove`` removes the file. ``broken`` maps folders to
+    the share of files below them that cannot be created or replaced.
     """
 
     def __init__(self, machine_clock: clock.Clock, source: random.Random) -> None:
@@ -41,6 +42,7 @@ class Disk:
         self.broken: Mapping[str, float] = {}
         self.delay = (0.0, 0.002)
         self.on_visit: Callable[[], None] | None = None
+        self.on_remove: Callable[[str], None] | None = None
         self._random = source
         root = files.Node(mode=0o755, mtime=machine_clock.now(), directory=True)
         self._names: dict[str, files.Node] = {"/": root}
@@ -231,6 +233,8 @@ class Disk:
         """Remove a file; not stable before the next sync of names."""
         await self.work()
         self._file(path)
+        if self.on_remove is not None:
+            self.on_remove(path)
         self._change({path: None})
 
     async def remove_all(self, paths: Sequence[str]) -> None:
