@@ -14,6 +14,7 @@ ONLY =
 BUT =
 VERSION =
 SEEDS = 0-9999
+MINUTES = 60
 
 # Some machines tell Python to keep no compiled code: then every command and daemon would compile its modules anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -99,6 +100,9 @@ golden: venv ## writes the golden files anew; read the difference before you com
 bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word, BUT=word the others
 	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)' --but '$(BUT)'
 
+soak: venv ## a busy cluster of three nodes for MINUTES=60; fails if files, memory, descriptors or waits grow
+	@$(BIN)/python benchmarks/soak.py --minutes '$(MINUTES)'
+
 docs: .venv/docs-stamp ## the documentation as a site in build/site; fails on a dead link
 	@rm -rf build/site
 	@$(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going -d build/doctrees docs build/site
@@ -116,4 +120,4 @@ promises: venv ## how many promises the last runs of the tests of this tree kept
 	@$(BIN)/python -m tools.promises
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-language check-types \
-	test quick unit test-real kube-server test-kube test-long simulate golden bench docs changelog promises
+	test quick unit test-real kube-server test-kube test-long simulate golden bench soak docs changelog promises
