@@ -1,0 +1,89 @@
+"""The retention of journal and archive on real daemons with two candidates: what goes, what stays, what is answered."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cluster import lab
+
+JOBS = 1400
+DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[lab.Lab]:
+    """A cluster of three nodes that has archived more jobs than it may keep."""
+    with lab.lab() as cluster:
+        cluster.init("--journal-retention", "1M", "--archive-retention", "1M")
+        cluster.add_node()
+        cluster.add_node()
+        with cluster.luxi() as luxi:
+            for _ in range(7):
+                numbers = luxi.value("SubmitManyJobs", [[DELAY]] * (JOBS // 7))
+                assert isinstance(numbers, list)
+                for _, number in numbers:
+                    assert luxi.finished(number)[0] == "success"
+                luxi.value("AutoArchiveJobs", -1, 60)
+        lab.wait_until(lambda: all(map(_is_pruned, cluster.nodes)), "a pruning on all nodes", timeout=100)
+        yield cluster
+
+
+def _archived(node: lab.Node) -> list[int]:
+    return sorted(int(path.name[4:]) for path in (node.root / "lib/queue/archive").glob("*/job-*"))
+
+
+def _journal(node: lab.Node) -> list[Path]:
+    return sorted(path for path in (node.root / "lib/journal").iterdir() if path.stat().st_size)
+
+
+def _is_pruned(node: lab.Node) -> bool:
+    size = sum(path.stat().st_size for path in _journal(node))
+    return _journal(node)[0].stem != f"{1:016d}" and size < 1.3 * (1 << 20) and 0 < len(_archived(node)) <= 256
+
+
+def test_all_nodes_keep_the_newest_and_no_gap(busy: lab.Lab) -> None:
+    for node in busy.nodes:
+        numbers = _archived(node)
+        assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    busy.verified()
+
+
+def test_the_settings_are_shown_and_a_wrong_one_is_refused(busy: lab.Lab) -> None:
+    info = busy.run("gnt-cluster", "info").stdout
+    assert "retention of the journal: 1M" in info
+    assert "retention of archived jobs: 1M" in info
+    reason = busy.refused("gnt-cluster", "modify", "--journal-retention", "10 days")
+    assert "'10 days' is not a valid retention" in reason
+
+
+def test_questions_about_the_past_are_answered_with_its_begin(busy: lab.Lab) -> None:
+    first = int(_journal(busy.nodes[0])[0].stem)
+    history = busy.run("gantry", "history", "--since", "1", "--limit", "100000")
+    assert "Earlier changes are not kept: the journal begins with serial " in history.stderr
+    assert busy.run("gantry", "history", "--since", "-1s").stderr == ""
+    reason = busy.refused("gantry", "events", "--from", "3")
+    assert "the events after serial 2 are not kept any more: the journal begins with serial " in reason
+    assert "read the present state" in reason
+    assert f'"serial": {first}' in busy.run("gantry", "events").stdout
+    busy.add_network("old")
+    assert "the records begin at" in busy.refused("gnt-network", "info", "--at", "2020-01-01T00:00", "old")
+
+
+def test_a_master_that_is_killed_comes_back_and_no_number_is_given_again(busy: lab.Lab) -> None:
+    busy.kill_master()
+    busy.start_master()
+    with busy.luxi() as luxi:
+        number = luxi.value("SubmitJob", [DELAY])
+        assert isinstance(number, int)
+        assert number > JOBS
+        assert luxi.finished(number)[0] == "success"
+        assert luxi.value("QueryJobs", [1], ["id", "status"]) == [[1, None]]
+
+
+def test_another_node_takes_over_with_the_past_that_it_has(busy: lab.Lab) -> None:
+    first = int(_journal(busy.nodes[1])[0].stem)
+    busy.stop_master(busy.nodes[0])
+    busy.run("gnt-cluster", "master-failover", "--yes-do-it", on=busy.nodes[1])
+    busy.leader = 1
+    assert f'"serial": {first}' in busy.run("gantry", "events").stdout
+    busy.verified()
