@@ -357,3 +357,42 @@ def test_recovery_needs_no_record_before_the_checkpoint() -> None:
                 build.on(world, site.machine, site.machine.disk.remove(path))
         recovered = build.on(world, site.machine, recovery.recover(site.machine, build.WHERE))
         assert recovered.state.last_job == 10
+
+
+@pytest.mark.usefixtures("small")
+def test_a_frozen_candidate_delays_neither_the_master_nor_others() -> None:
+    with simulated.World(seed=1) as world:
+        site = Site(world, candidates=2, journal="8M", archive="3M")
+        site.run(20)
+        wait(world, 5)
+        site.cables.slow["n2"] = 1000.0
+        begin = world.clock.monotonic()
+        for _ in range(3):
+            site.prune()
+        assert world.clock.monotonic() - begin < 5
+        assert site.first() == site.first(site.cables.machines["n1"]) > 1
+        # It is not asked again while the first request is under way.
+        assert site.cables.count("ReplicaPrune", of="n2") == 1
+        assert site.cables.count("ReplicaPrune", of="n1") == 3
+
+
+@pytest.mark.usefixtures("small")
+def test_no_segment_is_removed_while_the_past_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated.World(seed=1) as world:
+        site = Site(world, journal="4M")
+        site.run(20)
+        compute = site.machine.compute
+
+        async def slow(work: Callable[[], bytes]) -> bytes:
+            await asyncio.sleep(50)
+            return await compute(work)
+
+        monkeypatch.setattr(site.machine, "compute", slow)
+        reading = site.machine.spawn(site.past.check())
+        pruning_task = site.machine.spawn(site.pruning.prune())
+        wait(world, 40)
+        assert site.first() == 1
+        wait(world, 20)
+        assert reading.result() == history.Check(1, 1)
+        assert pruning_task.done()
+        assert site.first() > 1
