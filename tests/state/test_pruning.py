@@ -13,7 +13,7 @@ from gantry.model import retention as settings
 from gantry.node.membership import replica
 from gantry.rpc import calls
 from gantry.runtime import retention, simulated
-from gantry.state import backlog, events, history, journal, pruning, recovery, transaction
+from gantry.state import backlog, checkpoint, events, history, journal, pruning, recovery, transaction
 from gantry.state import snapshot as states
 
 Cables, Master, wait = test_replication.Cables, test_replication.Master, test_replication.wait
@@ -395,4 +395,45 @@ def test_no_segment_is_removed_while_the_past_is_read(monkeypatch: pytest.Monkey
         wait(world, 20)
         assert reading.result() == history.Check(1, 1)
         assert pruning_task.done()
+        assert site.first() > 1
+
+
+@pytest.mark.usefixtures("small")
+def test_without_a_newer_checkpoint_no_record_after_the_old_one_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated.World(seed=1) as world:
+        site = Site(world)
+        site.run(2)
+        serial = site.store.checkpoint_serial
+
+        def fail(*_: object, **__: object) -> bytes:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint, "encode", fail)
+            site.run(20)
+            site.prune()
+            assert site.store.checkpoint_serial == serial
+            assert site.first() == serial + 1
+            content = build.content(site.store.durable)
+            world.kill("node0")
+        site.open()
+        assert build.content(site.store.durable) == content
+
+
+@pytest.mark.usefixtures("small")
+def test_for_a_candidate_that_has_not_answered_yet_everything_that_it_may_need_stays() -> None:
+    with simulated.World(seed=1) as world:
+        site = Site(world, journal="1M")
+        site.run(10)
+        world.kill("node0")
+        site.cables = Cables(world, 1)
+        site.cables.down.add("n1")
+        site.open()
+        site.run(10)
+        site.prune()
+        assert site.first() == 1
+        site.cables.down.clear()
+        wait(world, 40)
+        site.run(4)
+        site.prune()
         assert site.first() > 1

@@ -134,9 +134,8 @@ class Candidates:
         return [member.target for member in self._candidates.values()]
 
     def positions(self) -> list[int | None]:
-        """Return the last serial of each candidate's copy, None if unknown; a candidate without a copy is left out."""
-        members = [member for member in self._candidates.values() if member.digest != ""]
-        return [member.serial if member.digest or member.serial else None for member in members]
+        """Return the last known serial of each candidate's copy, None for one that has not reported any yet."""
+        return [member.serial or None for member in self._candidates.values()]
 
     def lagging(self) -> list[str]:
         """Return the names of the candidates that the log reported as lagging, in order."""
