@@ -40,6 +40,9 @@ ARCHIVE_SECONDS = 10
 MEAN_INTERVAL_SECONDS = 0.1
 """Between two actions of a client."""
 
+NO_LOG = 1 << 60
+"""A log serial that no job reaches, so that log messages do not end a wait for a job's change."""
+
 WAIT_SECONDS = 1.0
 LINES = 12
 """The minimum number of lines."""
@@ -116,7 +119,7 @@ class Client(threading.Thread):
         number = self._ask("SubmitJob", [op])
         status: object = "queued" if number is not None else "refused"
         while status in ("queued", "waiting", "running", "canceling"):
-            answer = self._ask("WaitForJobChange", number, ["status"], [status], None, 30)
+            answer = self._ask("WaitForJobChange", number, ["status"], [status], NO_LOG, 30)
             status = answer[0][0] if isinstance(answer, list) else status if answer else "unknown"
         self.counts.jobs += 1
         self.counts.longest_job = max(self.counts.longest_job, time.monotonic() - begin)
