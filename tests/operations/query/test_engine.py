@@ -126,6 +126,13 @@ async def test_live_data_of_nodes_that_do_not_give_any(queries: Queries) -> None
     assert await queries.values("node", "name", filter_=[">", "mfree", 10**9]) == ["node1", "node2", "node3"]
 
 
+async def test_the_end_of_a_certificate_is_not_available_for_a_node_without_a_recorded_one(queries: Queries) -> None:
+    recorded = cluster.Certificate(keys=("ab",), serial="1f", end=1_900_000_000.0)
+    queries.house.put(msgspec.structs.replace(build.NODES[1], certificate=recorded))
+    assert await queries.cell("node", "node2", "certificate_end") == (NORMAL, 1_900_000_000.0)
+    assert await queries.cell("node", "node3", "certificate_end") == (UNAVAILABLE, None)
+
+
 async def test_live_data_of_nodes(queries: Queries) -> None:
     (row,) = await queries.rows("node", "mfree", "mtotal", "dfree", "ctotal", "bootid", filter_=["=", "name", "node1"])
     assert [value for _, value in row] == [2048, 4096, 5000, 4, "b"]

@@ -84,7 +84,7 @@ GETTERS: dict[str, cells.Getter[cluster.Node]] = {
     **{f"ndp/{name}": _parameter(name) for name in parameters.NODE},
     "accelerator": lambda _, node: cells.or_none(node.accelerator),
     "accelerator_reason": lambda _, node: cells.or_none(node.accelerator_reason),
-    "certificate_end": lambda _, node: cells.or_none(node.certificate.end),
+    "certificate_end": lambda _, node: cells.or_none(node.certificate.end or None),
     "bootid": _live(lambda status: status.bootid),
     "cnodes": _live(lambda status: status.cpu_node),
     "cnos": _live(lambda status: status.cpu_node),
