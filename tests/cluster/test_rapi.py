@@ -4,7 +4,9 @@ import base64
 import contextlib
 import http.client
 import json
+import os
 import re
+import signal
 import ssl
 import subprocess
 import time
@@ -14,9 +16,13 @@ from dataclasses import dataclass
 import bcrypt
 import pytest
 import yaml
+from prometheus_client import parser
 from tests import ports
 from tests.cluster import lab
 
+from gantry import security
+
+CERTIFICATE_END = "gantry_certificate_end_timestamp_seconds"
 HASH = bcrypt.hashpw(b"s3cret", bcrypt.gensalt(4)).decode()
 LINE = re.compile(
     r'127\.0\.0\.1 - (\S+) \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d \+0000\] "([A-Z]+) (\S+) HTTP/1\.1" '
@@ -93,6 +99,22 @@ def served(cluster: lab.Lab, *options: str) -> Iterator[Remote]:
         daemon.wait(60)
 
 
+def scraped(remote: Remote) -> dict[tuple[str, str], float]:
+    """Return the metrics by name, and by kind and node of a certificate."""
+    answer = remote.ask("GET", "/metrics", login="", Accept="text/plain")
+    assert answer.status == 200, answer.body
+    return {
+        (sample.name, " ".join(filter(None, map(sample.labels.get, ("certificate", "node"))))): sample.value
+        for family in parser.text_string_to_metric_families(answer.body.decode())
+        for sample in family.samples
+    }
+
+
+def presented_end(remote: Remote) -> float:
+    """Return when the certificate ends that the remote API presents."""
+    return security.end_of(ssl.get_server_certificate(("127.0.0.1", remote.port)).encode())
+
+
 @pytest.fixture(scope="module")
 def remote() -> Iterator[Remote]:
     with lab.lab() as cluster_lab:
@@ -142,6 +164,34 @@ def test_networks_groups_tags_and_nodes_are_changed_by_their_own_paths(remote: R
     remote.done("PUT", "/2/modify", {"candidate_pool_size": 3})
     assert remote.ask("GET", "/2/nodes/node1/role").value == "master"
     assert remote.ask("GET", "/2/os").value == ["plain"]
+
+
+def test_metrics_have_the_ends_of_the_certificates_with_and_without_a_master() -> None:
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.add_node()
+        recorded = dict(cluster_lab.rows("gnt-node", "name,certificate_end"))
+        with served(cluster_lab) as remote:
+            samples = scraped(remote)
+            assert samples["gantry_up", ""] == 1
+            for name in ("node1", "node2"):
+                end = time.localtime(samples[CERTIFICATE_END, f"node {name}"])
+                assert time.strftime("%Y-%m-%d %H:%M:%S", end) == recorded[name]
+            assert samples[CERTIFICATE_END, "node node1"] == presented_end(remote)
+            assert samples[CERTIFICATE_END, "authority node1"] > time.time() + 19 * 365 * 86400
+            assert (CERTIFICATE_END, "remote_api node1") not in samples
+            cluster_lab.run("gnt-cluster", "renew-crypto", "--new-rapi-certificate")
+            assert scraped(remote)[CERTIFICATE_END, "remote_api node1"] >= samples[CERTIFICATE_END, "node node1"]
+            pid = cluster_lab.master_pid()
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                without_master = scraped(remote)
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            assert without_master["gantry_up", ""] == 0
+            assert (CERTIFICATE_END, "node node2") not in without_master
+            assert without_master[CERTIFICATE_END, "node node1"] == samples[CERTIFICATE_END, "node node1"]
+            assert scraped(remote)["gantry_up", ""] == 1
 
 
 @pytest.mark.promise("cluster-128")

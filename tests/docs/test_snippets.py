@@ -145,7 +145,11 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv("PATH", usual)
         for node in cluster_lab.nodes:
             shutil.copytree(node.root / "srv/os/plain", node.root / "srv/os/busybox")
-        ports = {
+        remote_port = ports.free()
+        words = {
+            "gantry-rapi --bind 127.0.0.1": f"gantry-rapi --bind 127.0.0.1 --port {remote_port}",
+            "127.0.0.1:5080": f"127.0.0.1:{remote_port}",
+        } | {
             f"--primary-ip 10.0.0.{i}": f"--primary-ip 127.0.0.1 --port {n.port}"
             for i, n in enumerate(cluster_lab.nodes, 1)
         }
@@ -154,7 +158,7 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         yield Environment(
             scratch,
             {
-                i: ports | {at: str(n.root / name) for at, name in FOLDERS.items()}
+                i: words | {at: str(n.root / name) for at, name in FOLDERS.items()}
                 for i, n in enumerate(cluster_lab.nodes, 1)
             },
             {i: {"GANTRY_ROOT": str(n.root)} for i, n in enumerate(cluster_lab.nodes, 1)},

@@ -141,6 +141,21 @@ def test_no_certificate_for_a_request_that_was_changed() -> None:
         security.issue(authority, b"nonsense", uuid=UUID, name="n", address="192.0.2.1", now=NOW)
 
 
+def test_certificates_say_their_names_and_ends() -> None:
+    older, newer = security.make_authority("one", NOW), security.make_authority("two", NOW + 86400)
+    _, request = security.make_request("node1")
+    own = security.issue(older, request, uuid=UUID, name="node1", address="192.0.2.1", now=NOW, other_names=["lab"])
+    assert security.name_of(own) == "node1"
+    assert security.name_of(security.own_certificate(older)) == ""
+    bundle = security.bundle([older.certificates, newer.certificates])
+    first, second = security.facts_of_each(bundle)
+    assert (first, second) == (security.facts_of(older.certificates), security.facts_of(newer.certificates))
+    assert second.end - first.end == 86400
+    for read in (security.name_of, security.facts_of_each):
+        with pytest.raises(ValueError):
+            read(b"no certificate")
+
+
 def test_enrolment_wants_the_certificate_of_its_own_key_from_that_authority() -> None:
     authority, other = security.make_authority("one", NOW), security.make_authority("two", NOW)
     key, request = security.make_request("node1")

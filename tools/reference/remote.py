@@ -1,6 +1,7 @@
-"""The page of the remote API, from its routes."""
+"""The page of the remote API, from its routes and its table of metrics."""
 
 from gantry.doors import rapi
+from gantry.doors.rapi import metrics
 from tools.reference import page
 
 ABOUT = """
@@ -15,10 +16,22 @@ cluster's name.
 """
 
 
+METRICS = """## Metrics
+
+`GET /metrics` answers *open* requests with these metrics, as text for Prometheus, or in the format OpenMetrics if the
+header `Accept` has `application/openmetrics-text`. [How to scrape them](../how-to/remote-api.md#metrics).
+"""
+
+
 def render() -> str:
     """Return the page."""
     rows = [
         (route.method, page.code(route.path), route.access.value, ", ".join(map(page.code, route.query)), route.text)
         for route in sorted(rapi.ROUTES, key=lambda route: route.path)
     ]
-    return page.render("Remote API", ABOUT, page.table(("method", "path", "who", "query", ""), rows))
+    metric_rows = [
+        (page.code(name), ", ".join(map(page.code, metric.labels)), metric.text)
+        for name, metric in metrics.METRICS.items()
+    ]
+    resources = page.table(("method", "path", "who", "query", ""), rows)
+    return page.render("Remote API", ABOUT, [*resources, METRICS, *page.table(("metric", "labels", ""), metric_rows)])

@@ -4,11 +4,11 @@
                 [--neutron-port PORT] [--neutron-auth http_basic|keystone|none] [--neutron-open]
                 [--keystone-url URL ...]
 
-The remote API (contracts/remote-api.md#design) is always served, the Neutron API only with ``--neutron-port``. The
-process has no state: it may start and stop at any time, and does not wait for the master daemon. Its TLS certificate
-and key are in ``lib/rapi.pem``; without that file it uses those of the machine's node daemon, issued by the cluster's
-authority. Renewed files are loaded within seconds. Its logs are ``log/rapi-daemon.log`` and ``log/rapi-access.log``,
-its users are in ``lib/users``.
+The remote API (contracts/remote-api.md#design), with /metrics beside it, is always served, the Neutron API only with
+``--neutron-port``. The process has no state: it may start and stop at any time, and does not wait for the master
+daemon. Its TLS certificate and key are in ``lib/rapi.pem``; without that file it uses those of the machine's node
+daemon, issued by the cluster's authority. Renewed files are loaded within seconds. Its logs are
+``log/rapi-daemon.log`` and ``log/rapi-access.log``, its users are in ``lib/users``.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def server(runtime: interface.Runtime, folders: paths.Paths, *, anonymous: bool 
     """Wire the remote API of a master; ``anonymous`` allows requests without a user to read public resources."""
     gate = wire.Gate(users.Users(runtime, folders.users), anonymous=anonymous)
     master = luxi.Pool(runtime.network, folders.luxi_socket)
-    return http.Server(runtime, rapi.Application(runtime, master, gate=gate))
+    return http.Server(runtime, rapi.Application(runtime, master, gate=gate, folders=folders))
 
 
 def neutron_server(
@@ -84,7 +84,7 @@ def _certificate(
                 f"without TLS clients would send passwords unencrypted to {options.bind}", hint="add --bind 127.0.0.1"
             )
         return None
-    own = f"{folders.lib}/rapi.pem"
+    own = folders.remote_certificate
     of_node = f"{folders.certificates}/node.pem", f"{folders.certificates}/node.key"
 
     def files() -> tuple[str, str]:

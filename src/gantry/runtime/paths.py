@@ -65,6 +65,11 @@ class Paths:
         return f"{self.lib}/certs"
 
     @property
+    def remote_certificate(self) -> str:
+        """The remote API's own certificate with its key; without that file it uses those of the node."""
+        return f"{self.lib}/rapi.pem"
+
+    @property
     def users(self) -> str:
         """The file with the users of the HTTP front ends."""
         return f"{self.lib}/users"

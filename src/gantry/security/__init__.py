@@ -33,7 +33,9 @@ from gantry.security.certificates import (
     der_of,
     end_of,
     facts_of,
+    facts_of_each,
     key_of,
+    name_of,
     serial_of,
 )
 from gantry.security.contexts import (
@@ -70,6 +72,7 @@ __all__ = [
     "der_of",
     "end_of",
     "facts_of",
+    "facts_of_each",
     "is_signed",
     "issue",
     "issue_master",
@@ -80,6 +83,7 @@ __all__ = [
     "make_key",
     "make_request",
     "member_context",
+    "name_of",
     "node_server_context",
     "outside_client_context",
     "own_certificate",

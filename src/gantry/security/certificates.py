@@ -27,6 +27,16 @@ def common_name(certificate: bytes) -> str:
     return str(names[0].value) if names else ""
 
 
+def name_of(certificate: bytes) -> str:
+    """Return the first DNS name that a certificate is valid for, "" if there is none; ValueError."""
+    extensions = x509.load_pem_x509_certificate(certificate).extensions
+    try:
+        names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ""
+    return next(iter(names.get_values_for_type(x509.DNSName)), "")
+
+
 @functools.lru_cache(maxsize=4096)
 def key_of(certificate: bytes) -> str:
     """Return the digest of the public key in a certificate in DER: SHA-256, in hex.
@@ -63,8 +73,17 @@ class Facts(NamedTuple):
 
 def facts_of(certificate: bytes) -> Facts:
     """Return what the cluster records of a certificate; ValueError if it is not a certificate."""
-    loaded = x509.load_pem_x509_certificate(certificate)
-    return Facts(digest_of(loaded.public_key()), f"{loaded.serial_number:x}", loaded.not_valid_after_utc.timestamp())
+    return _facts(x509.load_pem_x509_certificate(certificate))
+
+
+def facts_of_each(bundle: bytes) -> list[Facts]:
+    """Return what the cluster records of each certificate in a text; ValueError if it has no certificate."""
+    return [_facts(certificate) for certificate in x509.load_pem_x509_certificates(bundle)]
+
+
+def _facts(certificate: x509.Certificate) -> Facts:
+    key, serial = digest_of(certificate.public_key()), f"{certificate.serial_number:x}"
+    return Facts(key, serial, certificate.not_valid_after_utc.timestamp())
 
 
 def end_of(certificate: bytes) -> float:

@@ -1,7 +1,8 @@
 """The remote API, Ganeti's version 2: resources over HTTP for remote clients (contracts/remote-api.md#design).
 
 ``reading`` has the resources that are answered at once, ``changes`` those that submit a job and return its number. The
-remote API reaches the master only by LUXI: all data comes from LUXI queries, and opcodes make all decisions.
+remote API reaches the master only by LUXI: all data comes from LUXI queries, and opcodes make all decisions. /metrics
+(``metrics``) is not a resource: it has a format of its own, and an answer without the master.
 
 A path in the form of the 2.0 design (contracts/remote-api.md#design), with the cluster's name in place of the version
 or after it, ``/lab.example/instances/NAME/tag``, means the same as ``/2/instances/NAME/tags``.
@@ -10,13 +11,13 @@ Life cycle: ``daemons.remote`` creates an Application and passes it to ``doors.h
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from gantry.doors import http
-from gantry.doors.http import representation
-from gantry.doors.rapi import changes, reading, routes, wire
+from gantry.doors.http import representation, users
+from gantry.doors.rapi import changes, metrics, reading, routes, wire
 from gantry.rpc import luxi
-from gantry.runtime import interface
+from gantry.runtime import interface, paths
 
 ROUTES: tuple[routes.Route, ...] = (*reading.ROUTES, *changes.ROUTES)
 
@@ -28,25 +29,38 @@ class Application:
 
     id_header = ("X-Request-Id", "")
 
-    def __init__(self, runtime: interface.Runtime, master: luxi.Caller, *, gate: wire.Gate) -> None:
+    def __init__(
+        self, runtime: interface.Runtime, master: luxi.Caller, *, gate: wire.Gate, folders: paths.Paths
+    ) -> None:
         self._master = routes.Master(master, runtime.clock)
+        self._metrics = metrics.Metrics(runtime.disk, master, folders)
         self._gate = gate
 
     async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
         """Answer a request."""
+        path, query = http.split(raw.path)
+        if path == metrics.PATH and raw.method == "GET":
+            await self._allowed_user(raw, trace, wire.Access.OPEN)
+            return await self._metrics.response(raw.headers.get("accept", ""))
         kind = representation.content_type(raw.headers.get("accept", ""))
         if kind is None:
             raise http.RefusedError(
                 406, f"the Accept header allows neither {representation.JSON} nor {representation.YAML}"
             )
-        path, query = http.split(raw.path)
         endpoint = await self.find(raw.method, path)
-        user = await self._gate.user(raw.headers.get("authorization", ""))
-        trace.user = user.name if user else "-"
-        self._gate.check(endpoint.access, user)
+        user = await self._allowed_user(raw, trace, endpoint.access)
         tags, name = raw.headers.get("if-match", ""), user.name if user else ""
         request = wire.Request(raw.method, path, query, body=wire.decode_body(raw), user=name, if_match=tags)
         return wire.response(raw, await endpoint.call(request), kind)
+
+    async def _allowed_user(
+        self, raw: interface.HttpRequest, trace: http.Trace, access: wire.Access
+    ) -> users.User | None:
+        """Return the user of a request, None without a login; RefusedError if the request lacks the permission."""
+        user = await self._gate.user(raw.headers.get("authorization", ""))
+        trace.user = user.name if user else "-"
+        self._gate.check(access, user)
+        return user
 
     def failure(self, error: http.Failure, trace: http.Trace) -> interface.HttpResponse:
         """Return the answer for a failure, in the format of the remote API."""
@@ -56,13 +70,14 @@ class Application:
         """Return the endpoint for a method on a path."""
         path = await self._normalized(path)
         matching = [(route, names) for route in ROUTES if (names := routes.match(route, path)) is not None]
+        if path == metrics.PATH:
+            raise _unsupported(method, path, ["GET"])
         if not matching:
             raise http.RefusedError(404, f"there is no resource /{'/'.join(path)}")
         for route, names in matching:
             if route.method == method:
                 return wire.Endpoint(route.access, functools.partial(self._call, route, names))
-        methods = ", ".join(sorted({route.method for route, _ in matching}))
-        raise http.RefusedError(501, f"/{'/'.join(path)} does not support the method {method}; it supports {methods}")
+        raise _unsupported(method, path, {route.method for route, _ in matching})
 
     async def _call(self, route: routes.Route, names: Mapping[str, str], request: wire.Request) -> wire.Answer:
         if request.if_match and route.access is wire.Access.WRITE and route.method != "GET":
@@ -79,3 +94,8 @@ class Application:
             return path
         last = "tags" if parts[-1] == "tag" else parts[-1]
         return ("2", *parts[1:-1], last)
+
+
+def _unsupported(method: str, path: Sequence[str], methods: Iterable[str]) -> http.RefusedError:
+    supported = ", ".join(sorted(methods))
+    return http.RefusedError(501, f"/{'/'.join(path)} does not support the method {method}; it supports {supported}")

@@ -1,0 +1,135 @@
+"""Metrics for a monitoring system such as Prometheus: GET /metrics on the port of the remote API.
+
+A scrape costs one query to the master, about all nodes. What this machine knows by itself, from its certificate files,
+is in the answer even if the master does not answer; ``gantry_up`` says whether it did.
+
+The format is the text of Prometheus, or OpenMetrics for a client whose Accept header has it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+from prometheus_client import core, exposition
+
+from gantry import __version__, errors, security
+from gantry.rpc import luxi
+from gantry.runtime import interface, paths
+
+log = logging.getLogger(__name__)
+
+PATH = ("metrics",)
+
+MASTER_TIMEOUT_SECONDS = 5.0
+"""Seconds that a scrape waits for the master; Prometheus itself waits for ten by default."""
+
+_OPENMETRICS = "application/openmetrics-text"
+_BUILD = "gantry_build"
+
+
+class Metric(NamedTuple):
+    """A metric: its labels, and a text that explains it."""
+
+    labels: tuple[str, ...]
+    text: str
+
+
+UP = "gantry_up"
+BUILD = f"{_BUILD}_info"
+CERTIFICATE_END = "gantry_certificate_end_timestamp_seconds"
+
+METRICS = {
+    UP: Metric((), "1 if the master daemon answered this request, otherwise 0."),
+    BUILD: Metric(("version",), "The version of the remote API daemon; the value is always 1."),
+    CERTIFICATE_END: Metric(
+        ("certificate", "node", "serial"),
+        "When a certificate ends, in seconds since the epoch, by kind: node, authority, remote_api. For a node, the "
+        "label node is its name; otherwise it is the machine whose file was read, and serial is the serial number.",
+    ),
+}
+"""All metrics by name; the reference page is generated from this table."""
+
+
+class _Result(msgspec.Struct):
+    """The master's answer to the query: for each node, status and value of its name and of its certificate's end."""
+
+    data: list[tuple[tuple[int, str], tuple[int, float | None]]]
+
+
+class _Families(NamedTuple):
+    """Metrics in the form that the encoders of prometheus_client expect."""
+
+    families: list[core.Metric]
+
+    def collect(self) -> Iterable[core.Metric]:
+        """Return the metrics with their values."""
+        return self.families
+
+
+class Metrics:
+    """The metrics of the cluster, as this machine sees it."""
+
+    def __init__(self, disk: interface.Disk, master: luxi.Caller, folders: paths.Paths) -> None:
+        self._disk = disk
+        self._master = master
+        self._folders = folders
+
+    async def response(self, accept: str) -> interface.HttpResponse:
+        """Return the present values, in the format for this Accept header."""
+        families = _Families(await self._families())
+        # The encoder gets no other part of the header: it fails on versions that are not numbers.
+        encode, content_type = exposition.choose_encoder(_OPENMETRICS if _OPENMETRICS in accept.lower() else "")
+        return interface.HttpResponse(200, encode(families), content_type)
+
+    async def _families(self) -> list[core.Metric]:
+        name, own_end = self._own_node()
+        recorded = await self._recorded_ends()
+        ends = core.GaugeMetricFamily(
+            CERTIFICATE_END, METRICS[CERTIFICATE_END].text, labels=METRICS[CERTIFICATE_END].labels
+        )
+        for node, end in (own_end if recorded is None else recorded).items():
+            ends.add_metric(("node", node, ""), end)
+        for facts in self._facts(f"{self._folders.certificates}/authority.pem"):
+            ends.add_metric(("authority", name, facts.serial), facts.end)
+        if self._disk.exists(self._folders.remote_certificate):
+            # Certificates that follow the first one are those of its issuers.
+            for facts in self._facts(self._folders.remote_certificate)[:1]:
+                ends.add_metric(("remote_api", name, facts.serial), facts.end)
+        return [
+            core.GaugeMetricFamily(UP, METRICS[UP].text, value=float(recorded is not None)),
+            core.InfoMetricFamily(_BUILD, METRICS[BUILD].text, value={"version": __version__}),
+            ends,
+        ]
+
+    async def _recorded_ends(self) -> dict[str, float] | None:
+        """Return the end of each node's certificate as the master recorded it, None if the master does not answer."""
+        try:
+            async with asyncio.timeout(MASTER_TIMEOUT_SECONDS):
+                result = await self._master.call(_Result, "Query", "node", ["name", "certificate_end"], None)
+        except TimeoutError:
+            log.warning("/metrics has no values of the master, which did not answer in %g s", MASTER_TIMEOUT_SECONDS)
+            return None
+        except errors.GantryError as error:
+            log.warning("/metrics has no values of the master: %s", error)
+            return None
+        return {name: end for (_, name), (_, end) in result.data if end is not None}
+
+    def _own_node(self) -> tuple[str, dict[str, float]]:
+        """Return the name of this machine, empty if it is not known, and the end of its certificate by its name."""
+        path = f"{self._folders.certificates}/node.pem"
+        try:
+            certificate = self._disk.read(path)
+            name = security.name_of(certificate)
+            return name, {name: security.facts_of(certificate).end}
+        except (OSError, ValueError) as error:
+            log.warning("/metrics has no values of %s: %s", path, error)
+            return "", {}
+
+    def _facts(self, path: str) -> list[security.Facts]:
+        try:
+            return security.facts_of_each(self._disk.read(path))
+        except (OSError, ValueError) as error:
+            log.warning("/metrics has no values of %s: %s", path, error)
+            return []

@@ -1,0 +1,207 @@
+"""GET /metrics of the remote API: what it contains with and without a master, for whom, and in which format."""
+
+import asyncio
+import base64
+import itertools
+from collections.abc import Callable, Iterable
+
+import msgspec
+import pytest
+from prometheus_client import core, parser
+from prometheus_client.openmetrics import parser as openmetrics_parser
+
+from gantry import __version__, errors, security
+from gantry.daemons import remote
+from gantry.doors import http, rapi
+from gantry.doors.http import users
+from gantry.doors.rapi import metrics, wire
+from gantry.rpc import luxi
+from gantry.runtime import interface
+from gantry.runtime import paths as paths_of_nodes
+from gantry.sim import cluster
+
+START = 1_800_000_000.0
+NUMBERS = itertools.count()
+YEAR = 365 * 86400.0
+
+Values = dict[tuple[str, ...], float]
+"""The values of a metric, by its labels."""
+
+
+class Master:
+    """A master daemon with fixed answers, or with an error in place of an answer; counts the calls."""
+
+    def __init__(self, *nodes: tuple[str, float | None], error: errors.GantryError | None = None) -> None:
+        self.calls: list[tuple[object, ...]] = []
+        self._nodes = nodes
+        self._error = error
+
+    async def call(self, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
+        self.calls.append((method, *arguments))
+        if self._error:
+            raise self._error
+        rows = [((0, name), (0 if end is not None else 1, end)) for name, end in self._nodes]
+        return msgspec.convert({"data": rows}, kind)
+
+
+class SilentMaster:
+    """A master daemon that accepts connections and never answers."""
+
+    async def call(self, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.fixture
+def folders(request: pytest.FixtureRequest, lab: cluster.SimulatedCluster) -> paths_of_nodes.Paths:
+    """The folders of a machine of the test's own, with the certificate of node1 and its authority."""
+    own = paths_of_nodes.Paths.below(f"/{request.node.originalname}/{next(NUMBERS)}")
+    authority = security.make_authority("lab.example", START)
+    key, signing_request = security.make_request("node1")
+    certificate = security.issue(authority, signing_request, uuid="u1", name="node1", address="192.0.2.1", now=START)
+    lab.run(lab.master.disk.make_directory(own.certificates))
+    for name, content in {"authority.pem": authority.certificates, "node.pem": certificate, "node.key": key}.items():
+        lab.run(lab.master.disk.write(f"{own.certificates}/{name}", content))
+    return own
+
+
+def server(
+    lab: cluster.SimulatedCluster, master: luxi.Caller, folders: paths_of_nodes.Paths, *, anonymous: bool = True
+) -> http.Server:
+    gate = wire.Gate(users.Users(lab.master, folders.users), anonymous=anonymous)
+    return http.Server(lab.master, rapi.Application(lab.master, master, gate=gate, folders=folders))
+
+
+def ask(
+    lab: cluster.SimulatedCluster, server: http.Server, *, method: str = "GET", login: str = "", **headers: str
+) -> interface.HttpResponse:
+    if login:
+        headers["authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
+    return lab.run(server.answer(interface.HttpRequest(method, "/metrics", b"", headers)))
+
+
+def values(response: interface.HttpResponse, name: str) -> Values:
+    assert response.status == 200, response.body
+    samples = [
+        sample for family in parser.text_string_to_metric_families(response.body.decode()) for sample in family.samples
+    ]
+    labels = metrics.METRICS[name].labels
+    return {tuple(sample.labels[label] for label in labels): sample.value for sample in samples if sample.name == name}
+
+
+def test_it_has_the_certificates_of_all_nodes_and_of_this_machine(
+    lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths
+) -> None:
+    disk, master = lab.master.disk, Master(("node1", START + 5), ("node2", START + 6.5), ("node3", None))
+    other = security.make_authority("lab.example", START + 100)
+    authorities = disk.read(f"{folders.certificates}/authority.pem") + other.certificates
+    lab.run(disk.write(f"{folders.certificates}/authority.pem", authorities))
+    lab.run(disk.write(folders.remote_certificate, disk.read(f"{folders.certificates}/node.pem") + other.certificates))
+    first, second = security.facts_of_each(authorities)
+    (own,) = security.facts_of_each(disk.read(f"{folders.certificates}/node.pem"))
+    answer = ask(lab, server(lab, master, folders))
+    assert values(answer, metrics.CERTIFICATE_END) == {
+        ("node", "node1", ""): START + 5,
+        ("node", "node2", ""): START + 6.5,
+        ("authority", "node1", first.serial): first.end,
+        ("authority", "node1", second.serial): second.end,
+        ("remote_api", "node1", own.serial): own.end,
+    }
+    assert values(answer, metrics.UP) == {(): 1}
+    assert values(answer, metrics.BUILD) == {(__version__,): 1}
+    assert own.end == pytest.approx(START + YEAR, abs=8 * 86400)
+
+
+def test_a_scrape_is_one_query_to_the_master(lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths) -> None:
+    master = Master(*((f"node{number}", START) for number in range(1000)))
+    assert len(values(ask(lab, server(lab, master, folders)), metrics.CERTIFICATE_END)) == 1001
+    assert master.calls == [("Query", "node", ["name", "certificate_end"], None)]
+
+
+@pytest.mark.parametrize(
+    "master",
+    [Master(error=errors.RemoteError()), Master(error=errors.NotMasterError()), SilentMaster()],
+    ids=["ended", "not the master", "silent"],
+)
+def test_without_an_answer_of_the_master_it_has_what_the_machine_knows(
+    lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths, master: luxi.Caller
+) -> None:
+    start = lab.master.clock.monotonic()
+    answer = ask(lab, server(lab, master, folders))
+    assert lab.master.clock.monotonic() - start < 10, "Prometheus gives up after ten seconds"
+    assert values(answer, metrics.UP) == {(): 0}
+    assert [labels[:2] for labels in values(answer, metrics.CERTIFICATE_END)] == [
+        ("node", "node1"),
+        ("authority", "node1"),
+    ]
+
+
+@pytest.mark.parametrize("content", [b"", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", None])
+@pytest.mark.parametrize("name", ["certs/authority.pem", "certs/node.pem", "rapi.pem"])
+def test_a_file_that_cannot_be_read_is_logged_and_the_rest_is_answered(
+    lab: cluster.SimulatedCluster,
+    folders: paths_of_nodes.Paths,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    content: bytes | None,
+) -> None:
+    path, disk = f"{folders.lib}/{name}", lab.master.disk
+    if content is not None:
+        lab.run(disk.write(path, content))
+    elif disk.exists(path):
+        lab.run(disk.remove(path))
+    kinds = {
+        labels[0]
+        for labels in values(ask(lab, server(lab, Master(("node1", START)), folders)), metrics.CERTIFICATE_END)
+    }
+    assert kinds == ({"node"} if "authority" in name else {"node", "authority"})
+    is_optional = name == "rapi.pem" and content is None
+    assert (path in caplog.text) is not is_optional
+
+
+def test_it_is_open_unless_the_daemon_requires_a_login(
+    lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths
+) -> None:
+    lab.run(lab.master.disk.write(folders.users, b"monitor secret\n"))
+    everybody, known = (server(lab, Master(), folders, anonymous=anonymous) for anonymous in (True, False))
+    assert ask(lab, everybody).status == 200
+    assert ask(lab, everybody, login="monitor:guess").status == 401
+    refused = ask(lab, known)
+    assert (refused.status, "WWW-Authenticate" in refused.headers) == (401, True)
+    assert b"gantry_" not in refused.body
+    assert ask(lab, known, login="monitor:secret").status == 200
+
+
+def test_it_is_read_only(lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths) -> None:
+    answer = ask(lab, server(lab, Master(), folders), method="POST")
+    assert answer.status == 501
+    assert b"it supports GET" in answer.body
+
+
+@pytest.mark.parametrize("accept", ["", "text/plain", "text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "text/html"])
+def test_every_client_gets_the_text_of_prometheus(
+    lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths, accept: str
+) -> None:
+    answer = ask(lab, server(lab, Master(), folders), accept=accept)
+    assert (answer.status, answer.content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
+
+
+@pytest.mark.parametrize("version", ["1.0.0", "0.0.1", "x", "99999999999999999999"])
+def test_a_client_that_accepts_openmetrics_gets_that(
+    lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths, version: str
+) -> None:
+    accept = f"application/openmetrics-text;version={version};q=0.75,text/plain;version=0.0.4;q=0.5"
+    answer = ask(lab, server(lab, Master(("node1", START)), folders), accept=accept)
+    assert (answer.status, answer.content_type) == (200, "application/openmetrics-text; version=1.0.0; charset=utf-8")
+    parse: Callable[[str], Iterable[core.Metric]] = openmetrics_parser.text_string_to_metric_families
+    families = list(parse(answer.body.decode()))
+    assert {sample.name for family in families for sample in family.samples} == set(metrics.METRICS)
+
+
+def test_the_master_of_a_cluster_answers_with_its_nodes(lab: cluster.SimulatedCluster) -> None:
+    answer = ask(lab, remote.server(lab.master, cluster.FOLDERS))
+    assert values(answer, metrics.UP) == {(): 1}
+    assert [labels[:2] for labels in values(answer, metrics.CERTIFICATE_END)] == [
+        ("node", "node1"),
+        ("authority", "node1"),
+    ]
