@@ -1,0 +1,87 @@
+"""The alert rules for Prometheus in ``deploy/prometheus``: which metrics they read, and when they fire."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from gantry.doors.rapi import metrics
+
+RULES = Path(__file__).parent.parent / "deploy/prometheus/gantry.rules.yml"
+PROMTOOL = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool is not installed: Debian package prometheus"
+)
+DAY = 1440
+"""Minutes of a day; promtool counts from 1970."""
+
+SCENARIO = """
+rule_files: [{rules}]
+evaluation_interval: 1d
+tests:
+  - interval: 1d
+    input_series:
+      - series: 'gantry_certificate_end_timestamp_seconds{{certificate="node",node="node1",serial=""}}'
+        values: "{end}x99"
+    alert_rule_test: [{checks}]
+"""
+CHECK = """
+      {{eval_time: {minutes}m, alertname: {name}, exp_alerts: [{alerts}]}}"""
+ALERT = """{{exp_labels: {{severity: {severity}, certificate: node, node: node1}}, exp_annotations: {{
+        summary: "The node certificate of node1 ends in {remaining}",
+        description: {description}}}}}"""
+NAMES = {"warning": "GantryCertificateEndsSoon", "critical": "GantryCertificateEnds"}
+
+
+class Rule(msgspec.Struct):
+    alert: str
+    expr: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+
+
+def rules() -> list[Rule]:
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    return [msgspec.convert(rule, Rule) for group in groups for rule in group["rules"]]
+
+
+def test_each_rule_reads_metrics_that_the_remote_api_serves_and_says_what_to_do() -> None:
+    for rule in rules():
+        used = set(re.findall(r"gantry_\w+", rule.expr))
+        assert used, rule.alert
+        assert used <= set(metrics.METRICS), rule.alert
+        assert "gnt-cluster renew-crypto" in rule.annotations["description"]
+        labels = {label for text in rule.annotations.values() for label in re.findall(r"\$labels\.(\w+)", text)}
+        assert labels <= {label for name in used for label in metrics.METRICS[name].labels}
+
+
+@PROMTOOL
+@pytest.mark.parametrize(
+    ("days_left", "severities"),
+    [(31, set()), (29, {"warning"}), (8, {"warning"}), (6, {"warning", "critical"}), (-1, {"warning", "critical"})],
+)
+def test_a_certificate_warns_30_days_before_its_end_and_is_critical_7_days_before(
+    tmp_path: Path, days_left: int, severities: set[str]
+) -> None:
+    descriptions = {rule.alert: rule.annotations["description"] for rule in rules()}
+    checks = []
+    for severity, name in NAMES.items():
+        description = msgspec.json.encode(descriptions[name]).decode()
+        remaining = f"{'-' if days_left < 0 else ''}{abs(days_left)}d 0h 0m 0s"
+        alert = ALERT.format(severity=severity, remaining=remaining, description=description)
+        alerts = alert if severity in severities else ""
+        checks.append(CHECK.format(minutes=50 * DAY, name=name, alerts=alerts))
+    scenario = SCENARIO.format(rules=RULES, end=(50 + days_left) * 86400, checks=",".join(checks))
+    (tmp_path / "scenario.yml").write_text(scenario)
+    done = subprocess.run(
+        ["promtool", "test", "rules", tmp_path / "scenario.yml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@PROMTOOL
+def test_promtool_accepts_the_rules() -> None:
+    subprocess.run(["promtool", "check", "rules", RULES], check=True)
