@@ -77,7 +77,7 @@ ORDERS: tuple[calls.Call[object], ...] = (
 
 
 @pytest.mark.parametrize("leaves", ["gnt-node modify -C no -f node2", "gnt-node remove node2"])
-def test_the_disk_of_a_former_master_that_left_commands_nobody(three: lab.Lab, leaves: str) -> None:
+def test_the_disk_of_a_former_master_that_left_commands_no_node(three: lab.Lab, leaves: str) -> None:
     three.run("gnt-cluster", "master-failover", on=three.nodes[1])
     three.leader = 1
     assert three.answers()
