@@ -5,7 +5,8 @@
 Three machines with real daemons on the loopback interface, all master candidates, and eight clients: they submit jobs,
 create instances of the hypervisor ``fake`` with addresses from a pool and remove them, list and query. The retention of
 journal and archive is so small that both are pruned all the time. Each minute (in a short run, twelve times) a line
-shows the sizes of files and processes and the longest waits since the line before.
+shows the sizes of files and processes, the longest waits since the line before, and the load of the machine: other work
+on it makes clients wait.
 
 The exit code is 1 if the sizes at the end exceed those after the first quarter by more than ``TOLERANCES``, if a client
 waited for longer than ``WAIT_SECONDS``, if a request or a job failed, or if an answer had a notice: that something was
@@ -31,13 +32,13 @@ CLIENTS = 8
 INSTANCES = 6
 """The maximum number of instances of a client at a time."""
 
-RETENTION = ("--journal-retention", "2M", "--archive-retention", "2M")
+RETENTION = ("--journal-retention", "1M", "--archive-retention", "1M")
 """Reached within half a minute."""
 
 ARCHIVE_SECONDS = 10
 """The age at which ended jobs are archived, and the interval."""
 
-MEAN_INTERVAL_SECONDS = 0.1
+MEAN_INTERVAL_SECONDS = 0.2
 """Between two actions of a client."""
 
 NO_LOG = 1 << 60
@@ -238,7 +239,7 @@ def soak(cluster: lab.Lab, seconds: float, show: Callable[[str], None]) -> list[
     clients = [Client(cluster, number, ended) for number in range(CLIENTS)]
     samples: list[dict[str, float]] = []
     counts: list[Counts] = []
-    show(_line(["seconds", "jobs", "requests", *TOLERANCES, "answer ms", "job ms", "failed", "notices"]))
+    show(_line(["seconds", "jobs", "requests", *TOLERANCES, "answer ms", "job ms", "failed", "notices", "load"]))
     begin = time.monotonic()
     interval = min(60.0, seconds / LINES)
     for client in clients:
@@ -254,8 +255,9 @@ def soak(cluster: lab.Lab, seconds: float, show: Callable[[str], None]) -> list[
         now = counts[-1]
         numbers = [f"{samples[-1][name]:.0f}" for name in TOLERANCES]
         waits = [f"{1000 * wait:.0f}" for wait in (now.longest_request, now.longest_job)]
+        load = f"{os.getloadavg()[0]:.1f}"
         elapsed = f"{time.monotonic() - begin:.0f}"
-        show(_line([elapsed, now.jobs, now.requests, *numbers, *waits, len(now.failed), len(now.notices)]))
+        show(_line([elapsed, now.jobs, now.requests, *numbers, *waits, len(now.failed), len(now.notices), load]))
     ended.set()
     for client in clients:
         client.join(lab.TIMEOUT)
