@@ -1,5 +1,6 @@
-"""A master that has lost the end of its journal, with real daemons: it asks the candidates, or says what is missing."""
+"""A master that has lost a part of its state, with real daemons: it asks the candidates, or says what is missing."""
 
+import shutil
 from pathlib import Path
 
 from tests.cluster import lab
@@ -33,7 +34,7 @@ def test_a_master_that_lost_its_end_alone_says_what_is_missing_until_the_loss_is
     assert f"{own.master}/lib/queue/serial says {last_job}" in refusal
     assert "gnt-cluster recover --accept-loss" in refusal
     assert before == {path.name: path.read_bytes() for path in (own.master / "lib").iterdir() if path.is_file()}
-    assert "add --accept-loss" in own.refused("gnt-cluster", "recover")
+    assert "or add --accept-loss" in own.refused("gnt-cluster", "recover")
     answer = own.run("gnt-cluster", "recover", "--accept-loss").stdout
     assert f"The next job is {last_job + 1}" in answer
     own.start_master()
@@ -43,3 +44,35 @@ def test_a_master_that_lost_its_end_alone_says_what_is_missing_until_the_loss_is
     own.kill_master()
     own.start_master()
     assert own.rows("gnt-instance", "name") == [["new.example"]]
+
+
+def test_a_master_with_the_files_of_its_first_moment_does_not_start_as_a_cluster_of_one_node(own: lab.Lab) -> None:
+    """An old backup of the journal and the checkpoint is restored after kill -9: the candidates have the cluster."""
+    lib = own.master / "lib"
+    own.kill_master()
+    backup = {path: path.read_bytes() for path in (lib / "config.data", *(lib / "journal").iterdir())}
+    own.start_master()
+    own.add_node()
+    own.add_node()
+    own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "kept.example")
+    last_job = max(int(row[0]) for row in own.rows("gnt-job", "id"))
+    own.kill_master()
+    shutil.rmtree(lib / "journal")
+    (lib / "journal").mkdir()
+    for path, content in backup.items():
+        path.write_bytes(content)
+    refusal = own.refused("gantry-masterd", code=2)
+    assert "ssconf names node2, node3, which the state does not have" in refusal
+    assert "gnt-cluster recover --from NODE, with one of node2, node3" in refusal
+    assert "no such node: node9" in own.refused("gnt-cluster", "recover", "--from", "node9")
+    answer = own.run("gnt-cluster", "recover", "--from", "node3").stdout
+    assert "The copy of node node3 is installed" in answer
+    assert f"The next job is {last_job + 1}" in answer
+    assert (lib / "before-recovery-1/config.data").read_bytes() == backup[lib / "config.data"]
+    own.start_master()
+    assert own.rows("gnt-node", "name") == [["node1"], ["node2"], ["node3"]]
+    assert own.rows("gnt-instance", "name") == [["kept.example"]]
+    own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "new.example")
+    assert max(int(row[0]) for row in own.rows("gnt-job", "id")) == last_job + 1
+    own.verified()
+    assert "a master daemon runs" in own.refused("gnt-cluster", "recover", "--from", "node3")

@@ -33,6 +33,7 @@ def test_the_files_show_the_cluster_as_the_contract_says() -> None:
         "node_list": "node0\nnode1\nnode2\n",
         "node_primary_ips": "node0 192.0.2.1\nnode1 192.0.2.2\nnode2 192.0.2.3\n",
         "node_secondary_ips": "node0 192.0.2.1\nnode1 192.0.2.2\nnode2 198.51.100.3\n",
+        "node_ports": "node0 1811\nnode1 1811\nnode2 1811\n",
         "node_vm_capable": "node0=True\nnode1=True\nnode2=True\n",
         "offline_nodes": "node2\n",
         "online_nodes": "node0\nnode1\n",

@@ -1,12 +1,12 @@
 """gantry-masterd: the only daemon that changes the cluster's state and commands its nodes.
 
 ``gantry-masterd init`` creates a cluster (``bootstrap``), ``gantry-masterd`` runs it, and ``gantry-masterd failover``
-runs it on a master candidate that takes the role over. ``gantry-masterd recover --accept-loss`` goes on without the
-lost end of a journal. Life cycle: load the certificates, take the queue's lock and
-recover the state, get the nodes' confirmation and begin a new epoch (``role``), read the default segment ranges, wire
-queue, processor, nodes and LUXI, serve until a signal, the destruction of the cluster or a newer master, then stop in
-reverse order. A stop aborts running jobs; the next start marks them as failed. If a node has promised the role to
-another node, which may never begin, the daemon starts from the beginning.
+runs it on a master candidate that takes the role over. ``gantry-masterd recover --from NODE`` installs the copy of a
+candidate (``retrieval``), and ``recover --accept-loss`` goes on without the lost end of a journal. Life cycle: load the
+certificates, take the queue's lock and recover the state, get the nodes' confirmation and begin a new epoch (``role``),
+read the default segment ranges, wire queue, processor, nodes and LUXI, serve until a signal, the destruction of the
+cluster or a newer master, then stop in reverse order. A stop aborts running jobs; the next start marks them as failed.
+If a node has promised the role to another node, which may never begin, the daemon starts from the beginning.
 
 See contracts/cluster-design.md#daemons.
 """
@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gantry import __version__, errors
-from gantry.daemons import bootstrap, distribution, identity, introduction, logs, role, segments, units
+from gantry.daemons import bootstrap, distribution, identity, introduction, logs, retrieval, role, segments, units
 from gantry.doors import luxi
 from gantry.ipam import embedded, shared
 from gantry.jobs import allocators, brief, environment, lock_table, locks, processor, queue, records
@@ -299,18 +299,45 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     if options.action == "init":
         await bootstrap.init(runtime, folders, bootstrap.decode(sys.stdin.buffer.read()))
     elif options.action == "recover":
-        await _recover(runtime, folders, accept_loss=options.accept_loss)
+        await _recover(runtime, folders, options)
     else:
         await _serve(runtime, folders, _request(options))
 
 
-async def _recover(runtime: interface.Runtime, folders: paths.Paths, *, accept_loss: bool) -> None:
-    """Go on without the lost end of the journal; the checkpoint that closes the store has the new numbers."""
-    if not accept_loss:
+async def _recover(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> None:
+    if options.source:
+        request = retrieval.Request(options.source, accepts_loss=options.accept_loss)
+        await _retrieve(runtime, folders, request)
+    elif options.accept_loss:
+        await _accept_loss(runtime, folders)
+    else:
         raise errors.InvalidError(
-            "recover needs --accept-loss: the records that the journal lost are gone then",
-            hint="copy the state of a master candidate that has them instead, if there is one",
+            "recover needs --from NODE, to install the copy of a master candidate, or --accept-loss, to go on without "
+            "the records that the journal lost",
+            hint="use --from if any candidate has them",
         )
+
+
+async def _retrieve(runtime: interface.Runtime, folders: paths.Paths, request: retrieval.Request) -> None:
+    """Install the copy of a node, and print how far it goes."""
+    authority = identity.load(runtime, folders)
+    credentials = identity.Credentials(runtime, folders, authority, secure=True)
+    await credentials.renew()
+    nodes = client.Client(runtime.network, credentials.context)
+    try:
+        result = await retrieval.retrieve(runtime, folders, request, nodes=nodes)
+    finally:
+        await nodes.close()
+    for line in result.losses:
+        log.warning("records were lost, and the loss was accepted: %s", line)
+    losses = f" Lost: {'; '.join(result.losses)}." if result.losses else ""
+    print(f"The copy of node {request.node} is installed: serial {result.end.serial} epoch {result.end.epoch}.{losses}")
+    print(f"The replaced files are in {result.previous}.")
+    print(f"The next job is {result.next_job}; start gantry-masterd now.")
+
+
+async def _accept_loss(runtime: interface.Runtime, folders: paths.Paths) -> None:
+    """Go on without the lost end of the journal; the checkpoint that closes the store has the new numbers."""
     store = await transaction.Store.open(runtime, folders, behind_allowed=True)
     try:
         losses = await store.accept_loss()
@@ -347,7 +374,7 @@ def command_line() -> argparse.ArgumentParser:
         choices=("run", "init", "failover", "recover"),
         default="run",
         help="run the master daemon (run), create a cluster from JSON on stdin (init), or make this master candidate "
-        "the master and run its daemon (failover), or go on without the lost end of the journal (recover)",
+        "the master and run its daemon (failover), or replace a damaged or incomplete state (recover)",
     )
     parser.add_argument(
         "--no-voting", action="store_true", help="start without the confirmation of the nodes; needs --yes-do-it"
@@ -360,6 +387,9 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--accept-loss", action="store_true", help="with recover: go on without the records that the journal lost"
+    )
+    parser.add_argument(
+        "--from", dest="source", default="", metavar="NODE", help="with recover: install the copy of this candidate"
     )
     parser.add_argument(
         "--root", default=os.environ.get("GANTRY_ROOT", ""), help="set the folder that contains all of its files"

@@ -65,15 +65,17 @@ class Request:
     interrupts_jobs: bool = False
 
 
-class _Member(msgspec.Struct, frozen=True):
+class Member(msgspec.Struct, frozen=True):
+    """This machine's node: its name and UUID."""
+
     node: str
     uuid: str
 
 
-def _member(disk: interface.Disk, folders: paths.Paths) -> _Member:
+def member(disk: interface.Disk, folders: paths.Paths) -> Member:
     """Return name and UUID of this machine's node, from the file that its node daemon wrote when it joined."""
     try:
-        return msgspec.json.decode(disk.read(f"{folders.certificates}/member.json"), type=_Member)
+        return msgspec.json.decode(disk.read(f"{folders.certificates}/member.json"), type=Member)
     except FileNotFoundError:
         raise errors.ConfigurationError(
             "this machine is not part of a cluster", hint="add it with gnt-node add on the master of a cluster"
@@ -83,7 +85,7 @@ def _member(disk: interface.Disk, folders: paths.Paths) -> _Member:
 def check_candidate(runtime: interface.Runtime, folders: paths.Paths) -> None:
     """Raise WrongStateError, which lists the candidates, if this machine has no candidate's copy of the state."""
     disk = runtime.disk
-    own = _member(disk, folders)
+    own = member(disk, folders)
     if not disk.exists(folders.config) or not disk.exists(f"{folders.certificates}/authority.key"):
         path = f"{folders.ssconf}/ssconf_master_candidates"
         raise _no_candidate(own.node, disk.read(path).decode().split() if disk.exists(path) else [])
@@ -118,7 +120,7 @@ class Role:
     ) -> None:
         self._runtime = runtime
         self._folders = folders
-        self._own = _member(runtime.disk, folders)
+        self._own = member(runtime.disk, folders)
         self._store = store
         self._nodes = nodes
         self._request = request

@@ -45,6 +45,11 @@ class Paths:
         return f"{self.lib}/incoming"
 
     @property
+    def replacement(self) -> str:
+        """The folder of a whole copy that is to replace the state of this machine."""
+        return f"{self.lib}/replacement"
+
+    @property
     def journal_end(self) -> str:
         """The second place that says where the journal ends."""
         return f"{self.lib}/journal-end"

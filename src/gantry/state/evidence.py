@@ -10,12 +10,16 @@ written after the frame that they follow from is durable, so they are never ahea
 Epoch and serial are compared in this order: records that a later epoch replaced are no loss. ``epoch`` may be ahead
 because another node is the master now, which the vote decides; it counts if the state knows no other node. Some files
 prove nothing alone, and an error that the others cause mentions them: ``ssconf`` follows changes before they are
-durable and lags behind removals, and job files of a discarded history stay until they are archived.
+durable and lags behind removals, job files of a discarded history stay until they are archived, and the node that got a
+``promise`` may never have begun.
 """
 
 from dataclasses import dataclass
 
+import msgspec
+
 from gantry import errors
+from gantry.rpc import calls
 from gantry.runtime import interface, paths
 from gantry.state import end_mark, jobfiles, journal, snapshot
 
@@ -25,7 +29,8 @@ class Evidence:
     """The evidence on one machine: ``mark`` is the end mark, ``job_serial`` the number in ``queue/serial``.
 
     ``newest_job`` is the highest number of a job file, ``epoch`` that of the newest master which called this machine;
-    ``nodes`` and ``candidates`` are the names in the ssconf files.
+    ``promised`` is the epoch that its node promised last. ``nodes`` and ``candidates`` are the names in the ssconf
+    files.
     """
 
     where: paths.Paths
@@ -33,6 +38,7 @@ class Evidence:
     job_serial: int = 0
     newest_job: int = 0
     epoch: int = 0
+    promised: int = 0
     nodes: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
 
@@ -44,7 +50,7 @@ class Evidence:
     @property
     def highest_epoch(self) -> int:
         """Return the highest epoch of which anything tells here."""
-        return max(self.epoch, self.mark.epoch if self.mark else 0)
+        return max(self.epoch, self.promised, self.mark.epoch if self.mark else 0)
 
     def losses(self, state: snapshot.Snapshot, end: journal.Position) -> list[str]:
         """Return what shows that the journal, which gives ``state`` and ends at ``end``, has lost records."""
@@ -84,22 +90,24 @@ class Evidence:
             lines.append(f"ssconf names {', '.join(unknown)}, which the state does not have")
         if self.newest_job > state.last_job:
             lines.append(f"job {self.newest_job} has a file, {jobfiles.job_path(self.where.queue, self.newest_job)}")
+        if self.promised > end.epoch:
+            lines.append(f"{self.where.lib}/promise says that epoch {self.promised} was promised")
         own = state.nodes.get(state.the_cluster.master_node)
         other_candidates = [name for name in self.candidates if own is None or name != own.name]
         return errors.ConfigurationError(
             f"the end of the journal is missing: {self.where.journal} ends at serial {end.serial} epoch {end.epoch}, "
             f"but {'; '.join(lines)}",
-            hint=f"keep a copy of {self.where.lib}, then {_advice(other_candidates)}; to go on without the "
-            "missing records: gnt-cluster recover --accept-loss",
+            hint=f"{_advice(other_candidates)}; to go on without the missing records: "
+            "gnt-cluster recover --accept-loss",
         )
 
 
 def _advice(candidates: list[str]) -> str:
     if not candidates:
-        return "restore config.data, journal/ and queue/ from the newest backup"
+        return "restore config.data, journal/ and queue/, all three, from the newest backup"
     return (
-        "restore config.data, journal/ and queue/, all three, from the same folder of the master candidate that holds "
-        f"the most ({', '.join(candidates)})"
+        "install the copy of the master candidate that holds the most: gnt-cluster recover --from NODE, with one of "
+        f"{', '.join(candidates)}"
     )
 
 
@@ -111,6 +119,7 @@ def read(disk: interface.Disk, where: paths.Paths) -> Evidence:
         job_serial=_number(disk, f"{where.queue}/serial"),
         newest_job=max(jobfiles.numbers(disk, where.queue), default=0) if disk.exists(where.queue) else 0,
         epoch=_epoch(disk, f"{where.lib}/epoch"),
+        promised=_promised(disk, f"{where.lib}/promise"),
         nodes=_names(disk, f"{where.ssconf}/ssconf_node_list"),
         candidates=_names(disk, f"{where.ssconf}/ssconf_master_candidates"),
     )
@@ -126,6 +135,16 @@ def _epoch(disk: interface.Disk, path: str) -> int:
     """Return the epoch in the node's file, which has it at the beginning of each line (``node.membership.fence``)."""
     words = [line.partition(b" ")[0] for line in disk.read(path).splitlines()] if disk.exists(path) else []
     return max((int(word) for word in words if word.isdigit() and len(word) < 20), default=0)
+
+
+def _promised(disk: interface.Disk, path: str) -> int:
+    """Return the epoch of the node's last promise; 0 for a damaged file, which the node daemon reports."""
+    if not disk.exists(path):
+        return 0
+    try:
+        return msgspec.json.decode(disk.read(path), type=calls.Promised).epoch
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return 0
 
 
 def _names(disk: interface.Disk, path: str) -> tuple[str, ...]:

@@ -33,8 +33,7 @@ def damaged(path: str, what: str, *, offset: int | None = None) -> errors.Config
     where = path if offset is None else f"{path}, byte offset {offset}"
     return errors.ConfigurationError(
         f"the stored state is damaged: {where}: {what}",
-        hint="keep a copy of the folder, then restore config.data, journal/ and queue/ in it, all three, from the same "
-        "folder of a master candidate, whose copy opens as it is, and start the daemon again",
+        hint="install the copy of a master candidate, whose files are the same: gnt-cluster recover --from NODE",
     )
 
 

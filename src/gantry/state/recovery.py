@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gantry import errors
 from gantry.model import job
 from gantry.runtime import interface, paths
-from gantry.state import checkpoint, evidence, history, jobfiles, journal, record, snapshot
+from gantry.state import checkpoint, evidence, history, jobfiles, journal, record, replacement, snapshot
 from gantry.state.upgrade import adoption
 
 logger = logging.getLogger(__name__)
@@ -41,8 +41,11 @@ class Recovered:
 async def recover(runtime: interface.Runtime, where: paths.Paths, *, behind_allowed: bool = False) -> Recovered:
     """Read the state; moves the files of jobs that are archived already, and upgrades old configurations.
 
+    An interrupted ``replacement`` of the whole state is completed first.
+
     Raises ConfigurationError for a state that is behind the evidence, unless ``behind_allowed``.
     """
+    await replacement.Replacement(runtime.disk, where).recover()
     await adoption.adopt(runtime, where)
     loaded = _read_checkpoint(runtime.disk, where.config)
     filed = {

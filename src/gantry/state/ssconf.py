@@ -36,6 +36,7 @@ def values(state: snapshot.Snapshot) -> dict[str, str]:
         "node_list": [node.name for node in nodes],
         "node_primary_ips": [f"{node.name} {node.primary_ip}" for node in nodes],
         "node_secondary_ips": [f"{node.name} {node.secondary_ip or node.primary_ip}" for node in nodes],
+        "node_ports": [f"{node.name} {node.port}" for node in nodes],
         "node_vm_capable": [f"{node.name}={node.vm_capable}" for node in nodes],
         "offline_nodes": [node.name for node in nodes if node.offline],
         "online_nodes": [node.name for node in nodes if not node.offline],
@@ -109,7 +110,7 @@ def _content_of(value: snapshot.Stored | None) -> object:
             return value
         case clusters.Node() as node:
             roles = (node.master_candidate, node.offline, node.drained, node.vm_capable)
-            return node.name, node.primary_ip, node.secondary_ip, roles, node.certificate.keys
+            return node.name, node.primary_ip, node.secondary_ip, node.port, roles, node.certificate.keys
         case clusters.NodeGroup() | network.Network() | instance.Instance():
             return value.name
         case _:

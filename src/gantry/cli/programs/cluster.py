@@ -6,26 +6,18 @@ that runs the hooks of a new cluster.
 """
 
 import contextlib
-import json
 import os
 import socket
-import subprocess
 import sys
 import time
 
 from gantry.cli import client, errors, machine
-from gantry.cli.commands import certificates, policies, settings, ssh, storage, tags
+from gantry.cli.commands import certificates, master_daemon, policies, settings, ssh, storage, tags
 from gantry.cli.framework import command, submit
 from gantry.cli.grammar import syntax
-from gantry.cli.output import documents, object_info, terminal
+from gantry.cli.output import documents, object_info
 
 ABOUT = "Creates, checks, shows and destroys the cluster."
-
-START_TIMEOUT_SECONDS = 60.0
-"""Seconds until the started daemon must answer on its socket."""
-STOP_TIMEOUT_SECONDS = 30.0
-"""Seconds until the stopped daemon's socket must be gone."""
-POLL_SECONDS = 0.05
 
 
 def init(call: command.Call) -> int:
@@ -57,116 +49,21 @@ def _resolve(node: str) -> str:
     return address
 
 
-def _run(words: list[str], document: object) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(words, input=json.dumps(document), capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise _no_daemon(words[0], error) from None
-
-
-def _no_daemon(path: str, error: OSError) -> errors.CommandError:
-    return errors.CommandError(f"cannot run {path}: {error.strerror}", hint="is Gantry's master daemon installed here?")
-
-
 def _make_state(document: dict[str, object]) -> None:
-    process = _run([machine.program("gantry-masterd"), "init"], document)
+    process = master_daemon.run([machine.program("gantry-masterd"), "init"], document)
     sys.stdout.write(process.stdout)
     if process.returncode:
-        raise _daemon_error(process.stderr, process.returncode)
-
-
-def _daemon_error(stderr: str, exit_code: int) -> errors.CommandError:
-    # Log lines may precede the error, which begins with the daemon's name.
-    message = stderr.rpartition("gantry-masterd: ")[2].strip() or f"gantry-masterd ended with exit code {exit_code}"
-    return errors.CommandError(message, exit_code=exit_code if exit_code > 0 else 1)
+        raise master_daemon.daemon_error(process.stderr, process.returncode)
 
 
 def _start_daemon() -> None:
-    daemon = _launch([])
-    _await_daemon(daemon)
+    daemon = master_daemon.launch([])
+    master_daemon.await_daemon(daemon)
     if daemon.returncode is not None:
         raise errors.CommandError(
             f"the cluster was created, but the master daemon ended at once (exit code {daemon.returncode})",
             hint=f"see {machine.master_log()}",
         )
-
-
-def _launch(arguments: list[str], *, capture_stderr: bool = False, capture: bool = False) -> subprocess.Popen[str]:
-    """Start the master daemon in its own session; ``capture_stderr`` makes its errors readable, ``capture`` all."""
-    words = [machine.program("gantry-masterd"), *arguments]
-    null = subprocess.DEVNULL
-    stdout = subprocess.PIPE if capture else null
-    stderr = subprocess.PIPE if capture or capture_stderr else null
-    try:
-        return subprocess.Popen(words, stdin=null, stdout=stdout, stderr=stderr, text=True, start_new_session=True)
-    except OSError as error:
-        raise _no_daemon(words[0], error) from None
-
-
-def _await_daemon(daemon: subprocess.Popen[str]) -> None:
-    """Wait until the daemon answers or has ended; raises CommandError after ``START_TIMEOUT_SECONDS``."""
-    progress = terminal.Progress()
-    start = time.monotonic()
-    try:
-        while not _answers():
-            elapsed = time.monotonic() - start
-            if daemon.poll() is not None:
-                return
-            if elapsed > START_TIMEOUT_SECONDS:
-                raise errors.CommandError(
-                    f"the master daemon does not answer after {START_TIMEOUT_SECONDS:.0f} s",
-                    hint=f"see {machine.master_log()}",
-                )
-            progress.show(f"Waiting for the master daemon, {elapsed:.0f} s")
-            time.sleep(POLL_SECONDS)
-    finally:
-        progress.clear()
-
-
-def _answers() -> bool:
-    luxi = client.Client(attempts=1)
-    try:
-        luxi.cluster_info()
-    except errors.CommandError:
-        return False
-    finally:
-        luxi.close()
-    return True
-
-
-def master_failover(call: command.Call) -> int:
-    """Make this node, a master candidate, the master."""
-    options = call.options
-    words = [
-        *(("--no-voting",) if options.no_voting else ()),
-        *(("--yes-do-it",) if options.yes_do_it else ()),
-        *(("--ignore-offline-nodes",) if options.ignore_offline_nodes else ()),
-    ]
-    if os.path.exists(machine.master_socket()) and _answers():
-        raise errors.CommandError(
-            "a master daemon already runs on this node", hint="gnt-cluster getmaster prints the master's name"
-        )
-    daemon = _launch(["failover", *words], capture_stderr=True)
-    _await_daemon(daemon)
-    if daemon.returncode is not None:
-        raise _daemon_error(daemon.stderr.read() if daemon.stderr else "", daemon.returncode)
-    name = machine.ssconf("master_node")
-    print(f"{name} is the master of the cluster")
-    return 0
-
-
-def recover(call: command.Call) -> int:
-    """Go on without the end of the journal that this machine, the master, has lost."""
-    if not call.options.accept_loss:
-        raise errors.CommandError(
-            "the records that the journal lost are gone after this", hint="add --accept-loss to confirm"
-        )
-    daemon = _launch(["recover", "--accept-loss"], capture=True)
-    output, fault = daemon.communicate()
-    if daemon.returncode:
-        raise _daemon_error(fault, daemon.returncode)
-    print(output, end="")
-    return 0
 
 
 def master_ping(call: command.Call) -> int:
@@ -230,14 +127,7 @@ def destroy(call: command.Call) -> int:
     with contextlib.suppress(errors.ConnectionLostError):
         submit.results(call.client, job, log=sys.stdout)
     call.client.close()
-    start = time.monotonic()
-    while os.path.exists(machine.master_socket()) and _answers():
-        if time.monotonic() - start > STOP_TIMEOUT_SECONDS:
-            raise errors.CommandError(
-                f"the cluster was destroyed, but the master daemon still runs after {STOP_TIMEOUT_SECONDS:.0f} s",
-                hint=f"see {machine.master_log()}",
-            )
-        time.sleep(POLL_SECONDS)
+    master_daemon.await_end()
     return 0
 
 
@@ -300,21 +190,6 @@ INIT_TEXT = """
     gantry-noded must already run on this machine. init writes its files below /var/lib/gantry, or
     below GANTRY_ROOT if that is set.
 """
-FAILOVER_TEXT = """
-    Run this on the master candidate that is to become the master. All nodes are asked whether its copy of the state
-    is the newest; the old master daemon is stopped if its node answers. Waiting jobs continue on the new master.
-    Running jobs are aborted and marked as failed: while the old master is alive and runs jobs, add --yes-do-it.
-"""
-FAILOVER_OPTIONS = (
-    command.Option(("--no-voting",), "Use this copy of the state without asking the nodes; needs --yes-do-it"),
-    command.Option(("--yes-do-it",), "Confirm, and abort running jobs"),
-    command.Option(("--ignore-offline-nodes",), "Do not count nodes that are marked offline and do not answer"),
-)
-RECOVER_TEXT = """
-    Run this on the master when its daemon does not start because the end of the journal is missing, and no master
-    candidate has the missing records. Job numbers that were given before are not given again. Then start the master
-    daemon.
-"""
 JOB_OPTIONS = (*command.DRY_RUN, *command.PRIORITY)
 
 COMMANDS = (
@@ -335,21 +210,7 @@ COMMANDS = (
     ),
     command.Command("version", version, "Show the cluster's versions"),
     command.Command("getmaster", getmaster, "Print the master's name"),
-    command.Command(
-        "master-failover",
-        master_failover,
-        "Make this node the master",
-        options=FAILOVER_OPTIONS,
-        aliases=("masterfailover",),
-        text=FAILOVER_TEXT,
-    ),
-    command.Command(
-        "recover",
-        recover,
-        "Go on without the lost end of the journal",
-        options=(command.Option(("--accept-loss",), "Confirm that the records which are missing here stay lost"),),
-        text=RECOVER_TEXT,
-    ),
+    *master_daemon.COMMANDS,
     command.Command("master-ping", master_ping, "Check whether the master daemon answers"),
     command.Command("queue", queue, "Close or open the job queue", (command.Argument("drain|undrain|info"),)),
     command.Command(

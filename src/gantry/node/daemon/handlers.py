@@ -60,6 +60,7 @@ class Handlers:
         table.add(calls.CheckpointStore, self._replica.store)
         table.add(calls.ReplicaPrune, self._replica.prune)
         table.add(calls.JournalFetch, self._replica.following)
+        table.add(calls.CopyFetch, self._replica.fetch)
         table.add(calls.NodeDemote, self._node_demote)
         table.add(
             calls.StopMaster,

@@ -25,7 +25,7 @@ import logging
 from collections.abc import AsyncIterator
 
 from gantry import errors
-from gantry.node.membership import arrival, fence, frames, lease, queue_files, segments, ssconf
+from gantry.node.membership import arrival, fence, frames, lease, queue_files, reading, segments, ssconf
 from gantry.rpc import calls
 from gantry.runtime import interface, paths, retention
 
@@ -272,7 +272,7 @@ class Replica:
     def _sizes(self, contents: _Contents, *, until: int) -> dict[str, int]:
         """Return the segments between the checkpoint and a later record, with the bytes that count."""
         return {
-            path: contents.good if path == contents.segment else self._disk.status(path).size
+            path: self._counted(contents, path)
             for path in self._segments.after(contents.start)
             if path <= self._segments.path(until)
         }
@@ -321,6 +321,19 @@ class Replica:
                 raise errors.StorageError(
                     f"old records on {self._host} cannot be removed: {error.strerror or error}"
                 ) from error
+
+    async def fetch(self, call: calls.CopyFetch) -> calls.CopyPart:
+        """Return a part of the replica's files; see ``calls.CopyFetch``."""
+        async with self._locked():
+            contents = await self._contents()
+            if not contents.end.serial:
+                raise errors.WrongStateError(f"{self._host} has no copy of the state that can be read")
+            segments = {path: self._counted(contents, path) for path in self._segments.after(0)}
+            return reading.part(self._disk, self._folders, segments, call)
+
+    def _counted(self, contents: _Contents, path: str) -> int:
+        """Return how many bytes of a segment count."""
+        return contents.good if path == contents.segment else self._disk.status(path).size
 
     async def _contents(self) -> _Contents:
         if self._cached is None or not self._unchanged(self._cached):

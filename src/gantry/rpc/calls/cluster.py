@@ -206,6 +206,34 @@ class ReplicaPrune(Call[int], frozen=True):
     most: int
 
 
+class CopyPiece(Message, frozen=True):
+    """A piece of a file of a copy; ``name`` is the path below the folder of the copy, such as ``queue/job-7``."""
+
+    name: str
+    offset: int
+    content: bytes
+
+
+class CopyPart(Message, frozen=True):
+    """A part of a candidate's copy; ``following`` is where the next part begins, None after the last."""
+
+    pieces: tuple[CopyPiece, ...]
+    following: tuple[str, int] | None = None
+
+
+class CopyFetch(Call[CopyPart], frozen=True):
+    """Ask for the files of a node's copy of the state, in parts of about 1 MiB: checkpoint, journal and queue.
+
+    The part begins at byte ``offset`` of the file ``name``; without a name, with the first file. WrongStateError if the
+    node has no copy, or a master daemon runs there.
+    """
+
+    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
+    name: str = ""
+    offset: int = 0
+
+
 class NodeDemote(Call[None], frozen=True):
     """Delete the files of a master candidate: its copy of the state, the authority's key, the list of users."""
 

@@ -1,0 +1,50 @@
+"""What other machines read from a replica (``replica``): all of its files.
+
+``replica`` holds the queue's lock meanwhile, so the files do not change.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gantry.node.membership import queue_files
+from gantry.rpc import calls
+from gantry.runtime import interface, paths
+
+PART_BYTES = 1 << 20
+"""The maximum number of bytes of files in an answer."""
+
+Segments = Mapping[str, int]
+"""The paths of a replica's segments, in order, with the number of bytes that count."""
+
+
+def part(disk: interface.Disk, folders: paths.Paths, segments: Segments, call: calls.CopyFetch) -> calls.CopyPart:
+    """Return the part of the files that ``call`` asks for, at most ``PART_BYTES``."""
+    pieces: list[calls.CopyPiece] = []
+    free, offset = PART_BYTES, call.offset
+    for name in _names(disk, folders, segments):
+        if name < call.name:
+            continue
+        start = offset if name == call.name else 0
+        path = f"{folders.lib}/{name}"
+        content = disk.read(path)[: segments.get(path)][start:]
+        pieces.append(calls.CopyPiece(name=name, offset=start, content=content[:free]))
+        if len(content) >= free:
+            return calls.CopyPart(pieces=tuple(pieces), following=(name, start + free))
+        free -= len(content)
+    return calls.CopyPart(pieces=tuple(pieces))
+
+
+def _names(disk: interface.Disk, folders: paths.Paths, segments: Segments) -> list[str]:
+    """Return the names of the files below ``lib``, sorted."""
+    names = ["config.data", *(path.removeprefix(f"{folders.lib}/") for path in segments)]
+    names += [f"queue/{name}" for name in disk.names(folders.queue) if queue_files.QUEUE_FILE.fullmatch(name)]
+    names += [f"queue/{name}" for name in _archived(disk, folders.queue)]
+    return sorted(names)
+
+
+def _archived(disk: interface.Disk, queue: str) -> Iterator[str]:
+    folder = f"{queue}/archive"
+    for number in disk.names(folder) if disk.exists(folder) else []:
+        for name in disk.names(f"{folder}/{number}"):
+            if re.fullmatch(queue_files.ARCHIVED_FILE, f"archive/{number}/{name}"):
+                yield f"archive/{number}/{name}"
