@@ -143,6 +143,17 @@ async def test_what_is_started_runs_and_what_is_stopped_does_not(case: Case) -> 
     assert await case.driver.running() == ()
 
 
+async def test_the_machine_of_what_runs_is_what_was_started_with_its_present_devices(case: Case) -> None:
+    assert await case.driver.machine("vm1") is None
+    await case.driver.start(case.instance(), paused=False)
+    machine = await case.restarted().machine("vm1")
+    assert machine is not None
+    assert (machine.name, machine.uuid, machine.disks) == ("vm1", samples.UUID, case.instance().disks)
+    assert machine.nics == case.instance().nics
+    await case.driver.stop("vm1", timeout=0)
+    assert await case.driver.machine("vm1") is None
+
+
 async def test_starting_what_runs_and_stopping_what_does_not_are_no_errors(case: Case) -> None:
     await case.driver.stop("vm1", timeout=0)
     for _ in range(2):

@@ -180,6 +180,8 @@ DISTANT = cluster.Node(uuid="n9", name="node9.example", primary_ip="203.0.113.9"
 WITHOUT = {
     opcodes.BackupRemove,
     opcodes.ClusterRepairStorage,
+    opcodes.ClusterRepairStrayGuests,
+    opcodes.StrayGuestRepair,
     opcodes.ClusterVerifyDisks,
     opcodes.GroupVerifyDisks,
     opcodes.InstanceActivateDisks,

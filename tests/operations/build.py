@@ -212,6 +212,8 @@ class Machine:
                 if call.name not in self.running:
                     return None
                 return structs.replace(_seen(self.running[call.name]), state=self.state.get(call.name, "running"))
+            case calls.InstanceMachine():
+                return self.running.get(call.name)
             case calls.InstanceMigrationInfo():
                 return "info"
             case calls.InstanceAccept():

@@ -355,6 +355,9 @@ WITHOUT_STEPS = {
     opcodes.NodeModifyStorage,
     opcodes.RepairNodeStorage,
     opcodes.ClusterRepairStorage,
+    # these need a guest that is not in the state: tests/operations/test_stray_guests.py
+    opcodes.ClusterRepairStrayGuests,
+    opcodes.StrayGuestRepair,
     opcodes.NodeEvacuate,
     opcodes.NodeMigrate,
     opcodes.InstanceQueryData,

@@ -5,12 +5,14 @@ import re
 from gantry.rpc import calls
 
 READS = re.compile(
-    r".*_(clock|console|diagnose|endings|fetch|find|info|list|name|path|place|status|validate|verify)|version|vouch"
+    r".*_(clock|console|diagnose|endings|fetch|find|info|list|machine|name|path|place|status|validate|verify)"
+    r"|version|vouch"
 )
 
 UNFENCED = {
     # before there is a master, or an epoch
     "candidate_status",
+    "copy_fetch",
     "enrol",
     "join",
     "journal_fetch",

@@ -7,7 +7,7 @@ from gantry.operations.backup import export
 from gantry.operations.cluster import lifetime, redist_conf, renew_crypto, set_params, tags, test_delay, verify
 from gantry.operations.disk import activate, grow, recreate, replace
 from gantry.operations.group import change_group, group
-from gantry.operations.instance import create, power, query_data, reinstall, rename
+from gantry.operations.instance import create, power, query_data, reconcile, reinstall, rename
 from gantry.operations.instance import set_params as instance_set_params
 from gantry.operations.move import failover, migration, move
 from gantry.operations.network import connect, network, subnetpool
@@ -24,6 +24,8 @@ _UNITS = (
     grow.InstanceGrowDisk,
     recreate.InstanceRecreateDisks,
     repair_volume_group.ClusterRepairStorage,
+    reconcile.ClusterRepairStrayGuests,
+    reconcile.StrayGuestRepair,
     replace.InstanceReplaceDisks,
     storage.ClusterVerifyDisks,
     storage.GroupVerifyDisks,

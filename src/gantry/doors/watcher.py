@@ -9,8 +9,10 @@ round only submits jobs, and logs the submission, not the result:
 3. It reports nodes that do not answer, with what to do. If enabled, it submits a job that marks a node offline after
    some rounds without an answer, and a job that marks the node online when it answers again. A node that others have
    marked offline stays offline.
-4. If enabled, it submits a job that checks the volume groups of all nodes, and repairs one that has just lost a disk.
+4. It reports stray guests (explanation/replication.md#after-the-heal). If the cluster's rule is to stop or to adopt
+   them, it submits a job that does.
 5. It submits a job that renews certificates which end soon: those of nodes that answer, and the cluster's authority.
+6. If enabled, it submits a job that checks the volume groups of all nodes, and repairs one that has just lost a disk.
 
 A paused watcher does nothing. While the queue is drained, it submits nothing. ``lib/watcher.data`` records the
 attempts.
@@ -19,7 +21,7 @@ See contracts/cluster-design.md#logging.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -119,9 +121,11 @@ class Watcher:
         before = self._memory()
         nodes = await self._nodes()
         self._report(nodes)
+        strays = await self._strays()
         if drained:
             log.info("the job queue is drained: the watcher submits no jobs")
             return
+        await self._reconcile(strays)
         absences = await self._update_offline(nodes, before.nodes, now) if self._offline_after else {}
         restarted = await self._restart(before.instances, now)
         await self._renew_certificates(now)
@@ -151,6 +155,31 @@ class Watcher:
                 name,
                 name,
             )
+
+    async def _strays(self) -> list[str]:
+        """Return the nodes that run stray guests, and log these guests."""
+        table = await self._master.call(_Table, "Query", "node", ["name", "stray_guests"], None)
+        with_strays = [(str(name), names) for (_, name), (_, names) in table.data if names and isinstance(names, list)]
+        for name, names in with_strays:
+            log.warning(
+                "node %s runs guests that it should not run by the state: %s; see gnt-cluster verify, and "
+                "gnt-cluster repair-stray-guests",
+                name,
+                ", ".join(map(str, names)),
+            )
+        return [name for name, _ in with_strays]
+
+    async def _reconcile(self, nodes: Sequence[str]) -> None:
+        """Submit a job that applies the cluster's rule to the stray guests."""
+        if not nodes:
+            return
+        rule, *_ = await self._master.call(list[object], "QueryConfigValues", ["stray_guests"])
+        pending = await self._pending()
+        if rule not in ("stop", "adopt") or "REPAIR_STRAY_GUESTS" in pending or "STRAY_GUEST_REPAIR" in pending:
+            return
+        job = await self._submit({"OP_ID": "OP_CLUSTER_REPAIR_STRAY_GUESTS"}, "stray guests", f"{rule} stray guests")
+        if job is not None:
+            log.info("submitted job %d to %s the stray guests on %s", job, rule, ", ".join(nodes))
 
     async def _update_offline(
         self, nodes: Mapping[str, int], known: Mapping[str, Absence], now: float

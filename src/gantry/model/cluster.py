@@ -57,6 +57,17 @@ class Revoked(base.Part, frozen=True):
     end: float
 
 
+class StrayGuests(StrEnum):
+    """What happens to a guest that runs although the state does not have it running there.
+
+    See explanation/replication.md#after-the-heal.
+    """
+
+    REPORT = "report"
+    STOP = "stop"
+    ADOPT = "adopt"
+
+
 class Cluster(base.Entity, frozen=True):
     """The cluster itself; ``master_node`` is the UUID of the master.
 
@@ -79,6 +90,7 @@ class Cluster(base.Entity, frozen=True):
     ``replication`` is a policy of ``Replication``; if it is empty, the number of master candidates decides.
     ``revoked`` are the certificates of removed nodes, and those that were replaced, until they end.
     ``journal_retention`` and ``archive_retention`` are texts of ``retention``.
+    ``stray_guests`` is the rule of ``StrayGuests``.
     The watcher is paused until ``watcher_pause``, in seconds since the epoch. While ``queue_drained`` is set, the queue
     accepts no jobs.
     """
@@ -120,6 +132,7 @@ class Cluster(base.Entity, frozen=True):
     revoked: tuple[Revoked, ...] = ()
     journal_retention: str = JOURNAL_RETENTION
     archive_retention: str = ARCHIVE_RETENTION
+    stray_guests: str = StrayGuests.REPORT.value
 
     def replication_policy(self, candidates: int) -> Replication:
         """Return the policy in force with this number of master candidates, the master included."""

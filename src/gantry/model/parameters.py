@@ -30,6 +30,9 @@ CLUSTER: dict[str, Parameter] = {
     "archive_retention": Parameter(
         cluster.ARCHIVE_RETENTION, "Age and size up to which archived jobs are kept, as in 30d,2G, or forever"
     ),
+    "stray_guests": Parameter(
+        "report", "What the watcher does with guests that the state does not have", choices=tuple(cluster.StrayGuests)
+    ),
     "max_running_jobs": Parameter(1000, "Maximum number of running jobs; other jobs wait", minimum=1, maximum=20_000),
     "mac_prefix": Parameter("aa:00:00", "First half of generated MAC addresses"),
     "master_netdev": Parameter("", "Network device of the master's own address"),

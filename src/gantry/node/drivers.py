@@ -39,6 +39,10 @@ class Hypervisor(Protocol):
         """Describe a running instance, which may be arriving by a migration; None if it does not run."""
         ...
 
+    async def machine(self, name: str) -> calls.Instance | None:
+        """Return a running instance with its present devices; None if there is no record of them."""
+        ...
+
     async def running(self) -> tuple[calls.RunningInstance, ...]:
         """Return the running instances, sorted by name, without those that are still arriving by a migration."""
         ...

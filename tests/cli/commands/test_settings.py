@@ -36,6 +36,7 @@ def submitted_settings(master: Master) -> dict[str, object]:
             "--journal-retention 30d,4G --archive-retention default",
             {"journal_retention": "30d,4G", "archive_retention": "default"},
         ),
+        ("--stray-guests stop", {"stray_guests": "stop"}),
         ("--max-running-jobs 20 -f", {"max_running_jobs": 20, "force": True}),
         ("--dry-run --priority low -C 1", {"candidate_pool_size": 1, "dry_run": True, "priority": 10}),
     ],

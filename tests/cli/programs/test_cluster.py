@@ -39,6 +39,11 @@ if sys.argv[1:] == ["init"]:
         print("ERROR in the log\\ngantry-masterd: the name bad is taken; choose another", file=sys.stderr)
         sys.exit(5)
     json.dump(document, open(folder + "/init.json", "w"))
+elif sys.argv[1:2] == ["recover"]:
+    print(" ".join(sys.argv[1:]))
+    if "node9" in sys.argv:
+        print("gantry-masterd: no such node: node9", file=sys.stderr)
+        sys.exit(2)
 elif os.path.exists(folder + "/die"):
     sys.exit(3)
 else:
@@ -160,6 +165,37 @@ def test_verify_ends_with_1_when_something_is_wrong(gnt: Gnt, master: Master) ->
     assert master.ops[0]["error_codes"] is True
     master.results["OP_CLUSTER_VERIFY"] = True
     assert gnt("gnt-cluster verify").code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--from node2", "recover --from node2"),
+        ("--from node2 --accept-loss", "recover --from node2 --accept-loss"),
+        ("--accept-loss", "recover --accept-loss"),
+    ],
+)
+def test_recover_hands_its_options_to_the_daemon_and_shows_what_it_did(
+    gnt: Gnt, daemon: Path, options: str, words: str
+) -> None:
+    assert gnt(f"gnt-cluster recover {options}") == (0, f"{words}\n", "")
+
+
+def test_recover_without_a_source_or_a_confirmation_does_nothing(gnt: Gnt, daemon: Path) -> None:
+    ran = gnt("gnt-cluster recover")
+    assert (ran.code, ran.out) == (1, "")
+    assert "with --from NODE, or add --accept-loss" in ran.err
+
+
+def test_what_recover_refuses_is_shown_with_its_exit_code(gnt: Gnt, daemon: Path) -> None:
+    ran = gnt("gnt-cluster recover --from node9")
+    assert (ran.code, ran.err) == (2, "Failure: no such node: node9\n")
+
+
+def test_stray_guests_are_repaired_by_a_rule(gnt: Gnt, master: Master) -> None:
+    assert gnt("gnt-cluster repair-stray-guests --rule adopt").code == 0
+    assert (master.ops[0]["OP_ID"], master.ops[0]["rule"]) == ("OP_CLUSTER_REPAIR_STRAY_GUESTS", "adopt")
+    assert gnt("gnt-cluster repair-stray-guests --rule kill").code == 1
 
 
 def test_versions_have_their_lines(gnt: Gnt, master: Master) -> None:

@@ -21,9 +21,10 @@ _gantry() {
         'gantry segment') command=${COMP_WORDS[*]:1:COMP_CWORD > 3 ? 3 : COMP_CWORD - 1} ;;
     esac
     case "$program $command" in
-        'gnt-cluster ') values='init modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify destroy command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
+        'gnt-cluster ') values='init modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify repair-stray-guests destroy command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
         'gnt-cluster init')
             options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev -d --debug --reason -h --help'; kind=none
+            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --stray-guests --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev -d --debug --reason -h --help'; kind=none
             case $previous in
                 --node-name) values=''; kind=none ;;
                 --primary-ip) values=''; kind=none ;;
@@ -46,6 +47,7 @@ _gantry() {
                 --replication) values=''; kind=none ;;
                 --journal-retention) values=''; kind=none ;;
                 --archive-retention) values=''; kind=none ;;
+                --stray-guests) values=''; kind=none ;;
                 --max-running-jobs) values=''; kind=none ;;
                 --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;
@@ -60,6 +62,7 @@ _gantry() {
             esac ;;
         'gnt-cluster modify')
             options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --ipam-driver --ipam-database -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --stray-guests --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --ipam-driver --ipam-database -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
@@ -79,6 +82,7 @@ _gantry() {
                 --replication) values=''; kind=none ;;
                 --journal-retention) values=''; kind=none ;;
                 --archive-retention) values=''; kind=none ;;
+                --stray-guests) values=''; kind=none ;;
                 --max-running-jobs) values=''; kind=none ;;
                 --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;
@@ -120,8 +124,9 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster recover')
-            options='--accept-loss -d --debug --reason -h --help'; kind=none
+            options='--from --accept-loss -d --debug --reason -h --help'; kind=none
             case $previous in
+                --from) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster master-ping')
@@ -148,6 +153,13 @@ _gantry() {
         'gnt-cluster verify')
             options='-v --verbose --error-codes --dry-run --priority -d --debug --reason -h --help'; kind=none
             case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster repair-stray-guests')
+            options='--rule --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --rule) values='adopt report stop'; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;

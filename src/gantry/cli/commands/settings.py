@@ -152,6 +152,7 @@ OPTIONS = (
     ),
     command.field_option(SET, "journal_retention", "--journal-retention", metavar="AGE,SIZE"),
     command.field_option(SET, "archive_retention", "--archive-retention", metavar="AGE,SIZE"),
+    command.field_option(SET, "stray_guests", "--stray-guests", metavar="RULE"),
     command.field_option(
         SET, "max_running_jobs", "--max-running-jobs", metavar="COUNT", parse=policies.or_default(syntax.number)
     ),

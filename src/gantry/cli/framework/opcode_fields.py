@@ -54,6 +54,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'replication': ('text', 'Set which copies must hold a change before it is acknowledged: majority, all, seed', None, None, None, ()),
         'journal_retention': ('text', 'Keep the journal, and with it the history, up to this age and size, as in 30d,4G, or forever', None, None, None, ()),
         'archive_retention': ('text', 'Keep archived jobs up to this age and size, as in 30d,2G, or forever', None, None, None, ()),
+        'stray_guests': ('text', 'Set what the watcher does with guests that the state does not have: report, stop, adopt', None, None, None, ()),
         'max_running_jobs': ('structure', 'Limit how many jobs run at the same time', None, None, None, ()),
         'mac_prefix': ('text', 'Set the first half of generated MAC addresses, as in aa:00:00', None, None, None, ()),
         'master_netdev': ('text', "Set the network device of the master's own address", None, None, None, ()),
@@ -427,6 +428,15 @@ FIELDS: dict[str, dict[str, Row]] = {
     },
     'OP_CLUSTER_REPAIR_STORAGE': {
         'whole_before': ('flag', 'Whether all volume groups were complete at the last check', True, None, None, ()),
+    },
+    'OP_CLUSTER_REPAIR_STRAY_GUESTS': {
+        'rule': ('choice', "Report, stop or adopt the guests; by default as the cluster's setting says", None, None, None, ('adopt', 'report', 'stop')),
+    },
+    'OP_STRAY_GUEST_REPAIR': {
+        'guest_name': ('text', 'Name of the guest', None, None, None, ()),
+        'guest_uuid': ('text', 'UUID of the guest', None, None, None, ()),
+        'node_name': ('text', 'Name of the node', None, None, None, ()),
+        'rule': ('choice', 'Stop or adopt the guest', None, None, None, ('adopt', 'stop')),
     },
     'OP_CLUSTER_VERIFY_DISKS': {
         'group_name': ('text', 'Node group; by default any node group', None, None, None, ()),

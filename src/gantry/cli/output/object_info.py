@@ -304,6 +304,7 @@ CLUSTER_PARAMETERS = {
     "replication": "replication of changes",
     "journal_retention": "retention of the journal",
     "archive_retention": "retention of archived jobs",
+    "stray_guests": "stray guests",
     "max_running_jobs": "maximal number of jobs running simultaneously",
     "max_tracked_jobs": "maximal number of jobs simultaneously tracked by the scheduler",
     "mac_prefix": "mac prefix",

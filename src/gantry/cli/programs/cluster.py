@@ -141,6 +141,11 @@ def verify(call: command.Call) -> int:
     return 0 if all(results) else 1
 
 
+def repair_stray_guests(call: command.Call) -> int:
+    """Stop or adopt the guests that the state does not have running on their nodes."""
+    return submit.carry_out(call, call.opcode("OP_CLUSTER_REPAIR_STRAY_GUESTS"))
+
+
 def info(call: command.Call) -> int:
     """Show the cluster."""
     print(documents.document(object_info.cluster(call.client.cluster_info())))
@@ -190,6 +195,11 @@ INIT_TEXT = """
     gantry-noded must already run on this machine. init writes its files below /var/lib/gantry, or
     below GANTRY_ROOT if that is set.
 """
+STRAY_TEXT = """
+    A stray guest runs although the state does not have its instance, has it on another node, or has it down. stop ends
+    the guest and keeps its disks; adopt records it, unless its name, addresses or disks have another owner. The copy of
+    an instance that also runs on its primary node is always stopped. Each guest is handled by a job of its own.
+"""
 JOB_OPTIONS = (*command.DRY_RUN, *command.PRIORITY)
 
 COMMANDS = (
@@ -230,6 +240,16 @@ COMMANDS = (
             command.field_option("OP_CLUSTER_VERIFY", "error_codes", "--error-codes"),
             *JOB_OPTIONS,
         ),
+    ),
+    command.Command(
+        "repair-stray-guests",
+        repair_stray_guests,
+        "Stop or adopt guests that the state does not have",
+        options=(
+            command.field_option("OP_CLUSTER_REPAIR_STRAY_GUESTS", "rule", "--rule", metavar="RULE"),
+            *command.JOB,
+        ),
+        text=STRAY_TEXT,
     ),
     command.Command(
         "destroy",

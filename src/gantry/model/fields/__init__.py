@@ -49,6 +49,7 @@ _NODE = (
     Field("accelerator", "Accelerator", doc="Accelerator with which a test guest ran: kvm or tcg"),
     Field("accelerator_reason", "AccelReason", doc="Why that accelerator is used"),
     Field("certificate_end", "CertificateEnd", T, "When the certificate of the node ends"),
+    Field("stray_guests", "StrayGuests", O, "Names of guests that run here, but not by the state", live=True),
     Field("bootid", "BootID", doc="Changes with each boot", live=True),
     Field("cnodes", "CNodes", N, "NUMA nodes", live=True),
     Field("cnos", "CNOs", N, "Processors that the node itself uses", live=True),

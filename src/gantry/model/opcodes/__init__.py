@@ -17,12 +17,14 @@ from gantry.model.opcodes.cluster import (
     ClusterPostInit,
     ClusterRedistConf,
     ClusterRenewCrypto,
+    ClusterRepairStrayGuests,
     ClusterSetParams,
     ClusterVerify,
     NodeAdd,
     NodeRemove,
     NodeSetParams,
     OsDiagnose,
+    StrayGuestRepair,
     TagKind,
     TagsDel,
     TagsSearch,
@@ -144,6 +146,8 @@ AnyOpcode = (
     | InstanceSetParams
     | InstanceQueryData
     | ClusterRepairStorage
+    | ClusterRepairStrayGuests
+    | StrayGuestRepair
     | ClusterVerifyDisks
     | GroupVerifyDisks
     | InstanceActivateDisks
@@ -245,6 +249,7 @@ __all__ = [
     "ClusterRedistConf",
     "ClusterRenewCrypto",
     "ClusterRepairStorage",
+    "ClusterRepairStrayGuests",
     "ClusterSetParams",
     "ClusterVerify",
     "ClusterVerifyDisks",
@@ -314,6 +319,7 @@ __all__ = [
     "SegmentRangeSetParams",
     "SegmentRangeSpec",
     "Size",
+    "StrayGuestRepair",
     "SubnetMod",
     "SubnetPoolAdd",
     "SubnetPoolRemove",

@@ -47,6 +47,30 @@ class ClusterVerify(Opcode, frozen=True):
     verbose: bool = False
 
 
+Rule = Literal["report", "stop", "adopt"]
+"""What happens to a stray guest (``model.cluster.StrayGuests``)."""
+
+
+class ClusterRepairStrayGuests(Opcode, frozen=True):
+    """Find the guests that run although the state does not have them running there, and apply a rule to each.
+
+    Each guest to which the rule applies is handled by a job of its own; the result lists those that are left.
+    """
+
+    rule: Rule | None = None
+
+
+class StrayGuestRepair(Opcode, frozen=True):
+    """Stop or adopt a stray guest, if it still is one."""
+
+    DESCRIBES = "guest_name"
+
+    guest_name: Name
+    guest_uuid: Annotated[str, Meta(max_length=64)]
+    node_name: Name
+    rule: Literal["stop", "adopt"]
+
+
 class ClusterSetParams(Opcode, frozen=True):
     """Change settings of the cluster. Omitted settings stay unchanged; the word ``default`` resets a setting."""
 
@@ -62,6 +86,7 @@ class ClusterSetParams(Opcode, frozen=True):
     replication: Annotated[str, Meta(max_length=16)] | None = None
     journal_retention: Annotated[str, Meta(max_length=32)] | None = None
     archive_retention: Annotated[str, Meta(max_length=32)] | None = None
+    stray_guests: Annotated[str, Meta(max_length=16)] | None = None
     max_running_jobs: Number | None = None
     mac_prefix: Annotated[str, Meta(max_length=17)] | None = None
     master_netdev: Annotated[str, Meta(max_length=15)] | None = None

@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+import msgspec
+
 from gantry import errors
 from gantry.node import call_table, drivers
 from gantry.rpc import calls
@@ -25,6 +27,7 @@ class Instances:
         table.add(calls.HypervisorValidate, self._validate)
         table.add(calls.InstanceList, self._list)
         table.add(calls.InstanceInfo, lambda call: self._registry.hypervisor(call.hypervisor).info(call.name))
+        table.add(calls.InstanceMachine, self._machine)
         table.add(calls.InstanceEndings, self._endings)
         table.add(calls.InstanceStart, lambda call: self._hypervisor(call).start(call.instance, paused=call.paused))
         table.add(
@@ -71,6 +74,11 @@ class Instances:
     async def _list(self, call: calls.InstanceList) -> tuple[calls.RunningInstance, ...]:
         lists = [await self._registry.hypervisor(name).running() for name in call.hypervisors]
         return tuple(instance for instances in lists for instance in instances)
+
+    async def _machine(self, call: calls.InstanceMachine) -> calls.Instance | None:
+        machine = await self._registry.hypervisor(call.hypervisor).machine(call.name)
+        # OS parameters may contain secrets, and only scripts need them.
+        return msgspec.structs.replace(machine, osparams={}) if machine else None
 
     async def _endings(self, call: calls.InstanceEndings) -> tuple[calls.Ending, ...]:
         lists = [await self._registry.hypervisor(name).endings() for name in call.hypervisors]

@@ -178,6 +178,11 @@ class Chroot:
             state="running",
         )
 
+    async def machine(self, name: str) -> calls.Instance | None:
+        """Return the instance in the record."""
+        record = self._record(name)
+        return record.instance if record and self._mounted(name) else None
+
     async def _record_ending(self, name: str) -> None:
         record = self._record(name)
         if record is None or self._mounted(name):

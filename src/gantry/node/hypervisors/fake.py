@@ -24,9 +24,13 @@ INCOMING_STATES = ("incoming", "arrived")
 
 
 class Guest(msgspec.Struct, frozen=True):
-    """A guest that pretends to run; ``most`` is its maximum memory in MiB, ``sent`` counts steps of a migration."""
+    """A guest that pretends to run; ``most`` is its maximum memory in MiB, ``sent`` counts steps of a migration.
+
+    ``instance`` is the machine at its start; its present NICs and disks are beside it.
+    """
 
     running: calls.RunningInstance
+    instance: calls.Instance | None = None
     nics: tuple[calls.Nic, ...] = ()
     disks: tuple[calls.Disk, ...] = ()
     most: int = 0
@@ -78,7 +82,7 @@ class Fake:
             state="paused" if paused else "running",
             hotplug=True,
         )
-        await self._write(Guest(running, instance.nics, instance.disks, most=memory))
+        await self._write(Guest(running, instance, instance.nics, instance.disks, most=memory))
 
     async def _write(self, guest: Guest) -> None:
         await self._disk.make_directory(self._folder)
@@ -217,6 +221,13 @@ class Fake:
         """Read the instance's file."""
         guest = self._guest(name)
         return guest.running if guest else None
+
+    async def machine(self, name: str) -> calls.Instance | None:
+        """Return the instance in the file with its present devices."""
+        guest = self._guest(name)
+        if guest is None or guest.instance is None:
+            return None
+        return msgspec.structs.replace(guest.instance, nics=guest.nics, disks=guest.disks)
 
     async def running(self) -> tuple[calls.RunningInstance, ...]:
         """Return the guests in all files, without incoming ones."""

@@ -13,7 +13,7 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, lock, network, opcodes, templates
-from gantry.operations import base, fill, hook_environment
+from gantry.operations import base, fill, hook_environment, stray_guests
 from gantry.operations.disk_planning import disk_spec
 from gantry.operations.node import candidate_pool
 from gantry.operations.placement import builtin_allocator
@@ -30,7 +30,8 @@ CERTIFICATE_SECONDS = 30 * 86400.0
 class Finding:
     """A finding of verify: the error code, the kind and name of the object, the problem.
 
-    The code ENETWORKPOOL is Gantry's own. A warning does not make verify fail.
+    The codes ENETWORKPOOL, EINSTANCECONFLICT and EINSTANCEUNWANTED are Gantry's own. A warning does not make verify
+    fail.
 
     See contracts/commands.md#cluster-verify.
     """
@@ -77,7 +78,11 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         node_targets = [snapshot.target(node) for node in nodes if node.vm_capable]
         remaining = [target for target in node_targets if target not in silent]
         running = await liveness.attend(self.environment.nodes, remaining, ask)
-        good &= self._report(_check_instances(snapshot, [*running, *silent.values()]))
+        reports = [*running, *silent.values()]
+        good &= self._report(_check_instances(snapshot, reports))
+        strays = stray_guests.find(snapshot, reports)
+        examined = await asyncio.gather(*(stray_guests.examine(self.environment.nodes, stray) for stray in strays))
+        good &= self._report(_check_strays(snapshot, examined))
         answering = [answer.target for answer in running if answer.value is not None]
         for findings in await asyncio.gather(*(self._verify_disks(snapshot, target) for target in answering)):
             good &= self._report(iter(findings))
@@ -233,6 +238,19 @@ def _check_instances(
     for name, targets_running in sorted(running.items()):
         for target in targets_running if ("instances", name) not in snapshot.names else ():
             yield Finding("ENODEORPHANINSTANCE", "node", target.name, f"instance {name} should not exist")
+
+
+def _check_strays(snapshot: states.Snapshot, strays: Sequence[stray_guests.Stray]) -> Iterator[Finding]:
+    """Report what ``_check_instances`` does not: instances that should not run, namesakes, and who shares addresses."""
+    for stray in strays:
+        name, description = stray.guest.name, stray_guests.description(snapshot, stray)
+        if stray.kind is stray_guests.Kind.UNWANTED:
+            yield Finding("EINSTANCEUNWANTED", "instance", name, description, is_warning=True)
+        if stray.kind is stray_guests.Kind.UNKNOWN and ("instances", name) in snapshot.names:
+            message = f"{description}: it is not the instance of that name in the state"
+            yield Finding("ENODEORPHANINSTANCE", "node", stray.target.name, message)
+        for conflict in stray_guests.conflicts(snapshot, stray, strays):
+            yield Finding("EINSTANCECONFLICT", "instance", name, conflict)
 
 
 def _check_disks(

@@ -1,12 +1,13 @@
 """The result of a getter: a value, or why it is missing; and the live data that some getters need."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
 from gantry.ipam import embedded
 from gantry.model import fields
+from gantry.operations import stray_guests
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -34,6 +35,8 @@ class Live:
     running: Mapping[str, tuple[str, calls.RunningInstance]] = field(default_factory=dict)
     silent: Mapping[str, Missing] = field(default_factory=dict)
     """Nodes that did not answer the list of instances, by UUID."""
+    strays: Sequence[stray_guests.Stray] = ()
+    """The stray guests of all nodes, if the query requests them."""
     consoles: Mapping[str, calls.Console] = field(default_factory=dict)
     """Consoles of running instances, by name, if the query requests them."""
 

@@ -88,6 +88,7 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "replication": owner.replication_policy(candidates),
         "journal_retention": owner.journal_retention,
         "archive_retention": owner.archive_retention,
+        "stray_guests": owner.stray_guests,
         "max_running_jobs": owner.max_running_jobs,
         "max_tracked_jobs": owner.max_running_jobs,
         "mac_prefix": owner.mac_prefix,
@@ -126,5 +127,6 @@ def values(state: states.Snapshot) -> dict[str, object]:
         "cluster_name": owner.name,
         "master_node": master.name if master else None,
         "watcher_pause": owner.watcher_pause,
+        "stray_guests": owner.stray_guests,
         "modify_ssh_setup": False,
     }

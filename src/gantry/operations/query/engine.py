@@ -16,7 +16,7 @@ from gantry.ipam import embedded
 from gantry.model import base as entities
 from gantry.model import cluster, fields, job
 from gantry.model import instance as instances
-from gantry.operations import base, fill
+from gantry.operations import base, fill, stray_guests
 from gantry.operations.disk_planning import disk_spec
 from gantry.operations.query import cells, export, filters, group, instance, lookup, network, node, port, segmentrange
 from gantry.operations.query import job as jobs
@@ -147,8 +147,10 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
         objects = [*_archived(source), *objects]
     live = cells.NOTHING_LIVE
     if what != "export" and any(field.live for field in (*selected, *filtered_by)):
-        storage = any(field.name in node.STORAGE for field in (*selected, *filtered_by))
-        live = await _ask(source, state, what, objects, storage=storage)
+        columns = {field.name for field in (*selected, *filtered_by)}
+        live = await _ask(source, state, what, objects, storage=not columns.isdisjoint(node.STORAGE))
+        if what == "node" and not columns.isdisjoint(node.GUESTS):
+            live = await _with_strays(source, state, live)
         if any(field.name == "console" for field in (*selected, *filtered_by)):
             live = replace(live, consoles=await _consoles(source, state, live, objects))
     sight = cells.Context(state, source.ledger, live)
@@ -311,6 +313,15 @@ async def _ask(
         if answer.value is None
     }
     return cells.Live(running=running, silent=silent)
+
+
+async def _with_strays(source: Source, state: states.Snapshot, live: cells.Live) -> cells.Live:
+    """Ask all nodes for their guests: whether one is stray depends on its primary node too."""
+    nodes = [state.target(entity) for entity in state.nodes.values() if entity.vm_capable]
+    ask = calls.InstanceList(hypervisors=state.the_cluster.enabled_hypervisors)
+    answers = await source.nodes.fan_out(nodes, ask)
+    silent = {answer.target.uuid: cells.Missing.NO_DATA for answer in answers if answer.value is None}
+    return replace(live, silent=silent, strays=stray_guests.find(state, answers))
 
 
 async def _consoles(

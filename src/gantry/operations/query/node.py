@@ -58,6 +58,19 @@ def _spindles(context: cells.Context, node: cluster.Node) -> cells.Cell:
     return _live(lambda _: _parameters(context, node)["spindle_count"])(context, node)
 
 
+def _stray_guests(context: cells.Context, node: cluster.Node) -> cells.Cell:
+    if node.offline:
+        return cells.Missing.OFFLINE
+    if not node.vm_capable:
+        return cells.Missing.UNAVAILABLE
+    if node.uuid in context.live.silent:
+        return cells.Missing.NO_DATA
+    return [stray.guest.name for stray in context.live.strays if stray.target.uuid == node.uuid]
+
+
+GUESTS = ("stray_guests",)
+"""The fields for which a node lists its guests."""
+
 STORAGE = ("dfree", "dtotal")
 """The fields for which a node examines its storage."""
 
@@ -85,6 +98,7 @@ GETTERS: dict[str, cells.Getter[cluster.Node]] = {
     "accelerator": lambda _, node: cells.or_none(node.accelerator),
     "accelerator_reason": lambda _, node: cells.or_none(node.accelerator_reason),
     "certificate_end": lambda _, node: cells.or_none(node.certificate.end or None),
+    "stray_guests": _stray_guests,
     "bootid": _live(lambda status: status.bootid),
     "cnodes": _live(lambda status: status.cpu_node),
     "cnos": _live(lambda status: status.cpu_node),

@@ -163,6 +163,17 @@ class InstanceInfo(Call[RunningInstance | None], frozen=True):
     name: str
 
 
+class InstanceMachine(Call[Instance | None], frozen=True):
+    """Return a running instance as its node recorded it, with its present NICs and disks, without OS parameters.
+
+    None when it does not run, or when an older node daemon started it and did not record its devices.
+    """
+
+    READS: ClassVar[bool] = True
+    hypervisor: str
+    name: str
+
+
 class Ending(Message, frozen=True):
     """How an instance ended without a request; ``time`` is when the node noticed, in seconds since 1970.
 

@@ -349,6 +349,11 @@ class Kvm:
             hotplug=record.hotplug,
         )
 
+    async def machine(self, name: str) -> calls.Instance | None:
+        """Return the machine in the record of a running guest."""
+        record = self._guests.record(name)
+        return record.instance if record and self._guests.pid(name) is not None else None
+
     async def _notice_death(self, name: str) -> None:
         record = self._guests.record(name)
         if record is None or self._guests.pid(name) is not None:

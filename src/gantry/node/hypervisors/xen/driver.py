@@ -250,6 +250,11 @@ class Xen:
             return None
         return await self._visibility.describe(name, await self._xl.find(name))
 
+    async def machine(self, name: str) -> calls.Instance | None:
+        """Return the machine in the record of a domain."""
+        record, domain = await self._guests.look(name)
+        return record.instance if record and domain and not domain.ended else None
+
     async def running(self) -> tuple[calls.RunningInstance, ...]:
         """Return the running guests, without incoming ones."""
         names = self._records.names()
