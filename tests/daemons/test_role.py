@@ -156,3 +156,17 @@ def test_an_epoch_that_a_series_of_masters_can_have_reached_counts() -> None:
     other = answer(2, msgspec.structs.replace(EQUAL, heard=10**9))
     newest = answer(3, msgspec.structs.replace(EQUAL, heard=10**9 + 1))
     assert vote.without_impossible(OWN.epoch, [other, newest]) == [other, newest]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "outcome"),
+    [((5, 0, 0), CONFIRMED), ((5, 6, 0), CONFIRMED), ((5, 5, 0), REFUSED), ((4, 4, 4), CONFIRMED)],
+)
+def test_two_nodes_that_have_heard_of_one_later_master_show_that_copies_were_lost(
+    epochs: tuple[int, ...], outcome: vote.Outcome
+) -> None:
+    answers = [answer(n, msgspec.structs.replace(NONE, heard=epoch)) for n, epoch in enumerate(epochs, 1)]
+    claim = vote.Claim(ME, OWN, [ME], by_majority=True)
+    verdict = vote.decide(claim, answers)
+    assert verdict.outcome is outcome
+    assert ("node1, node2 have heard of a later master, of epoch 5" in str(verdict.reasons)) is (outcome is REFUSED)

@@ -5,6 +5,7 @@
 - the state: a majority (more than half) of all nodes, and a majority of all master candidates, say that no copy is
   newer than the copy of this node, by epoch and serial, and by the highest job number;
 - no node holds a newer copy or a different copy of the same epoch and serial, and no node has heard of a later master;
+  where a majority acknowledges, one such node may be broken, and two prove that copies were lost;
 - the role: a majority of all nodes names this node as the master. Not required when the node takes the role over.
 
 The node that asks counts as one answer, with its own copy. A node without a copy counts as knowing nothing newer,
@@ -15,6 +16,7 @@ both be confirmed. The promises that ``role`` collects from the same majorities 
 See contracts/cluster-design.md#confirmation-of-the-master.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -54,7 +56,7 @@ class Claim:
     """A node's claim to be the master: ``copy`` is the extent of its state, ``candidates`` the names of all candidates.
 
     ``taking_over`` is set when the node was not the master before. ``by_majority`` is set when no master acknowledges a
-    change without a majority of the candidates: then a later master that only some node has heard of has acknowledged
+    change without a majority of the candidates: then a later master that only one node has heard of has acknowledged
     nothing, and the promises of a majority are enough.
     """
 
@@ -71,6 +73,10 @@ class Verdict:
 
     outcome: Outcome
     reasons: tuple[str, ...] = ()
+
+
+WITNESSES = 2
+"""How many nodes must have heard of a later master, under ``by_majority``, to refuse a claim: one may be broken."""
 
 
 def is_newer(copy: calls.CandidateState, than: calls.CandidateState) -> bool:
@@ -180,6 +186,23 @@ def _contradictions(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
             yield f"node {answer.node} gave up a newer copy, epoch {epoch} serial {serial}, {here}"
         elif copy.heard > mine.epoch and not claim.by_majority:
             yield f"node {answer.node} has heard of a later master, of epoch {copy.heard}, {here}"
+    yield from _lost_masters(claim, answers)
+
+
+def _lost_masters(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
+    """Report a later master that several nodes have heard of, although no copy has its first record.
+
+    Under ``by_majority`` a master calls nodes only when a majority of the candidates has that record. If none of a
+    majority has it, these copies were lost or restored from a backup. One node alone may be broken.
+    """
+    epochs = Counter(answer.copy.heard for answer in answers if answer.copy and answer.copy.heard > claim.copy.epoch)
+    for epoch, count in sorted(epochs.items()):
+        if claim.by_majority and count >= WITNESSES:
+            nodes = ", ".join(answer.node for answer in answers if answer.copy and answer.copy.heard == epoch)
+            yield (
+                f"{nodes} have heard of a later master, of epoch {epoch}, and no copy has its records: the copies of "
+                f"the candidates may be restored from a backup; here it is {_extent(claim.copy)}"
+            )
 
 
 def _extent(copy: calls.CandidateState) -> str:

@@ -195,7 +195,7 @@ def test_what_recover_refuses_is_shown_with_its_exit_code(gnt: Gnt, daemon: Path
 def test_stray_guests_are_repaired_by_a_rule(gnt: Gnt, master: Master) -> None:
     assert gnt("gnt-cluster repair-stray-guests --rule adopt").code == 0
     assert (master.ops[0]["OP_ID"], master.ops[0]["rule"]) == ("OP_CLUSTER_REPAIR_STRAY_GUESTS", "adopt")
-    assert gnt("gnt-cluster repair-stray-guests --rule kill").code == 1
+    assert gnt("gnt-cluster repair-stray-guests --rule kill").code == 2
 
 
 def test_versions_have_their_lines(gnt: Gnt, master: Master) -> None:

@@ -1,0 +1,143 @@
+"""Old backups of master candidates are restored: of one, of two, of all (explanation/guarantees.md)."""
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from gantry import errors
+from gantry.sim import cluster
+
+LIB = cluster.FOLDERS.lib
+TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
+
+Files = Mapping[str, bytes | None]
+
+
+@pytest.fixture
+def lab() -> Iterator[cluster.SimulatedCluster]:
+    """Make a cluster of five nodes, of which the first three are candidates."""
+    with cluster.SimulatedCluster(seed=4, nodes=5) as simulated:
+        simulated.run(simulated.build(candidate_pool_size=3))
+        simulated.run(simulated.world.clock.sleep(10))
+        yield simulated
+
+
+def tag(*tags: str) -> cluster.Opcode:
+    return {**TAG, "tags": list(tags)}
+
+
+async def tags(lab: cluster.SimulatedCluster) -> object:
+    return await lab.luxi("QueryTags", "cluster", "")
+
+
+def backup(lab: cluster.SimulatedCluster, name: str) -> Files:
+    """Return the files of a machine's cluster folder; a folder has None."""
+    image = lab.world.machine(name).disk.image()
+    return {path: content for path, (_, content) in image.items() if path.startswith(f"{LIB}/")}
+
+
+async def restore(lab: cluster.SimulatedCluster, name: str, files: Files) -> None:
+    """Replace the cluster's folder on a machine whose daemons do not run, and start its node daemon."""
+    disk = lab.world.machine(name).disk
+    await disk.remove_tree(LIB)
+    for path, content in sorted(files.items()):
+        folder = path if content is None else path.rpartition("/")[0]
+        await disk.make_directory(folder)
+        if content is not None:
+            await disk.write(path, content)
+    await lab.start_node(name)
+
+
+async def restored(lab: cluster.SimulatedCluster, *names: str) -> None:
+    """Let the cluster work on after a backup, and restore the backup on these machines, whose daemons end."""
+    await lab.done(tag("old"))
+    await lab.world.clock.sleep(5)
+    files = {name: backup(lab, name) for name in names}
+    await lab.done(tag("new"))
+    await lab.world.clock.sleep(5)
+    for name in names:
+        lab.kill(name)
+    for name in names:
+        await restore(lab, name, files[name])
+
+
+def test_a_restored_candidate_gets_what_it_lacks_and_can_take_the_role_over(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        await restored(lab, "node3")
+        await lab.world.clock.sleep(60)
+        await lab.done(tag("newer"))
+        await lab.world.clock.sleep(1)
+        assert lab.daemons["node1"].candidates.lagging() == []
+        lab.crash("node1")
+        await lab.failover("node3")
+        assert await tags(lab) == ["new", "newer", "old"]
+
+    lab.run(scenario())
+
+
+def test_a_restored_candidate_that_takes_the_role_over_at_once_fetches_what_it_lacks(
+    lab: cluster.SimulatedCluster,
+) -> None:
+    async def scenario() -> None:
+        await lab.done(tag("old"))
+        await lab.world.clock.sleep(5)
+        files = backup(lab, "node3")
+        await lab.done(tag("new"))
+        lab.crash("node1")
+        lab.kill("node3")
+        await restore(lab, "node3", files)
+        await lab.failover("node3")
+        assert await tags(lab) == ["new", "old"]
+
+    lab.run(scenario())
+
+
+def test_a_restored_master_fetches_what_it_lacks(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        await restored(lab, "node1")
+        await lab.start_master("node1")
+        assert await tags(lab) == ["new", "old"]
+
+    lab.run(scenario())
+
+
+@pytest.mark.parametrize("names", [("node1", "node2"), ("node2", "node3")])
+def test_of_two_restored_candidates_either_gets_what_the_third_has(
+    lab: cluster.SimulatedCluster, names: tuple[str, str]
+) -> None:
+    async def scenario() -> None:
+        await restored(lab, *names)
+        if "node1" in names:
+            await lab.start_master("node1")
+        else:
+            lab.kill_master("node1")
+            await lab.failover("node2")
+        assert await tags(lab) == ["new", "old"]
+        await lab.world.clock.sleep(60)
+        assert lab.daemons[lab.leader].candidates.lagging() == []
+
+    lab.run(scenario())
+
+
+def test_all_candidates_restored_are_noticed_by_two_nodes_that_obeyed_a_later_master(
+    lab: cluster.SimulatedCluster,
+) -> None:
+    async def scenario() -> None:
+        names = ("node1", "node2", "node3")
+        await lab.done(tag("old"))
+        await lab.world.clock.sleep(5)
+        files = {name: backup(lab, name) for name in names}
+        lab.kill_master("node1")
+        await lab.failover("node2")
+        await lab.done(tag("new"))
+        await lab.world.clock.sleep(40)
+        for name in names:
+            lab.kill(name)
+        for name in names:
+            await restore(lab, name, files[name])
+        with pytest.raises(errors.WrongStateError, match="node4, node5 have heard of a later master, of epoch 2, and"):
+            await lab.start_master("node1")
+        with pytest.raises(errors.WrongStateError, match="may be restored from a backup"):
+            await lab.failover("node3")
+
+    lab.run(scenario())
