@@ -5,8 +5,9 @@ import pytest
 from tests.operations import build
 
 from gantry import errors
-from gantry.model import instance, network, opcodes
+from gantry.model import instance, lock, network, opcodes
 from gantry.operations import fill, stray_guests
+from gantry.operations.instance import reconcile
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -250,3 +251,13 @@ async def test_the_node_that_does_not_answer_fails_the_opcode(house: build.House
     op = opcodes.StrayGuestRepair(guest_name="vm9", guest_uuid="i9", node_name="node2", rule="stop")
     with pytest.raises(errors.RemoteError):
         await house.run(op)
+
+
+def test_the_job_of_a_guest_waits_for_every_job_that_works_on_the_instance_or_creates_it(house: build.House) -> None:
+    op = opcodes.StrayGuestRepair(guest_name="vm9", guest_uuid="i9", node_name="node2", rule="stop")
+    locks = reconcile.StrayGuestRepair(op, house.environment).locks(house.state)
+    assert locks == {
+        (lock.Level.INSTANCE, "vm9"): lock.Mode.EXCLUSIVE,
+        (lock.Level.INSTANCE, "i9"): lock.Mode.EXCLUSIVE,
+        (lock.Level.NODE, "n2"): lock.Mode.SHARED,
+    }

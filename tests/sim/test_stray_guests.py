@@ -218,8 +218,8 @@ def test_the_watcher_applies_the_rule_of_the_cluster_within_a_round(
     lab.run(scenario())
 
 
-def test_a_guest_that_a_running_job_creates_is_left_alone(lab: cluster.SimulatedCluster) -> None:
-    """The job that repairs waits for the job that creates, and then finds nothing stray."""
+def test_a_guest_that_a_job_has_created_meanwhile_is_left_alone(lab: cluster.SimulatedCluster) -> None:
+    """What looked stray when the job was submitted may not be so when the job has its locks."""
 
     async def scenario() -> None:
         create = await lab.submit(
