@@ -170,3 +170,10 @@ def test_two_nodes_that_have_heard_of_one_later_master_show_that_copies_were_los
     verdict = vote.decide(claim, answers)
     assert verdict.outcome is outcome
     assert ("node1, node2 have heard of a later master, of epoch 5" in str(verdict.reasons)) is (outcome is REFUSED)
+
+
+def test_a_later_master_whose_records_a_copy_has_is_not_called_lost() -> None:
+    answers = [answer(1, NEWER_EPOCH), *(answer(n, LATER_MASTER) for n in (2, 3))]
+    verdict = vote.decide(vote.Claim(ME, OWN, [ME], by_majority=True), answers)
+    assert verdict.outcome is REFUSED
+    assert [reason[:30] for reason in verdict.reasons] == ["node node1 holds a newer copy,"]

@@ -195,7 +195,8 @@ def _lost_masters(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
     Under ``by_majority`` a master calls nodes only when a majority of the candidates has that record. If none of a
     majority has it, these copies were lost or restored from a backup. One node alone may be broken.
     """
-    epochs = Counter(answer.copy.heard for answer in answers if answer.copy and answer.copy.heard > claim.copy.epoch)
+    newest = max([claim.copy.epoch, *(answer.copy.epoch for answer in answers if answer.copy)])
+    epochs = Counter(answer.copy.heard for answer in answers if answer.copy and answer.copy.heard > newest)
     for epoch, count in sorted(epochs.items()):
         if claim.by_majority and count >= WITNESSES:
             nodes = ", ".join(answer.node for answer in answers if answer.copy and answer.copy.heard == epoch)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gantry import errors
 from gantry.model import lock, opcodes
 from gantry.operations import base, stray_guests
-from gantry.rpc import calls
+from gantry.rpc import calls, liveness
 from gantry.state import snapshot as states
 
 SHUTDOWN_TIMEOUT_SECONDS = 120.0
@@ -41,7 +41,8 @@ class ClusterRepairStrayGuests(base.Unit[opcodes.ClusterRepairStrayGuests, Facts
         """Ask all online nodes for their guests, and for the devices of the stray ones."""
         nodes = [node for node in snapshot.nodes.values() if node.vm_capable and not node.offline]
         ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
-        answers = await self.environment.nodes.fan_out([snapshot.target(node) for node in nodes], ask)
+        node_targets = [snapshot.target(node) for node in nodes]
+        answers = await liveness.attend(self.environment.nodes, node_targets, ask)
         candidates = stray_guests.find(snapshot, answers)
         strays = await asyncio.gather(*(stray_guests.examine(self.environment.nodes, stray) for stray in candidates))
         rule = self._rule(snapshot)
@@ -103,7 +104,7 @@ class StrayGuestRepair(base.Unit[opcodes.StrayGuestRepair, stray_guests.Stray | 
         vm = snapshot.instances.get(self.op.guest_uuid)
         home = [snapshot.target(snapshot.nodes[vm.primary_node])] if vm and vm.primary_node != target.uuid else []
         ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
-        here, *there = await self.environment.nodes.fan_out([target, *home], ask)
+        here, *there = await liveness.attend(self.environment.nodes, [target, *home], ask)
         if here.error is not None:
             raise here.error
         strays = stray_guests.find(snapshot, [here, *there])
