@@ -67,12 +67,21 @@ class Marks:
         self._lab = lab
         self._since: dict[str, tuple[master.Master, float]] = {}
 
+    def glance(self) -> None:
+        """Forget masters that have the lease, also those that have it only for a moment between two checks."""
+        for name, daemon in self._lab.daemons.items():
+            if not self._is_due(name, daemon):
+                self._since.pop(name, None)
+
+    def _is_due(self, name: str, daemon: master.Master) -> bool:
+        return is_firm(daemon) and not daemon.lease.is_held() and not self._lab.is_stopped(name, cluster.MASTER)
+
     def check(self) -> None:
         """Check all masters; raises Violation."""
+        self.glance()
         now = self._lab.world.clock.monotonic()
         for name, daemon in self._lab.daemons.items():
-            if not is_firm(daemon) or daemon.lease.is_held() or self._lab.is_stopped(name, cluster.MASTER):
-                self._since.pop(name, None)
+            if not self._is_due(name, daemon):
                 continue
             known, since = self._since.setdefault(name, (daemon, now))
             if known is not daemon:

@@ -126,6 +126,7 @@ class Scenario:
         if self._moments % GLANCE_EVERY == 0 and self._glimpsed is None:
             try:
                 invariants.glance(self._lab)
+                self._marks.glance()
             except story.Violation as violation:
                 self._story.tell(story.OUTSIDE, str(violation))
                 self._glimpsed = violation
