@@ -1,11 +1,13 @@
 """What both runtimes promise of sockets and programs."""
 
 import asyncio
+import errno
 import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
+from tests import ports
 
 from gantry.runtime import bytestream, commands, interface
 
@@ -484,5 +486,28 @@ def test_cancelled_run_connected_ends_the_program_and_reads_its_last_output(driv
         await asyncio.wait([task])
         assert task.cancelled()
         assert messages == [b"begin\n", b"last\n"]
+
+    drive(check)
+
+
+def test_an_http_answer_beyond_the_limit_is_not_received(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interface, "ANSWER_LIMIT", 100_000)
+
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
+            return interface.HttpResponse(200, b"x" * int(request.path[1:]))
+
+        port = ports.free()
+        server = await runtime.network.serve_http("127.0.0.1", port, answer, tls=None, body_limit=100)
+        client = runtime.network.http_client(tls=None)
+        for size in (100_000, 100_001, 3_000_000, 100):
+            if size <= 100_000:
+                assert len((await client.post("127.0.0.1", port, f"/{size}", b"", timeout=5)).body) == size
+                continue
+            with pytest.raises(OSError, match="the answer has more than") as caught:
+                await client.post("127.0.0.1", port, f"/{size}", b"", timeout=5)
+            assert caught.value.errno == errno.EMSGSIZE
+        await client.close()
+        await server.close()
 
     drive(check)

@@ -1,5 +1,6 @@
 """The end mark: the highest position counts, also after a crash, and the checkpoint follows changes of members."""
 
+import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -42,6 +43,18 @@ def test_a_torn_last_line_is_ignored_and_a_file_without_a_line_is_named(
     build.on(world, machine, machine.disk.write(PATH, bytes(200)))
     with pytest.raises(errors.ConfigurationError, match="journal-end is damaged"):
         end_mark.read(machine.disk, PATH)
+
+
+@pytest.mark.parametrize("text", ["7 %s a", "%s 2 a", "-7 2 a", "7 2.5 a", "7 two a", "7 2"])
+def test_a_line_with_impossible_numbers_does_not_count_whatever_its_checksum(
+    world: simulated.World, machine: simulated.SimulatedRuntime, text: str
+) -> None:
+    build.on(world, machine, machine.disk.make_directory(build.WHERE.lib))
+    whole = journal.Position(7, "a" * 64, 2)
+    line = text.replace("%s", "9" * 4002).encode()
+    forged = b"%s %08x\n" % (line, zlib.crc32(line))
+    build.on(world, machine, machine.disk.write(PATH, end_mark.encode(whole) + forged))
+    assert end_mark.read(machine.disk, PATH) == whole
 
 
 def test_a_mark_that_cannot_be_written_fails_no_change(

@@ -1,6 +1,7 @@
 """What a machine's other files say about a journal that has lost its end."""
 
 import dataclasses
+import zlib
 
 import pytest
 from tests.state import build
@@ -57,6 +58,30 @@ def test_the_epoch_that_the_node_keeps_shows_a_loss_on_a_cluster_of_one_node() -
     assert seen.epoch == 7
     assert "epoch says that a master of epoch 7 ran" in seen.losses(STATE, END)[0]
     assert seen.losses(STATE, journal.Position(12, END.digest, 7)) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "epoch"),
+    [
+        (b"9" * 4002 + b"\n", 0),
+        (b"%s %08x\n" % (b"9" * 4002, zlib.crc32(b"9" * 4002)), 0),
+        (b"8 00000000\n", 0),
+        (b"8 00000000\n7 %08x\n" % zlib.crc32(b"7"), 7),
+        (b"7\n", 7),
+        (b"", 0),
+        (bytes(40), 0),
+    ],
+)
+def test_only_an_epoch_that_the_node_wrote_is_evidence(content: bytes, epoch: int) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+
+        async def written() -> evidence.Evidence:
+            await machine.disk.make_directory(build.WHERE.lib)
+            await machine.disk.write(f"{build.WHERE.lib}/epoch", content)
+            return evidence.read(machine.disk, build.WHERE)
+
+        assert build.on(world, machine, written()).epoch == epoch
 
 
 def test_the_refusal_names_all_that_is_missing_and_what_to_do() -> None:

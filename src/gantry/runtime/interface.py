@@ -8,6 +8,7 @@ Errors: the file system raises OSError (FileNotFoundError, and errno ENOSPC for 
 raises OSError or TimeoutError. The layers above turn them into the errors of ``gantry.errors``.
 """
 
+import errno
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -236,6 +237,15 @@ class HttpResponse:
 HttpHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
+ANSWER_LIMIT = 64 << 20
+"""The longest body of an answer that ``HttpClient.request`` receives, in bytes."""
+
+
+def answer_too_long() -> OSError:
+    """Return the error for an answer with more than ``ANSWER_LIMIT`` bytes."""
+    return OSError(errno.EMSGSIZE, f"the answer has more than {ANSWER_LIMIT >> 20} MiB")
+
+
 class UncheckedContext(ssl.SSLContext):
     """A TLS context for a simulated network, which passes ``certificate`` (DER) to a server without any check."""
 
@@ -269,7 +279,10 @@ class HttpClient(Protocol):
         timeout: float,
         headers: Mapping[str, str] | None = None,
     ) -> HttpResponse:
-        """Send one request of any method; arguments and errors are those of ``post``."""
+        """Send one request of any method; arguments and errors are those of ``post``.
+
+        Raises OSError EMSGSIZE for an answer with more than ``ANSWER_LIMIT`` bytes, and reads no more of it.
+        """
         ...
 
     async def stream(

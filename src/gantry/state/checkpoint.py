@@ -24,6 +24,7 @@ import msgspec
 
 from gantry import errors
 from gantry.model import cluster as clusters
+from gantry.rpc import calls
 from gantry.state import frame, jobfiles, journal, kinds, reserved, snapshot
 
 VERSION = 10_000_000
@@ -34,10 +35,10 @@ COLLECTIONS = tuple(kind.collection for kind in kinds.KINDS.values() if kind.in_
 
 
 class _Journal(msgspec.Struct, frozen=True):
-    serial: int
+    serial: calls.Count
     digest: str
-    epoch: int
-    last_job: int
+    epoch: calls.Epoch
+    last_job: calls.Count
     jobs: dict[int, str]
 
 

@@ -12,9 +12,11 @@ each daemon and when it has grown, atomically, so its first line is always valid
 
 import asyncio
 import logging
+import re
 import zlib
 
 from gantry import errors
+from gantry.rpc import calls
 from gantry.runtime import interface
 from gantry.state import journal
 
@@ -22,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 SIZE = 64 << 10
 """Bytes after which the file is replaced by its last line."""
+
+_LINE = re.compile(rb"(([0-9]{1,15}) ([0-9]{1,%d}) ([0-9a-f]*)) ([0-9a-f]{8})\n" % calls.EPOCH_DIGITS)
 
 
 class EndMark:
@@ -93,9 +97,7 @@ def read(disk: interface.Disk, path: str) -> journal.Position | None:
 
 
 def _decode(line: bytes) -> journal.Position | None:
-    text, _, checksum = line.removesuffix(b"\n").rpartition(b" ")
-    words = text.decode("ascii", errors="replace").split(" ")
-    if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text) or len(words) != 3:
+    match = _LINE.fullmatch(line)
+    if match is None or int(match[5], 16) != zlib.crc32(match[1]):
         return None
-    serial, epoch, digest = words
-    return journal.Position(int(serial), digest, int(epoch))
+    return journal.Position(int(match[2]), match[4].decode(), int(match[3]))

@@ -14,6 +14,8 @@ durable and lags behind removals, job files of a discarded history stay until th
 ``promise`` may never have begun.
 """
 
+import re
+import zlib
 from dataclasses import dataclass
 
 import msgspec
@@ -22,6 +24,8 @@ from gantry import errors
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 from gantry.state import end_mark, jobfiles, journal, snapshot
+
+_EPOCH = re.compile(rb"([0-9]{1,%d})(?: ([0-9a-f]{8}))?" % calls.EPOCH_DIGITS)
 
 
 @dataclass(frozen=True)
@@ -132,9 +136,11 @@ def _number(disk: interface.Disk, path: str) -> int:
 
 
 def _epoch(disk: interface.Disk, path: str) -> int:
-    """Return the epoch in the node's file, which has it at the beginning of each line (``node.membership.fence``)."""
-    words = [line.partition(b" ")[0] for line in disk.read(path).splitlines()] if disk.exists(path) else []
-    return max((int(word) for word in words if word.isdigit() and len(word) < 20), default=0)
+    """Return the epoch in the node's file, which has it and its checksum on each line (``node.membership.fence``)."""
+    lines = disk.read(path).splitlines() if disk.exists(path) else []
+    matches = [match for match in map(_EPOCH.fullmatch, lines) if match]
+    # Earlier versions wrote no checksum.
+    return max((int(match[1]) for match in matches if match[2] in (None, b"%08x" % zlib.crc32(match[1]))), default=0)
 
 
 def _promised(disk: interface.Disk, path: str) -> int:

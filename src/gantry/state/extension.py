@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import job
+from gantry.rpc import calls
 from gantry.state import frame, journal, record, snapshot
 
 SOURCE = "a frame of a master candidate"
@@ -28,8 +29,12 @@ def extend(state: snapshot.Snapshot, end: journal.Position, line: bytes) -> Exte
     epoch = end.epoch
     for raw in new_frame.records:
         journal_record = record.decode(raw)
-        if journal_record.serial != state.serial + 1 or journal_record.epoch < epoch:
-            raise journal.damaged(SOURCE, f"record {journal_record.serial} follows record {state.serial}")
+        is_possible = epoch <= journal_record.epoch <= epoch + calls.EPOCH_STEP
+        if journal_record.serial != state.serial + 1 or not is_possible:
+            raise journal.damaged(
+                SOURCE,
+                f"record {journal_record.serial} (epoch {journal_record.epoch}) follows {state.serial} (epoch {epoch})",
+            )
         for change in journal_record.changes:
             if change.kind == "jobs":
                 due[int(change.key)] = state.jobs[change.key] if isinstance(change, snapshot.Delete) else None

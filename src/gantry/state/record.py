@@ -10,6 +10,7 @@ from collections.abc import Container
 import msgspec
 
 from gantry import errors
+from gantry.rpc import calls
 from gantry.state import frame, snapshot
 
 HAND_EDIT = "config.data was edited by hand"
@@ -36,9 +37,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Stored(msgspec.Struct, frozen=True):
-    serial: int
+    serial: calls.Count
     time: float
-    epoch: int
+    epoch: calls.Epoch
     cause: Cause
     changes: tuple[tuple[str, str, msgspec.Raw], ...]
 

@@ -7,22 +7,29 @@ jobs that they put and archive.
 """
 
 import hashlib
+import itertools
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from gantry.rpc import calls
+
 _LINE = re.compile(rb"([0-9a-f]{8}) ([1-9][0-9]{0,11}) (.*)\n", re.DOTALL)
+
+
+FETCH_LIMIT, FETCH_BYTES = 1000, 16 << 20
+"""The maximum number of frames in an answer, and of their bytes unless a single frame has more."""
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a replica: last serial, chain hash, epoch, highest job number. ``config.data`` has the same fields."""
 
-    serial: int = 0
+    serial: calls.Count = 0
     digest: str = ""
-    epoch: int = 0
-    last_job: int = 0
+    epoch: calls.Epoch = 0
+    last_job: calls.Count = 0
 
 
 START = Position()
@@ -30,8 +37,8 @@ START = Position()
 
 
 class _Record(msgspec.Struct, frozen=True):
-    serial: int
-    epoch: int
+    serial: calls.Count
+    epoch: calls.Epoch
     changes: tuple[tuple[str, str, msgspec.Raw], ...]
 
 
@@ -96,6 +103,13 @@ def jobs(line: bytes) -> Iterator[tuple[int, bytes | None]]:
                 yield _JOB.decode(value).id, bytes(value)
             elif kind == "jobs":
                 yield int(_KEY.decode(value)), None
+
+
+def first(lines: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the first of some frames, as many as an answer may have."""
+    sizes = itertools.accumulate(map(len, lines))
+    count = sum(1 for _ in itertools.takewhile(lambda size: size <= FETCH_BYTES, sizes))
+    return lines[: min(max(count, 1), FETCH_LIMIT)]
 
 
 def previous(line: bytes) -> str | None:

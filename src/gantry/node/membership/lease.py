@@ -8,6 +8,7 @@ last lease was granted, so it counts from its start. Only the holder itself, or 
 daemon of the holder does not run, need not wait. See explanation/replication.md#the-lease.
 """
 
+import logging
 from collections.abc import Mapping
 
 import msgspec
@@ -15,10 +16,12 @@ import msgspec
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
+logger = logging.getLogger(__name__)
+
 
 class _Holder(msgspec.Struct, frozen=True):
     node: str = ""
-    epoch: int = 0
+    epoch: calls.Epoch = 0
 
 
 class Lease:
@@ -37,9 +40,10 @@ class Lease:
                 self._known = msgspec.json.decode(self._disk.read(self._path), type=_Holder)
             except FileNotFoundError:
                 self._known = _Holder()
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
                 # Some node has the lease: nobody may have the role before it has ended.
-                self._known = _Holder("a node that cannot be read", 1 << 62)
+                logger.error("%s cannot be read: %s; the lease of an unknown node counts instead", self._path, error)
+                self._known = _Holder("a node that cannot be read", 10**calls.EPOCH_DIGITS - 1)
         return self._known
 
     async def grant(self, node: str, epoch: int) -> None:

@@ -1,7 +1,7 @@
 """The common parts of all calls: name on the wire, type of the result, time limit."""
 
 import re
-from typing import ClassVar, Generic, TypeVar, get_args
+from typing import Annotated, ClassVar, Generic, TypeVar, get_args
 
 import msgspec
 
@@ -24,6 +24,12 @@ EPOCH_DIGITS = 10
 
 EPOCH_STEP = 1000
 """How far a new epoch may be above those that a node knows: each attempt to become the master adds one."""
+
+Epoch = Annotated[int, msgspec.Meta(ge=0, lt=10**EPOCH_DIGITS)]
+"""An epoch in a message or a file; decoding refuses any other number."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+"""A serial or a job number in a message or a file; a cluster that counts a million a second needs 285 years for it."""
 
 
 class Call(Message, Generic[Result_co], frozen=True, kw_only=True):

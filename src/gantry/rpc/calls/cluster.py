@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import ClassVar
 
-from gantry.rpc.calls.base import FAST, Call, Message
+from gantry.rpc.calls.base import FAST, Call, Count, Epoch, Message
 from gantry.runtime import retention
 
 
@@ -55,13 +55,13 @@ class CandidateState(Message, frozen=True):
     and serial of the furthest copy that the node once had and then deleted or replaced at the request of a master.
     """
 
-    serial: int
+    serial: Count
     digest: str
-    epoch: int
-    job: int
+    epoch: Epoch
+    job: Count
     master: str
-    heard: int = 0
-    given_up: tuple[int, int] = (0, 0)
+    heard: Epoch = 0
+    given_up: tuple[Epoch, Count] = (0, 0)
 
 
 class CandidateStatus(Call[CandidateState], frozen=True):
@@ -74,7 +74,7 @@ class CandidateStatus(Call[CandidateState], frozen=True):
 class Promised(Message, frozen=True):
     """What a node promised, as ``lib/promise`` keeps it: to obey no master of an earlier epoch than this node's."""
 
-    epoch: int = 0
+    epoch: Epoch = 0
     node: str = ""
 
 
@@ -85,7 +85,7 @@ class Promise(Message, frozen=True):
     """
 
     granted: bool
-    epoch: int
+    epoch: Epoch
     lease: "LeaseState | None" = None
 
 
@@ -99,10 +99,10 @@ class MasterPromise(Call[Promise], frozen=True):
 
     FENCED: ClassVar[bool] = False
 
-    epoch: int
+    epoch: Epoch
     node: str
-    newest: tuple[int, int]
-    stopped: dict[str, int] = {}
+    newest: tuple[Epoch, Count]
+    stopped: dict[str, Epoch] = {}
 
 
 LEASE_SECONDS = 10.0
@@ -113,7 +113,7 @@ class LeaseState(Message, frozen=True):
     """A lease that a node granted: the master, its epoch, and for how many seconds it may last."""
 
     node: str = ""
-    epoch: int = 0
+    epoch: Epoch = 0
     seconds: float = 0.0
 
     def seconds_to_wait(self, node: str, *, stopped: Mapping[str, int]) -> float:
@@ -130,7 +130,7 @@ class LeaseRenew(Call[None], frozen=True):
 
     FENCED: ClassVar[bool] = False
     node: str
-    epoch: int
+    epoch: Epoch
     masters: tuple[str, ...] = ()
 
 
@@ -151,7 +151,7 @@ class JournalAppend(Call[CandidateState], frozen=True):
     """
 
     FENCED: ClassVar[bool] = False
-    epoch: int
+    epoch: Epoch
     previous: str
     frame: str
     begins_segment: bool = False
@@ -170,7 +170,7 @@ class CheckpointStore(Call[CandidateState], frozen=True):
 
     FENCED: ClassVar[bool] = False
     LIMIT: ClassVar[float] = FAST
-    epoch: int
+    epoch: Epoch
     digest: str
     replace: bool = True
     part: int = 0
@@ -189,7 +189,7 @@ class JournalFetch(Call[tuple[str, ...]], frozen=True):
     FENCED: ClassVar[bool] = False
     READS: ClassVar[bool] = True
     after: str
-    serial: int = 0
+    serial: Count = 0
 
 
 class ReplicaPrune(Call[int], frozen=True):

@@ -178,6 +178,17 @@ def _response(answer: aiohttp.ClientResponse, body: bytes) -> interface.HttpResp
     return interface.HttpResponse(answer.status, body, answer.headers.get("Content-Type", ""), headers)
 
 
+async def _body(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the whole body; one that is too long is not read to its end, so its connection is closed."""
+    body = bytearray()
+    async for piece in answer.content.iter_any():
+        body += piece
+        if len(body) > interface.ANSWER_LIMIT:
+            answer.close()
+            raise interface.answer_too_long()
+    return bytes(body)
+
+
 async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
     """Yield the body as it arrives; the connection ends with the generator."""
     try:
@@ -225,7 +236,7 @@ class Client(interface.HttpClient):
         self._under_way += 1
         try:
             async with sending as answer:
-                return _response(answer, await answer.read())
+                return _response(answer, await _body(answer))
         except TimeoutError:
             raise
         except aiohttp.ClientError as error:

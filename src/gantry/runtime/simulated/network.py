@@ -150,6 +150,13 @@ class Wires:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), f"{machine}:{port}")
         self._listeners[machine, port] = listener
 
+    def intercept(
+        self, machine: str, port: int, front: Callable[[interface.HttpHandler], interface.HttpHandler]
+    ) -> None:
+        """Let a handler answer in front of an open port's own, as on a broken machine, until the port is closed."""
+        listener = self._listeners[machine, port]
+        listener.handler = front(listener.handler)
+
     def unlisten(self, machine: str, port: int, listener: _Listener) -> None:
         """Close a port that ``listener`` has opened."""
         if self._listeners.get((machine, port)) is listener:
@@ -285,6 +292,8 @@ class HttpClient(interface.HttpClient):
     ) -> interface.HttpResponse:
         """Send one request, and wait for all pieces of its answer; a lost message results in TimeoutError."""
         answer = await self._send(method, host, port, path, body=body, timeout=timeout, headers=headers)
+        if len(answer.body) > interface.ANSWER_LIMIT:
+            raise interface.answer_too_long()
         if answer.pieces is None:
             return answer
         async with asyncio.timeout(timeout), contextlib.aclosing(answer.pieces):
