@@ -8,7 +8,7 @@ from typing import cast
 
 import msgspec
 import pytest
-from tests.node.membership import test_replica
+from tests.node.membership import pairs
 from tests.state import build
 
 from gantry import errors
@@ -24,7 +24,7 @@ ARCHIVED = (1, *range(2, 23, 3))
 Image = Mapping[str, tuple[int, bytes | None]]
 
 
-class Withheld(test_replica.Caller):
+class Withheld(pairs.Caller):
     """Passes calls on; loses all calls while ``down``, and withholds the parts of refreshes from ``late`` on."""
 
     def __init__(self, copy: replica.Replica) -> None:
@@ -32,12 +32,12 @@ class Withheld(test_replica.Caller):
         self.parts: list[calls.CheckpointStore] = []
         self.down = self.late = False
 
-    async def call(self, target: targets.Target, call: calls.Call[test_replica.Result]) -> test_replica.Result:
+    async def call(self, target: targets.Target, call: calls.Call[pairs.Result]) -> pairs.Result:
         if self.down:
             raise errors.RemoteError("node node1 cannot be reached")
         if isinstance(call, calls.CheckpointStore) and not call.replace and self.late:
             self.parts = [*(self.parts if call.part else []), call]
-            return cast("test_replica.Result", await super().call(target, calls.CandidateStatus()))
+            return cast("pairs.Result", await super().call(target, calls.CandidateStatus()))
         return await super().call(target, call)
 
 
@@ -45,7 +45,7 @@ class Withheld(test_replica.Caller):
 class Scene:
     """A candidate's disk before a checkpoint arrives, and what the copy has before and after."""
 
-    pair: test_replica.Pair
+    pair: pairs.Pair
     image: Image
     parts: list[calls.CheckpointStore]
     before: dict[str, object]
@@ -109,7 +109,7 @@ class Kind(enum.Enum):
 def scene(world: simulated.World, monkeypatch: pytest.MonkeyPatch, kind: Kind) -> Scene:
     """Let a master change, end and archive jobs before and after the checkpoints that it sends to a candidate."""
     monkeypatch.setattr(copies, "PART", 1000)
-    pair = test_replica.Pair(world)
+    pair = pairs.Pair(world)
     caller = Withheld(pair.copy)
     contents: list[dict[str, object]] = []
 
@@ -117,7 +117,7 @@ def scene(world: simulated.World, monkeypatch: pytest.MonkeyPatch, kind: Kind) -
         candidates = replication.Candidates(pair.master, caller)
         limits = transaction.Limits(records=6)
         store = await transaction.Store.open(pair.master, WHERE, candidates=candidates, limits=limits)
-        candidates.set_targets([test_replica.TARGET], policy=cluster.Replication.SEED)
+        candidates.set_targets([pairs.TARGET], policy=cluster.Replication.SEED)
         await pair.master.clock.sleep(1)
         for number in range(1, 24):
             await store.commit(build.put(build.vm(number), build.queued(number)), build.CAUSE)
@@ -139,7 +139,7 @@ def scene(world: simulated.World, monkeypatch: pytest.MonkeyPatch, kind: Kind) -
         if kind is Kind.END:
             return list((await candidates.copy()).parts(replace=False))
         end = await pair.copy.status()
-        await pair.copy.append(test_replica.append(end.digest, serial=end.serial + 1))
+        await pair.copy.append(pairs.append(end.digest, serial=end.serial + 1))
         await pair.node.disk.write(f"{WHERE.queue}/job-77", b"{}")
         caller.down = True
         for number in (50, 51):
@@ -217,7 +217,7 @@ def test_frames_are_appended_while_a_checkpoint_arrives(
         state = await copy.status()
         while not arriving.done():
             begin = world.clock.monotonic()
-            state = await copy.append(test_replica.append(state.digest, serial=state.serial + 1))
+            state = await copy.append(pairs.append(state.digest, serial=state.serial + 1))
             longest = max(longest, world.clock.monotonic() - begin)
             count += 1
         await arriving
@@ -272,7 +272,7 @@ def test_a_frame_that_joins_the_last_segment_during_the_installation_prevents_it
 
     async def joined(self: arrival.Arrival, segments: Mapping[str, int]) -> None:
         await fold(self, segments)
-        await copy.append(test_replica.append(before.digest, serial=before.serial + 1))
+        await copy.append(pairs.append(before.digest, serial=before.serial + 1))
 
     monkeypatch.setattr(arrival.Arrival, "fold", joined)
     stage.pair.at_node(stage.arrive(copy))
@@ -310,9 +310,9 @@ def test_a_torn_end_is_cut_off_before_a_segment_begins(world: simulated.World, m
     end = stage.pair.at_node(copy.status())
     stage.pair.node.disk.fail_write = 1.0
     with pytest.raises(errors.StorageError):
-        stage.pair.at_node(copy.append(test_replica.append(end.digest, serial=end.serial + 1)))
+        stage.pair.at_node(copy.append(pairs.append(end.digest, serial=end.serial + 1)))
     stage.pair.node.disk.fail_write = 0.0
-    following = test_replica.append(end.digest, serial=end.serial + 1)
+    following = pairs.append(end.digest, serial=end.serial + 1)
     state = stage.pair.at_node(copy.append(msgspec.structs.replace(following, begins_segment=True)))
     assert state.serial == end.serial + 1
     assert stage.serials() == list(range(2, state.serial + 1))

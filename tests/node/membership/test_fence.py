@@ -1,5 +1,6 @@
 """The epoch of the master that a node obeys."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -17,11 +18,14 @@ def new_fence(folders: paths.Paths) -> fence.Fence:
     return fence.Fence(runtime, folders, files=ssconf.Files(runtime.disk, folders))
 
 
-def write(path: str, content: bytes) -> None:
-    """Replace the content of a file that the node has made read-only."""
+def write(path: str, content: bytes | None) -> None:
+    """Replace the content of a file that the node has made read-only; None makes a folder of it."""
     file = Path(path)
     file.unlink(missing_ok=True)
-    file.write_bytes(content)
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
 
 
 def read(path: str) -> bytes:
@@ -99,6 +103,29 @@ async def test_a_node_that_cannot_read_what_it_gave_up_has_no_vote(folders: path
     write(f"{folders.lib}/given-up", b"[3,")
     with pytest.raises(errors.StorageError, match=r"given-up on node7 is damaged: .*has no vote until"):
         barrier.given_up()
+
+
+DAMAGED = [b"", bytes(range(256)), b"9" * 4002, b'{"epoch":%s,"node":"x"}' % (b"9" * 4002), None]
+
+
+@pytest.mark.parametrize("name", ["epoch", "promise", "given-up"])
+@pytest.mark.parametrize("content", DAMAGED, ids=["empty", "bytes", "digits", "object", "folder"])
+async def test_a_file_that_no_node_wrote_frees_the_node_from_nothing(
+    folders: paths.Paths, name: str, content: bytes | None
+) -> None:
+    """None is a folder in the place of the file. The other files count, or the node refuses and says why."""
+    barrier = new_fence(folders)
+    await barrier.promise(calls.Promised(epoch=7, node="node3"))
+    await barrier.admit(7)
+    await barrier.give_up(7, 50)
+    write(f"{folders.lib}/{name}", content)
+    again = new_fence(folders)
+    with pytest.raises((errors.GantryError, OSError)):
+        await again.admit(6)
+    with contextlib.suppress(errors.GantryError, OSError):
+        assert not await again.promise(calls.Promised(epoch=7, node="node4"))
+    with contextlib.suppress(errors.GantryError, OSError):
+        assert again.given_up() == (7, 50)
 
 
 async def test_the_epoch_of_an_earlier_version_has_no_checksum(folders: paths.Paths) -> None:

@@ -2,94 +2,19 @@
 
 import asyncio
 import hashlib
-from collections.abc import Coroutine, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 import msgspec
 import pytest
+from tests.node.membership.pairs import Pair, append
 from tests.state import build
 
 from gantry import errors
-from gantry.model import cluster
-from gantry.node.membership import fence, replica, ssconf
-from gantry.rpc import calls, targets
+from gantry.rpc import calls
 from gantry.runtime import simulated
-from gantry.state import creation, frame, replication, transaction
+from gantry.state import frame, transaction
 
-Result = TypeVar("Result")
-T = TypeVar("T")
 WHERE = build.WHERE
-TARGET = targets.Target("n1", "node1", "192.0.2.2", 1811)
-
-
-class Caller:
-    """Calls the copy on a machine as the agent would."""
-
-    def __init__(self, copy: replica.Replica) -> None:
-        self._copy = copy
-
-    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
-        result: object
-        match call:
-            case calls.JournalAppend():
-                result = await self._copy.append(call)
-            case calls.CheckpointStore():
-                result = await self._copy.store(call)
-            case _:
-                result = await self._copy.status()
-        return result  # type: ignore[return-value]
-
-
-class Pair:
-    """A master and a candidate."""
-
-    def __init__(self, world: simulated.World) -> None:
-        self.world = world
-        self.master, self.node = world.machine("node0"), world.machine("node1")
-        self.copy = self.fresh()
-        build.on(world, self.master, creation.create(self.master, WHERE, build.FIRST))
-
-    def fresh(self) -> replica.Replica:
-        """Return a replica that knows nothing, as after a restart of the daemon."""
-        files = ssconf.Files(self.node.disk, WHERE)
-        return replica.Replica(self.node, WHERE, files=files, barrier=fence.Fence(self.node, WHERE, files=files))
-
-    async def open(self) -> transaction.Store:
-        candidates = replication.Candidates(self.master, Caller(self.copy))
-        store = await transaction.Store.open(self.master, WHERE, candidates=candidates)
-        candidates.set_targets([TARGET], policy=cluster.Replication.SEED)
-        await self.master.clock.sleep(1)
-        return store
-
-    def at_master(self, work: Coroutine[object, object, T]) -> T:
-        return build.on(self.world, self.master, work)
-
-    def at_node(self, work: Coroutine[object, object, T]) -> T:
-        return build.on(self.world, self.node, work)
-
-    def replicated(self, count: int) -> None:
-        """Let a master make ``count`` changes; they are in the candidate's journal."""
-
-        async def work() -> None:
-            store = await self.open()
-            for number in range(count):
-                await store.commit(build.put(build.vm(number), build.queued(number + 1)), build.CAUSE)
-
-        self.at_master(work())
-        self.world.kill("node0")
-
-    def reopened(self) -> dict[str, object]:
-        async def work() -> dict[str, object]:
-            store = await transaction.Store.open(self.node, WHERE)
-            try:
-                return build.content(store.snapshot)
-            finally:
-                await store.close()
-
-        return self.at_node(work())
-
-    def segment(self) -> str:
-        return build.segments(self.node)[-1]
 
 
 @pytest.fixture
@@ -124,12 +49,6 @@ def test_nothing_that_was_acknowledged_is_lost_with_the_power(pair: Pair) -> Non
 def test_a_machine_without_a_copy_says_so(pair: Pair) -> None:
     state = pair.at_node(pair.copy.status())
     assert state == calls.CandidateState(serial=0, digest="", epoch=0, job=0, master="")
-
-
-def append(previous: str, *, epoch: int = 0, serial: int = 1, line: bytes = b"") -> calls.JournalAppend:
-    record = {"serial": serial, "time": 1.0, "epoch": epoch, "cause": {}, "changes": []}
-    frame_line = line or frame.pack(previous, [msgspec.json.encode(record)])
-    return calls.JournalAppend(epoch=epoch, previous=previous, frame=frame_line.decode())
 
 
 def stored(config: str, jobs: dict[str, str] | None = None, *, epoch: int = 0) -> calls.CheckpointStore:
@@ -216,6 +135,7 @@ def test_a_torn_end_does_not_count_and_is_cut_off_by_the_next_frame(pair: Pair) 
     assert pair.at_node(fresh.status()) == end
     assert pair.at_node(fresh.append(append(end.digest, serial=5))).serial == 5
     assert pair.node.disk.read(pair.segment()).startswith(whole + b"")
+    pair.world.kill("node1")
     assert pair.at_node(pair.fresh().status()).serial == 5
 
 

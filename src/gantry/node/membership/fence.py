@@ -88,7 +88,7 @@ class Fence:
         """
         if self._is_news(epoch, owner):
             async with self._lock:
-                self._check_step(epoch)
+                self.check_step(epoch)
                 if self._is_news(epoch, owner):
                     content = b"%d %s" % (epoch, owner.encode()) if owner else b"%d" % epoch
                     line = b"%s %s\n" % (content, _checksum(content))
@@ -107,14 +107,15 @@ class Fence:
         newest, known_owner = self._newest()
         return epoch > newest or (epoch == newest > 0 and owner > known_owner == "")
 
-    def _check_step(self, epoch: int) -> None:
+    def check_step(self, epoch: int, *, at_least: int = 0) -> None:
         """Refuse an epoch that no series of confirmed masters can have reached: nobody could follow such a master.
 
-        A node that knows no epoch, because it is new or the file was removed, takes the first.
+        ``at_least`` is an epoch that the node knows from another file. A node that knows no epoch, because it is new or
+        the file was removed, takes the first.
         """
         if not self._disk.exists(self._path):
             return
-        known = max(self.epoch(), self.promised().epoch)
+        known = max(self.epoch(), self.promised().epoch, at_least)
         if epoch > known + calls.EPOCH_STEP:
             raise errors.ProtocolError(
                 f"epoch {epoch} is too far above epoch {known}, the highest that {self._host} knows",
@@ -160,7 +161,7 @@ class Fence:
         async with self._lock:
             if request == self.promised():
                 return True
-            self._check_step(request.epoch)
+            self.check_step(request.epoch)
             if request.epoch <= max(self.epoch(), self.promised().epoch):
                 return False
             await self._disk.write(self._promise_path, msgspec.json.encode(request), mode=0o444)
@@ -174,7 +175,7 @@ class Fence:
         if not self._disk.exists(self._given_up_path):
             return 0, 0
         try:
-            return msgspec.json.decode(self._disk.read(self._given_up_path), type=tuple[int, int])
+            return msgspec.json.decode(self._disk.read(self._given_up_path), type=tuple[calls.Epoch, calls.Count])
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise errors.StorageError(
                 f"{self._given_up_path} on {self._host} is damaged: {error}",

@@ -4,6 +4,7 @@
     lib/journal/<serial>.log            the frames since that checkpoint, and older ones, for history (``segments``)
     lib/queue/                          the queue's files (``queue_files``) at the time of the checkpoint
     lib/incoming/                       a checkpoint that has not arrived completely (``arrival``)
+    lib/journal-end                     how far the replica ever reached (``journal_end``)
 
 Files without ``config.data`` are not a replica. ``CheckpointStore`` leaves the replica as it is until the last part has
 arrived; meanwhile frames are appended. ``JournalAppend`` answers when the frames are on stable storage. Frames that do
@@ -25,14 +26,23 @@ import logging
 from collections.abc import AsyncIterator
 
 from gantry import errors
-from gantry.node.membership import arrival, fence, frames, lease, queue_files, reading, segments, ssconf
+from gantry.node.membership import (
+    arrival,
+    fence,
+    frames,
+    journal_end,
+    lease,
+    queue_files,
+    queue_lock,
+    reading,
+    segments,
+    ssconf,
+)
 from gantry.rpc import calls
 from gantry.runtime import interface, paths, retention
 
 logger = logging.getLogger(__name__)
 
-FETCH_LIMIT = 1000
-"""The maximum number of frames in an answer."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,11 +78,11 @@ class Replica:
         self._arrival = arrival.Arrival(runtime, folders)
         self._segments = segments.Segments(runtime.disk, folders.journal)
         self._archive = retention.ArchiveFolder(runtime, f"{folders.queue}/archive")
+        self._owner = queue_lock.QueueLock(runtime, folders)
+        self._mark = journal_end.JournalEnd(runtime, folders, owner=self._owner)
         # Held for each change of the replica, briefly; ``_storing`` for as long as a part of a checkpoint is stored.
         self._lock = asyncio.Lock()
         self._storing = asyncio.Lock()
-        self._queue_lock: interface.FileLock | None = None
-        self._users = 0
 
     @contextlib.asynccontextmanager
     async def _locked(self) -> AsyncIterator[None]:
@@ -85,22 +95,8 @@ class Replica:
         """Hold the queue's lock, together with other calls; WrongStateError while a master daemon holds it."""
         if not self._disk.exists(self._folders.queue):
             await self._disk.make_directory(self._folders.queue)
-        if self._queue_lock is None:
-            try:
-                self._queue_lock = self._disk.lock(f"{self._folders.queue}/lock")
-            except BlockingIOError:
-                raise errors.WrongStateError(
-                    f"a master daemon runs on {self._host} and has locked its state: the node cannot store a replica",
-                    hint="stop gantry-masterd there if it is no longer the master",
-                ) from None
-        self._users += 1
-        try:
+        with self._owner.hold():
             yield
-        finally:
-            self._users -= 1
-            if self._users == 0:
-                self._queue_lock.release()
-                self._queue_lock = None
 
     async def status(self) -> calls.CandidateState:
         """Return the replica's end; serial 0 if there is no replica."""
@@ -115,8 +111,13 @@ class Replica:
             job=end.last_job,
             master=self._files.read("master_node"),
             heard=self._barrier.epoch(),
-            given_up=self._barrier.given_up(),
+            given_up=self._lost(end),
         )
+
+    def _lost(self, end: frames.Position) -> tuple[int, int]:
+        """Return how far another replica of this node reached, or this replica before it lost its end."""
+        given_up, mark = self._barrier.given_up(), self._mark.furthest()
+        return max(given_up, mark) if mark > (end.epoch, end.serial) else given_up
 
     async def append(self, call: calls.JournalAppend) -> calls.CandidateState:
         """Append frames; see ``calls.JournalAppend``. StorageError if they cannot be written."""
@@ -131,20 +132,26 @@ class Replica:
                     end = frames.follow(end, line)
             except ValueError as error:
                 raise errors.ProtocolError(f"a frame cannot be appended on {self._host}: {error}") from None
+            if end.epoch > call.epoch:
+                raise errors.ProtocolError(
+                    f"a frame cannot be appended on {self._host}: it has epoch {end.epoch}, its call epoch {call.epoch}"
+                )
             self._cached = await self._append(contents, end, lines=lines, begins=call.begins_segment)
+            self._mark.note(end)
             return self._state(end)
 
     def _check_epoch(self, contents: _Contents, epoch: int) -> None:
         """Refuse a former master: its successor's epoch may be known only from a record in the replica."""
         self._barrier.check(epoch, at_least=max(contents.end.epoch, self._arrival.epoch))
         self._barrier.check_promise(epoch)
+        self._barrier.check_step(epoch, at_least=contents.end.epoch)
 
     async def promise(self, call: calls.MasterPromise) -> calls.Promise:
         """Promise an epoch to a node whose replica has all of this one's records; see ``calls.MasterPromise``."""
         async with self._locked():
             end = (await self._contents()).end
             request = calls.Promised(epoch=call.epoch, node=call.node)
-            lacks_records = max((end.epoch, end.serial), self._barrier.given_up()) > call.newest
+            lacks_records = max((end.epoch, end.serial), self._lost(end)) > call.newest
             if self._lease.seconds_to_wait(call.node, stopped=call.stopped):
                 return calls.Promise(granted=False, epoch=self._barrier.promised().epoch, lease=self._lease.status())
             granted = not lacks_records and await self._barrier.promise(request)
@@ -280,6 +287,7 @@ class Replica:
     async def forget(self) -> None:
         """Remove the replica with archived jobs, unless a running master daemon uses these files."""
         try:
+            await self._mark.settle()
             # Not while a part of a checkpoint is stored, which would find its files gone.
             async with self._storing, self._locked():
                 contents = await self._contents()
@@ -306,7 +314,7 @@ class Replica:
             if contents.end.digest == call.after:
                 return ()
             lines = self._segments.following(call.after, call.serial, {contents.segment: contents.good})
-            return tuple(line.decode() for line in lines[:FETCH_LIMIT])
+            return tuple(line.decode() for line in frames.first(lines))
 
     async def prune(self, call: calls.ReplicaPrune) -> int:
         """Remove what is beyond the retention; see ``calls.ReplicaPrune``. StorageError if that fails."""

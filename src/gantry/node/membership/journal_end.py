@@ -1,0 +1,115 @@
+"""How far a node's copy of the state ever reached: ``lib/journal-end``, beside the copy, so that a lost tail shows.
+
+    <serial> <epoch> <chain hash of the frame> <CRC-32 of the line before it, 8 hex digits>
+
+The file is the master's too (``state.end_mark`` in the master's code), since a master daemon opens the copy as it is. A
+line follows each frame that the node acknowledges, a moment later: the master does not wait for it. A copy that ends
+before the highest line has lost records which may have been acknowledged, by a disk that lied or by a person. Such a
+node still takes frames, but it confirms no master that lacks these records (``replica.Replica``).
+"""
+
+import asyncio
+import logging
+import re
+import zlib
+
+from gantry import errors
+from gantry.node.membership import frames, queue_lock
+from gantry.rpc import calls
+from gantry.runtime import interface, paths
+
+logger = logging.getLogger(__name__)
+
+SIZE = 64 << 10
+"""Bytes after which the file is replaced by its last line."""
+
+_LINE = re.compile(rb"(([0-9]{1,15}) ([0-9]{1,%d}) [0-9a-f]*) ([0-9a-f]{8})\n" % calls.EPOCH_DIGITS)
+
+
+class JournalEnd:
+    """The mark of one node; ``owner`` is the lock without which nobody writes the file."""
+
+    def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, owner: queue_lock.QueueLock) -> None:
+        self._disk = runtime.disk
+        self._host = runtime.host
+        self._path = folders.journal_end
+        self._owner = owner
+        self._unwritten: frames.Position | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._failing = False
+        # Highest epoch and serial in the file, while size and time of the file are the same.
+        self._known: tuple[tuple[int, float], tuple[int, int]] | None = None
+
+    def furthest(self) -> tuple[int, int]:
+        """Return the highest epoch and serial in the file, zeros without a file; StorageError if it has no valid line.
+
+        A node that does not know how far its copy reached has no vote: its answer would hide lost records.
+        """
+        if not self._disk.exists(self._path):
+            return 0, 0
+        status = self._disk.status(self._path)
+        version = status.size, status.mtime
+        if self._known is None or self._known[0] != version:
+            self._known = version, self._read()
+        return self._known[1]
+
+    def _read(self) -> tuple[int, int]:
+        try:
+            lines = self._disk.read(self._path).splitlines(keepends=True)
+        except OSError as error:
+            raise self._damaged(error.strerror or str(error)) from None
+        matches = [match for match in map(_LINE.fullmatch, lines) if match]
+        valid = [match for match in matches if int(match[4], 16) == zlib.crc32(match[1])]
+        if not valid:
+            raise self._damaged("no line is valid")
+        return max((int(match[3]), int(match[2])) for match in valid)
+
+    def _damaged(self, reason: str) -> errors.StorageError:
+        return errors.StorageError(
+            f"{self._path} on {self._host} is damaged: {reason}",
+            hint="the node has no vote until the file is removed: do that when the other candidates have all data",
+        )
+
+    def note(self, end: frames.Position) -> None:
+        """Write where the copy ends, in a task; the caller holds the lock of the queue, and the task keeps it."""
+        self._unwritten = end
+        if self._task is None or self._task.done():
+            self._owner.enter()
+            self._task = asyncio.create_task(self._write_newest(), name="journal-end")
+
+    async def settle(self) -> None:
+        """Return when nothing is left to write."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _write_newest(self) -> None:
+        try:
+            while (end := self._unwritten) is not None:
+                self._unwritten = None
+                await self._try(end)
+        finally:
+            self._owner.leave()
+
+    async def _try(self, end: frames.Position) -> None:
+        """Write a line; a failure is logged, because the copy itself is durable."""
+        try:
+            await self._write(end)
+            self._failing = False
+        except (OSError, errors.StorageError) as error:
+            if not self._failing:
+                logger.error("%s cannot be written: %s; a copy that loses its end looks whole", self._path, error)
+            self._failing = True
+
+    async def _write(self, end: frames.Position) -> None:
+        if (end.epoch, end.serial) <= self.furthest():
+            return
+        text = f"{end.serial} {end.epoch} {end.digest}".encode()
+        line = b"%s %08x\n" % (text, zlib.crc32(text))
+        if not self._disk.exists(self._path) or self._disk.status(self._path).size >= SIZE:
+            await self._disk.write(self._path, line)
+            return
+        file = await self._disk.append_file(self._path)
+        try:
+            await file.append(line)
+        finally:
+            file.close()
