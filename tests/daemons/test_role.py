@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -86,6 +87,43 @@ def test_not_a_single_node_may_hold_something_newer(newer: calls.CandidateState,
         assert decide(answers, taking_over=taking_over, candidates=[ME]) is REFUSED
 
 
+@pytest.mark.parametrize(
+    "contradiction",
+    [
+        answer(3, NEWER),
+        answer(3, NEWER_EPOCH),
+        answer(3, NEWER_JOB),
+        answer(3, OTHER),
+        answer(3, msgspec.structs.replace(NONE, given_up=(4, 51))),
+        answer(3, None, "node3"),
+    ],
+)
+def test_under_a_majority_a_node_that_contradicts_has_one_vote(contradiction: vote.Answer) -> None:
+    claim = vote.Claim(ME, OWN, [ME, "node1", "node2", "node3"], taking_over=True, by_majority=True)
+    assert vote.decide(claim, [answer(1), answer(2), contradiction]).outcome is CONFIRMED
+    verdict = vote.decide(claim, [answer(1), silent(2), contradiction])
+    assert verdict.outcome is UNDECIDED
+    assert verdict.reasons[0].startswith("node node3 ")
+    second = replace(contradiction, node="node2", master=ME if contradiction.copy else "node2")
+    assert vote.decide(claim, [answer(1), contradiction, second]).outcome is REFUSED
+
+
+def test_what_a_majority_acknowledged_is_in_every_copy_that_is_confirmed() -> None:
+    """Five candidates, some lost what they acknowledged and say so, some are silent, some never had it."""
+    lost = msgspec.structs.replace(OLDER, given_up=(4, 51))
+    kinds = {"holds": NEWER, "lost": lost, "lacks": OLDER, "silent": None}
+    names = [ME, *(f"node{number}" for number in range(1, 5))]
+    claim = vote.Claim(ME, OWN, names, taking_over=True, by_majority=True)
+    for states_of_others in itertools.product(kinds, repeat=4):
+        answers = [answer(number, kinds[kind]) for number, kind in enumerate(states_of_others, 1)]
+        holders = states_of_others.count("holds") + states_of_others.count("lost")
+        lacking = 1 + states_of_others.count("lacks")
+        silent_nodes = states_of_others.count("silent")
+        if holders + silent_nodes >= 3:
+            assert vote.decide(claim, answers).outcome is not CONFIRMED, states_of_others
+        assert (vote.decide(claim, answers).outcome is CONFIRMED) is (lacking >= 3)
+
+
 @pytest.mark.promise("cluster-26")
 def test_a_quorum_agrees_on_serial_and_job_over_all_mixes_of_copies() -> None:
     kinds = [EQUAL, OLDER, NONE, OLD_EPOCH_LONGER, None]
@@ -151,7 +189,7 @@ def test_a_broken_node_that_reports_an_impossible_epoch_decides_nothing(field: s
 
 
 def test_an_epoch_that_a_series_of_masters_can_have_reached_counts() -> None:
-    newer = answer(1, msgspec.structs.replace(EQUAL, heard=OWN.epoch + calls.EPOCH_STEP))
+    newer = answer(1, msgspec.structs.replace(EQUAL, heard=OWN.epoch + vote.MOST_ABOVE))
     assert vote.without_impossible(OWN.epoch, [newer, answer(2)]) == [newer, answer(2)]
     other = answer(2, msgspec.structs.replace(EQUAL, heard=10**9))
     newest = answer(3, msgspec.structs.replace(EQUAL, heard=10**9 + 1))

@@ -63,7 +63,7 @@ def majority_counts_one_too_many(patch: pytest.MonkeyPatch) -> None:
 
 def silent_nodes_count_as_yes(patch: pytest.MonkeyPatch) -> None:
     def decide(claim: vote.Claim, answers: Sequence[vote.Answer]) -> vote.Verdict:
-        refusals = tuple(vote._contradictions(claim, answers))
+        refusals = tuple(filter(None, (vote._contradiction(claim, answer) for answer in answers)))
         return vote.Verdict(vote.Outcome.REFUSED if refusals else vote.Outcome.CONFIRMED, refusals)
 
     patch.setattr(vote, "decide", decide)

@@ -50,15 +50,17 @@ class Poll:
             offline=node.offline,
         )
 
-    async def call(self, node: cluster.Node, call: calls.Call[Result]) -> Result | errors.GantryError:
-        """Call a node, whatever its flags, with the timeout of a round; return a failure as an error."""
+    async def call(
+        self, node: cluster.Node, call: calls.Call[Result], *, timeout_seconds: float = ROUND_TIMEOUT_SECONDS
+    ) -> Result | errors.GantryError:
+        """Call a node, whatever its flags; return a failure as an error."""
         try:
-            async with asyncio.timeout(ROUND_TIMEOUT_SECONDS):
+            async with asyncio.timeout(timeout_seconds):
                 return await self._nodes.call(self.target(node), call)
         except errors.GantryError as error:
             return error
         except TimeoutError:
-            return errors.RemoteError(f"no answer within {ROUND_TIMEOUT_SECONDS:g} s")
+            return errors.RemoteError(f"no answer within {timeout_seconds:g} s")
 
     def target(self, node: cluster.Node) -> targets.Target:
         """Return the target of a node, whatever its flags."""

@@ -25,6 +25,9 @@ TIMEOUT_SECONDS = 10.0
 BACK_OFF_SECONDS = 1.0
 """The longest time between two attempts."""
 
+MOST_ABOVE = calls.EPOCH_STEP // 4
+"""How far promises to other nodes can lift the epoch: whatever one node reports, the others must still believe it."""
+
 Refusal = Callable[[vote.Verdict, Sequence[vote.Answer], Sequence[calls.LeaseState]], errors.WrongStateError]
 
 
@@ -69,6 +72,7 @@ class Promises:
         """
         clock = self._runtime.clock
         highest = self._highest(answers)
+        highest_possible = highest + MOST_ABOVE
         stopped = self._stopped(answers)
         await self._wait_for_own_lease(stopped)
         until = clock.monotonic() + TIMEOUT_SECONDS
@@ -82,16 +86,22 @@ class Promises:
             ]
             verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), granted)
             leases = [promise.lease for promise in promises if promise and promise.lease]
-            highest = max([epoch, *(promise.epoch for promise in promises if promise)])
-            # A node that has promised a higher epoch would refuse this master's first record, and end this master.
-            if verdict.outcome is vote.Outcome.CONFIRMED and highest == epoch:
+            reported = [promise.epoch for promise in promises if promise]
+            highest = max(
+                [epoch, *(promised_epoch for promised_epoch in reported if promised_epoch <= highest_possible)]
+            )
+            is_late = clock.monotonic() > until
+            # A node that has promised a higher epoch would refuse this master's first record, so try above that. If it
+            # names a higher epoch each time, it is broken: what a majority has promised is enough.
+            is_enough = highest == epoch or (is_late and self._claim().by_majority)
+            if verdict.outcome is vote.Outcome.CONFIRMED and is_enough:
                 # Not earlier: a node without a majority must not block the existing master.
                 await self._promise_self(epoch)
                 return epoch
             if leases and clock.monotonic() < leased_until:
                 until = clock.monotonic() + TIMEOUT_SECONDS
                 await self._wait_for(max(leases, key=lambda lease: lease.seconds))
-            elif clock.monotonic() > until:
+            elif is_late:
                 raise self._refusal(verdict, granted, leases)
             await clock.sleep(BACK_OFF_SECONDS * self._runtime.random.below(100) / 100)
 
@@ -112,8 +122,10 @@ class Promises:
             await self._wait_for(state)
 
     async def _wait_for(self, lease: calls.LeaseState) -> None:
-        log.info("waiting %.1f s for the end of the lease that %s may have", lease.seconds, lease.node)
-        await self._runtime.clock.sleep(lease.seconds)
+        # A broken node may report any number.
+        seconds = min(lease.seconds, calls.LEASE_SECONDS)
+        log.info("waiting %.1f s for the end of the lease that %s may have", seconds, lease.node)
+        await self._runtime.clock.sleep(seconds)
 
     async def _ask_promise(self, name: str, epoch: int, stopped: Mapping[str, int]) -> calls.Promise | None:
         copy = self._claim().copy

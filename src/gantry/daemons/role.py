@@ -273,8 +273,12 @@ class Role:
                 if isinstance(lines, errors.GantryError):
                     log.warning("the newer records of node %s cannot be fetched: %s", answer.node, lines)
                     break
-                for line in lines:
-                    await self._store.adopt(line.encode())
+                try:
+                    for line in lines:
+                        await self._store.adopt(line.encode())
+                except errors.ConfigurationError as error:
+                    log.error("node %s sent records that do not continue the journal here: %s", answer.node, error)
+                    break
                 log.info(
                     "fetched newer records from node %s, up to serial %d", answer.node, self._store.position.serial
                 )
@@ -301,7 +305,10 @@ class Role:
             )
 
     async def _stop_old(self, answers: Sequence[vote.Answer]) -> bool:
-        """Stop the old master's daemon, unless it is this node's; return whether a daemon was stopped."""
+        """Stop the old master's daemon, unless it is this node's; return whether the nodes have to be asked again.
+
+        If it cannot be stopped, the lease ends its right, but under the policy ``seed`` nothing does.
+        """
         state = self._store.snapshot
         if state.the_cluster.master_node == self._own.uuid:
             return False
@@ -311,13 +318,14 @@ class Role:
                 "the old master, %s, does not answer; the nodes will refuse it by its epoch", old.name if old else "?"
             )
             return False
-        try:
-            return await self._nodes.call(self._poll.target(old), calls.StopMaster(patience=STOP_TIMEOUT_SECONDS))
-        except errors.GantryError as error:
-            if self._request.voting:
-                raise
-            log.warning("the old master's daemon was not stopped: %s", error)
-            return False
+        call = calls.StopMaster(patience=STOP_TIMEOUT_SECONDS)
+        stopped = await self._poll.call(old, call, timeout_seconds=4 * STOP_TIMEOUT_SECONDS)
+        if isinstance(stopped, errors.GantryError):
+            if self._request.voting and not self._claim().by_majority:
+                raise stopped
+            log.warning("the old master's daemon was not stopped: %s", stopped)
+            return self._request.voting
+        return stopped
 
     async def announce(self) -> None:
         """Report the new master to all nodes that answer, before any client relies on it: the next vote asks the nodes.

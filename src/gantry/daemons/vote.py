@@ -4,14 +4,17 @@
 
 - the state: a majority (more than half) of all nodes, and a majority of all master candidates, say that no copy is
   newer than the copy of this node, by epoch and serial, and by the highest job number;
-- no node holds a newer copy or a different copy of the same epoch and serial, and no node has heard of a later master;
-  where a majority acknowledges, one such node may be broken, and two prove that copies were lost;
+- no node contradicts: none holds a newer copy or a different copy of the same epoch and serial, none gave up a newer
+  copy, and none has heard of a later master; two that heard of one whose records no copy has prove a loss;
 - the role: a majority of all nodes names this node as the master. Not required when the node takes the role over.
 
 The node that asks counts as one answer, with its own copy. A node without a copy counts as knowing nothing newer,
-unless it gave up a newer copy, which it may have acknowledged. The outcome is never ``CONFIRMED`` for a copy that lacks
-a record which a majority of the candidates has acknowledged. A confirmation is not exclusive: two nodes that ask may
-both be confirmed. The promises that ``role`` collects from the same majorities allow only one of them to begin.
+unless it gave up a newer copy, which it may have acknowledged. If no master acknowledges a change without a majority, a
+node that contradicts has one vote like any other, so that the word of one node decides nothing. The outcome is never
+``CONFIRMED`` for a copy that lacks a record which a majority of the candidates has acknowledged.
+
+A confirmation is not exclusive: two nodes that ask may both be confirmed. The promises that ``role`` collects from the
+same majorities allow only one of them to begin.
 
 See contracts/cluster-design.md#confirmation-of-the-master.
 """
@@ -22,6 +25,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gantry.rpc import calls
+
+MOST_ABOVE = calls.EPOCH_STEP // 2
+"""How far an epoch that only one node reports may be above all others: with the next epoch, nodes must still obey."""
 
 
 class Outcome(StrEnum):
@@ -56,8 +62,8 @@ class Claim:
     """A node's claim to be the master: ``copy`` is the extent of its state, ``candidates`` the names of all candidates.
 
     ``taking_over`` is set when the node was not the master before. ``by_majority`` is set when no master acknowledges a
-    change without a majority of the candidates: then a later master that only one node has heard of has acknowledged
-    nothing, and the promises of a majority are enough.
+    change without a majority of the candidates: then nothing is acknowledged that only a minority has or has heard of,
+    and the promises of a majority are enough.
     """
 
     node: str
@@ -69,7 +75,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome, and the reasons why it is not ``CONFIRMED``."""
+    """The outcome, and what speaks against the claim: contradictions, and why it is not ``CONFIRMED``."""
 
     outcome: Outcome
     reasons: tuple[str, ...] = ()
@@ -99,7 +105,7 @@ def without_impossible(own_epoch: int, answers: Sequence[Answer]) -> list[Answer
     checked = []
     for index, answer in enumerate(answers):
         known = max([own_epoch, *epochs[:index], *epochs[index + 1 :]])
-        if epochs[index] > known + calls.EPOCH_STEP:
+        if epochs[index] > known + MOST_ABOVE:
             why = f"it reports epoch {epochs[index]}, and no other node knows an epoch above {known}"
             checked.append(replace(answer, copy=None, why=why))
         else:
@@ -114,28 +120,22 @@ def _epoch(answer: Answer) -> int:
 
 def decide(claim: Claim, answers: Sequence[Answer]) -> Verdict:
     """Decide the vote from the answers of all other nodes."""
-    refusals = list(_contradictions(claim, answers))
-    if refusals:
-        return Verdict(Outcome.REFUSED, tuple(refusals))
-    confirming = [answer for answer in answers if answer.copy is not None]
+    contradictions = {answer.node: text for answer in answers if (text := _contradiction(claim, answer))}
+    refusals = tuple(contradictions.values())
+    losses = tuple(_lost_masters(claim, answers))
+    if losses or (refusals and not claim.by_majority):
+        return Verdict(Outcome.REFUSED, (*refusals, *losses))
     candidates = [answer for answer in answers if answer.node in claim.candidates]
+    what = "say that nothing is newer than the copy here"
     tallies = [
-        _Tally("nodes say that nothing is newer than the copy here", len(confirming), len(answers) - len(confirming)),
-        _Tally(
-            "master candidates say that nothing is newer than the copy here",
-            sum(answer.copy is not None for answer in candidates),
-            sum(answer.copy is None for answer in candidates),
-        ),
+        _copies(f"nodes {what}", answers, contradictions),
+        _copies(f"master candidates {what}", candidates, contradictions),
     ]
     if not claim.taking_over:
-        named = [answer.master for answer in answers if answer.master is not None]
-        yes = named.count(claim.node)
-        tallies.append(
-            _Tally(f"nodes take {claim.node} for the master", yes, len(answers) - len(named), no=len(named) - yes)
-        )
-    reasons = tuple(tally.text for tally in tallies if not tally.passed)
-    if not reasons:
-        return Verdict(Outcome.CONFIRMED)
+        tallies.append(_names(claim.node, answers))
+    if all(tally.passed for tally in tallies):
+        return Verdict(Outcome.CONFIRMED, refusals)
+    reasons = (*refusals, *(tally.text for tally in tallies if not tally.passed))
     lost = any(not tally.possible for tally in tallies)
     return Verdict(Outcome.REFUSED if lost else Outcome.UNDECIDED, reasons)
 
@@ -170,25 +170,6 @@ class _Tally:
         return f"{1 + self.yes} of {self._total} {self.what}, {self._quorum} are needed"
 
 
-def _contradictions(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
-    mine = claim.copy
-    for answer in answers:
-        copy = answer.copy
-        if copy is None:
-            continue
-        here = f"here it is {_extent(mine)}"
-        if is_newer(copy, mine):
-            yield f"node {answer.node} holds a newer copy, {_extent(copy)}, {here}"
-        elif (copy.epoch, copy.serial) == (mine.epoch, mine.serial) and copy.digest != mine.digest:
-            yield f"node {answer.node} holds another copy of {_extent(copy)}"
-        elif copy.given_up > (mine.epoch, mine.serial):
-            epoch, serial = copy.given_up
-            yield f"node {answer.node} gave up a newer copy, epoch {epoch} serial {serial}, {here}"
-        elif copy.heard > mine.epoch and not claim.by_majority:
-            yield f"node {answer.node} has heard of a later master, of epoch {copy.heard}, {here}"
-    yield from _lost_masters(claim, answers)
-
-
 def _lost_masters(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
     """Report a later master that several nodes have heard of, although no copy has its first record.
 
@@ -204,6 +185,37 @@ def _lost_masters(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
                 f"{nodes} have heard of a later master, of epoch {epoch}, and no copy has its records: the copies of "
                 f"the candidates may be restored from a backup; here it is {_extent(claim.copy)}"
             )
+
+
+def _copies(what: str, answers: Sequence[Answer], contradictions: Collection[str]) -> _Tally:
+    no = sum(answer.node in contradictions for answer in answers)
+    yes = sum(answer.copy is not None and answer.node not in contradictions for answer in answers)
+    return _Tally(what, yes, len(answers) - yes - no, no=no)
+
+
+def _names(node: str, answers: Sequence[Answer]) -> _Tally:
+    named = [answer.master for answer in answers if answer.master is not None]
+    yes = named.count(node)
+    return _Tally(f"nodes take {node} for the master", yes, len(answers) - len(named), no=len(named) - yes)
+
+
+def _contradiction(claim: Claim, answer: Answer) -> str:
+    """Return why a node does not confirm the claim, empty if it does or if its answer is missing."""
+    mine, copy = claim.copy, answer.copy
+    here = f"here it is {_extent(mine)}"
+    if copy is None:
+        is_rival = claim.by_majority and answer.master == answer.node
+        return f"node {answer.node} takes itself for the master" if is_rival else ""
+    if is_newer(copy, mine):
+        return f"node {answer.node} holds a newer copy, {_extent(copy)}, {here}"
+    if (copy.epoch, copy.serial) == (mine.epoch, mine.serial) and copy.digest != mine.digest:
+        return f"node {answer.node} holds another copy of {_extent(copy)}"
+    if copy.given_up > (mine.epoch, mine.serial):
+        epoch, serial = copy.given_up
+        return f"node {answer.node} gave up a newer copy, epoch {epoch} serial {serial}, {here}"
+    if copy.heard > mine.epoch and not claim.by_majority:
+        return f"node {answer.node} has heard of a later master, of epoch {copy.heard}, {here}"
+    return ""
 
 
 def _extent(copy: calls.CandidateState) -> str:
