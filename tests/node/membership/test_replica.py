@@ -1,7 +1,9 @@
 """A candidate's copy, fed by the master's own store on simulated machines, and opened by it."""
 
 import asyncio
+import contextlib
 import hashlib
+import itertools
 from collections.abc import Iterator
 
 import msgspec
@@ -252,6 +254,33 @@ def test_a_full_disk_fails_the_append_and_leaves_the_copy_whole(pair: Pair) -> N
     pair.node.disk.capacity = None
     assert pair.at_node(pair.copy.status()) == end
     assert pair.at_node(pair.copy.append(append(end.digest, serial=4))).serial == 4
+
+
+def test_frames_are_on_the_disk_in_a_segment_that_a_master_daemon_began_and_could_not_sync(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.replicated(2)
+    end = pair.at_node(pair.copy.status())
+    disk, path = pair.node.disk, f"{WHERE.journal}/{4:016d}.log"
+
+    async def begin_segment() -> None:
+        file = await disk.append_file(path)
+        with monkeypatch.context() as patch:
+            # The write succeeds and its sync fails, then the same with the truncation.
+            outcomes = itertools.cycle([False, True])
+            patch.setattr(disk, "fails", lambda chance: next(outcomes))
+            for work in (file.append(b"never acknowledged\n"), file.truncate(0)):
+                with pytest.raises(OSError, match="Input/output error"):
+                    await work
+        file.close()
+
+    pair.at_node(begin_segment())
+    new = msgspec.structs.replace(append(end.digest, serial=4), begins_segment=True)
+    with contextlib.suppress(errors.StorageError):
+        pair.at_node(pair.copy.append(new))
+    assert pair.at_node(pair.copy.append(new)).serial == 4
+    assert pair.segment() == path
+    assert disk.stable(path) == disk.read(path) != b""
 
 
 @pytest.mark.parametrize("seed", range(8))

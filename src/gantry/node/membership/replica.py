@@ -178,6 +178,8 @@ class Replica:
             await self._remove_segments(contents)
             if contents.segment != segment:
                 await self._truncate(contents)
+                # An earlier attempt may have created the file without syncing its name, which later syncs omit.
+                await self._disk.write(segment, b"")
             file = await self._disk.append_file(segment)
             try:
                 good = contents.good if segment == contents.segment else 0
