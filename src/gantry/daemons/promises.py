@@ -146,7 +146,18 @@ class Promises:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             log.error("%s is damaged and does not count: %s", self._path, error)
             return calls.Promised()
+        except OSError as error:
+            raise self._unusable(error) from None
 
     async def _promise_self(self, epoch: int) -> None:
         promise = calls.Promised(epoch=epoch, node=self._own_name)
-        await self._runtime.disk.write(self._path, msgspec.json.encode(promise), mode=0o444)
+        try:
+            await self._runtime.disk.write(self._path, msgspec.json.encode(promise), mode=0o444)
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: OSError) -> errors.StorageError:
+        return errors.StorageError(
+            f"{self._path} cannot be used: {error.strerror or error}",
+            hint="this node can be the master only if it can store what it promises",
+        )

@@ -105,7 +105,7 @@ class JournalEnd:
             return
         text = f"{end.serial} {end.epoch} {end.digest}".encode()
         line = b"%s %08x\n" % (text, zlib.crc32(text))
-        if not self._disk.exists(self._path) or self._disk.status(self._path).size >= SIZE:
+        if self._failing or not self._disk.exists(self._path) or self._disk.status(self._path).size >= SIZE:
             await self._disk.write(self._path, line)
             return
         file = await self._disk.append_file(self._path)
