@@ -32,7 +32,7 @@ def _read(machine: simulated.SimulatedRuntime) -> Files:
     return {path: content for path, (_, content) in machine.disk.image().items() if content is not None}
 
 
-def _working_master(*, checkpointed: bool) -> Folder:
+def working_master(*, checkpointed: bool) -> Folder:
     """Let a master work, with a checkpoint after its first changes or with none since the cluster was created."""
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
@@ -56,10 +56,10 @@ def _working_master(*, checkpointed: bool) -> Folder:
 
 @pytest.fixture(scope="module", params=[False, True], ids=["since-init", "checkpointed"])
 def folder(request: pytest.FixtureRequest) -> Folder:
-    return _working_master(checkpointed=request.param)
+    return working_master(checkpointed=request.param)
 
 
-def _newest(files: Files) -> str:
+def newest(files: Files) -> str:
     return max(path for path in files if path.startswith(f"{JOURNAL}/") and files[path])
 
 
@@ -69,7 +69,7 @@ def _is_in(path: str, *parts: str) -> bool:
 
 def truncated(folder: Folder, chance: random.Random) -> Files:
     """Cut the newest segment, often at the end of a frame."""
-    path = _newest(folder.files)
+    path = newest(folder.files)
     data = folder.files[path]
     ends = [index + 1 for index, byte in enumerate(data) if byte == 10]
     at = chance.choice([0, *ends]) if chance.random() < 0.7 else chance.randrange(len(data))
@@ -78,9 +78,7 @@ def truncated(folder: Folder, chance: random.Random) -> Files:
 
 def removed(folder: Folder, chance: random.Random) -> Files:
     """Remove the newest segment, or all of them."""
-    gone = (
-        {_newest(folder.files)} if chance.random() < 0.5 else {path for path in folder.files if _is_in(path, JOURNAL)}
-    )
+    gone = {newest(folder.files)} if chance.random() < 0.5 else {path for path in folder.files if _is_in(path, JOURNAL)}
     return {path: content for path, content in folder.files.items() if path not in gone}
 
 
@@ -116,7 +114,7 @@ def test_no_damage_of_the_folder_is_silent(
     files = damage(folder, chance)
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
-        build.on(world, machine, _write(machine, files))
+        build.on(world, machine, write(machine, files))
         try:
             store = build.opened(world, machine)
         except errors.ConfigurationError as error:
@@ -126,7 +124,7 @@ def test_no_damage_of_the_folder_is_silent(
         assert build.content(store.snapshot) == folder.content
 
 
-async def _write(machine: simulated.SimulatedRuntime, files: Files) -> None:
+async def write(machine: simulated.SimulatedRuntime, files: Files) -> None:
     for path, content in files.items():
         await machine.disk.make_directory(path.rpartition("/")[0])
         await machine.disk.write(path, content)
