@@ -23,6 +23,7 @@ from gantry.runtime.real import RealRuntime
 from gantry.state import snapshot, transaction
 
 TOGETHER = 2000
+ALONE = 200
 ROUNDS = 5
 RATE = 500
 SECONDS = 8
@@ -65,13 +66,22 @@ def _finish(luxi: lab.Luxi, numbers: list[object]) -> None:
 def rate() -> Iterable[Figure]:
     rates = []
     with _cluster(candidates=2) as cluster_lab, cluster_lab.luxi() as luxi:
+        cluster_lab.run("gnt-cluster", "modify", "--replication", "majority")
         for _ in range(ROUNDS):
             start = time.perf_counter()
             _finish(luxi, _submit_many(luxi, [[dict(NOTHING)]] * TOGETHER))
             rates.append(TOGETHER / (time.perf_counter() - start))
             luxi.exchange("AutoArchiveJobs", -1, 600)
-    name = f"queue: {TOGETHER} jobs without work together, durable, two candidates"
+    name = f"queue: {TOGETHER} jobs without work together, durable, two candidates, majority"
     yield Figure(name, "jobs/s", rates, 1000, at_least=True)
+
+
+def one_job() -> Iterable[Figure]:
+    """Measure the price of a majority: each change of the job waits for the master and one of two candidates."""
+    with _cluster(candidates=2) as cluster_lab, cluster_lab.luxi() as luxi:
+        cluster_lab.run("gnt-cluster", "modify", "--replication", "majority")
+        samples = timed(lambda: luxi.finished(luxi.value("SubmitJob", [NOTHING])), rounds=ALONE)
+    yield Figure("queue: one job without work, from submit to end, two candidates, majority", "ms", samples, 20)
 
 
 def _submit_steadily(cluster_lab: lab.Lab, numbers: list[object], share: int) -> None:
@@ -215,6 +225,7 @@ def questions() -> Iterable[Figure]:
 
 BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
     "queue-rate": rate,
+    "queue-one": one_job,
     "queue-delay": delay,
     "queue-locks": different_locks,
     "queue-waiting": waiting,

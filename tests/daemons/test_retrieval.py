@@ -32,8 +32,9 @@ async def retrieve(lab: cluster.SimulatedCluster, node: str, **options: object) 
 
     async def work() -> retrieval.Result:
         authority = identity.load(machine, FOLDERS)
-        tls = await identity.client_context(machine, FOLDERS, authority, secure=False)
-        nodes = client.Client(machine.network, tls)
+        credentials = identity.Credentials(machine, FOLDERS, authority, secure=False)
+        await credentials.renew()
+        nodes = client.Client(machine.network, credentials.context)
         try:
             request = retrieval.Request(node, **options)  # type: ignore[arg-type]
             return await retrieval.retrieve(machine, FOLDERS, request, nodes=nodes)

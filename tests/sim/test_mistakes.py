@@ -5,27 +5,24 @@ changed, the test tries all seeds.
 """
 
 import asyncio
-import contextvars
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import pytest
 
-from gantry import errors
 from gantry.daemons import vote
 from gantry.ipam import embedded, segments
 from gantry.jobs import brief, environment, processor, queue, records
-from gantry.model import cluster
 from gantry.model import job as jobs
 from gantry.model import network as networks
 from gantry.node.hypervisors import fake
 from gantry.node.membership import fence, frames, replica
 from gantry.operations import base
 from gantry.operations.instance import power
-from gantry.rpc import calls, targets
+from gantry.rpc import calls
 from gantry.runtime.simulated import opened
-from gantry.sim import acknowledged, built, invariants, outcome, scenario
-from gantry.state import frame, indexes, journal, lease, record, replication, transaction
+from gantry.sim import built, invariants, scenario
+from gantry.state import frame, indexes, journal, record, replication, transaction
 from gantry.state import snapshot as states
 
 SEEDS = 200
@@ -270,86 +267,6 @@ def a_stop_does_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fake.Fake, "stop", stop)
 
 
-def a_majority_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    original = replication.Candidates._is_met
-
-    def is_met(self: replication.Candidates, rule: replication.Rule) -> bool:
-        return original(self, dataclasses.replace(rule, policy=cluster.Replication.SEED))
-
-    patch.setattr(replication.Candidates, "_is_met", is_met)
-
-
-def the_end_of_a_lease_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    def seconds_to_wait(self: calls.LeaseState, node: str, *, stopped: object) -> float:
-        return 0.0
-
-    patch.setattr(calls.LeaseState, "seconds_to_wait", seconds_to_wait)
-
-
-def a_lease_does_not_end(patch: pytest.MonkeyPatch) -> None:
-    def is_held(self: lease.Lease) -> bool:
-        return True
-
-    patch.setattr(lease.Lease, "is_held", is_held)
-
-
-def drift_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lease, "RIGHT_SECONDS", calls.LEASE_SECONDS)
-
-
-def silence_renews_the_lease(patch: pytest.MonkeyPatch) -> None:
-    original = lease.Lease._ask
-
-    async def ask(self: lease.Lease, target: targets.Target) -> None:
-        self._renewed[target.uuid] = self._clock.monotonic()
-        await original(self, target)
-
-    patch.setattr(lease.Lease, "_ask", ask)
-
-
-def what_was_sent_counts_as_held(patch: pytest.MonkeyPatch) -> None:
-    def has_newest(self: replication.Candidates, member: object) -> bool:
-        return True
-
-    patch.setattr(replication.Candidates, "_has_newest", has_newest)
-
-
-def a_candidate_answers_before_its_sync(patch: pytest.MonkeyPatch) -> None:
-    in_replica = contextvars.ContextVar("in_replica", default=False)
-    original_append, original_write = replica.Replica._append, opened.AppendFile.append
-
-    async def append_frames(self: replica.Replica, *arguments: object, **options: object) -> object:
-        token = in_replica.set(True)
-        try:
-            return await original_append(self, *arguments, **options)  # type: ignore[arg-type]
-        finally:
-            in_replica.reset(token)
-
-    async def append(self: opened.AppendFile, data: bytes) -> None:
-        if not in_replica.get():
-            await original_write(self, data)
-            return
-        self._node.content += data
-        await self._disk.work()
-
-    patch.setattr(replica.Replica, "_append", append_frames)
-    patch.setattr(opened.AppendFile, "append", append)
-
-
-def a_master_without_majority_does_not_say_so(patch: pytest.MonkeyPatch) -> None:
-    def stall(self: replication.Candidates, cause: str, describe: object) -> None:
-        """Go on as if all candidates answered."""
-
-    patch.setattr(replication.Candidates, "stall", stall)
-
-
-def a_stored_change_is_called_refused(patch: pytest.MonkeyPatch) -> None:
-    def unacknowledged(self: replication.Candidates) -> errors.NotMasterError:
-        return errors.NotMasterError("the change was refused", hint="nothing was changed; repeat the command")
-
-    patch.setattr(replication.Candidates, "unacknowledged", unacknowledged)
-
-
 MISTAKES: dict[Patch, int] = {
     journal_not_synced: 0,
     shown_before_stored: 0,
@@ -385,27 +302,3 @@ def test_a_mistake_is_found_within_200_seeds(mistake: Patch, monkeypatch: pytest
     broken_promises = (scenario.run(seed).broken for seed in [MISTAKES[mistake], *range(SEEDS)])
     # A traceback, or an error that ends the scenario, would be a mistake of the patch.
     assert next(filter(None, broken_promises), "") not in ("", invariants.SOUND, scenario.UNBROKEN)
-
-
-MAJORITY_MISTAKES: dict[Patch, tuple[int, str]] = {
-    a_majority_is_not_waited_for: (2, acknowledged.ENOUGH),
-    what_was_sent_counts_as_held: (0, acknowledged.ENOUGH),
-    a_candidate_answers_before_its_sync: (0, acknowledged.ENOUGH),
-    the_end_of_a_lease_is_not_waited_for: (2, invariants.ONE_LEASE),
-    a_lease_does_not_end: (2, invariants.ONE_LEASE),
-    silence_renews_the_lease: (2, invariants.ONE_LEASE),
-    drift_is_ignored: (2, invariants.ONE_LEASE),
-    a_master_without_majority_does_not_say_so: (18, invariants.MARKED),
-    a_stored_change_is_called_refused: (2, outcome.REFUSED),
-}
-"""Each mistake in the promises of a majority, with the seed that is tried first, and the promise that it breaks."""
-
-
-@pytest.mark.parametrize("mistake", MAJORITY_MISTAKES, ids=lambda patch: patch.__name__)
-def test_a_mistake_is_found_by_the_promise_that_it_breaks(mistake: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in built.KINDS:
-        built.lab(0, kind).world.close()
-    mistake(monkeypatch)
-    first, promise = MAJORITY_MISTAKES[mistake]
-    broken_promises = (scenario.run(seed).broken for seed in [first, *range(SEEDS)])
-    assert next(filter(None, broken_promises), "") == promise

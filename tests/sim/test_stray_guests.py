@@ -101,7 +101,8 @@ async def watch(lab: cluster.SimulatedCluster) -> None:
     """Do a round of the watcher on the master's machine."""
     caller = luxi.Client(lab.master.network, cluster.FOLDERS.luxi_socket)
     try:
-        await watcher.Watcher(lab.master, "/gantry/lib/watcher.data", master=caller).run()
+        authority = f"{cluster.FOLDERS.certificates}/authority.pem"
+        await watcher.Watcher(lab.master, "/gantry/lib/watcher.data", master=caller, authority=authority).run()
     finally:
         await caller.close()
     await lab.world.clock.sleep(200)

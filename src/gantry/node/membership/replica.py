@@ -44,7 +44,6 @@ from gantry.runtime import interface, paths, retention
 logger = logging.getLogger(__name__)
 
 
-
 @dataclasses.dataclass(frozen=True)
 class _Contents:
     """The contents of the replica: its end, the last segment (empty before the first), and how many bytes of it count.
