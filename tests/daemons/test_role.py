@@ -1,5 +1,6 @@
 """The vote for the master's role, over tables of answers."""
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -211,7 +212,8 @@ def test_two_nodes_that_have_heard_of_one_later_master_show_that_copies_were_los
 
 
 def test_a_later_master_whose_records_a_copy_has_is_not_called_lost() -> None:
-    answers = [answer(1, NEWER_EPOCH), *(answer(n, LATER_MASTER) for n in (2, 3))]
+    newest = dataclasses.replace(answer(1, NEWER_EPOCH), proven=True)
+    answers = [newest, *(answer(n, LATER_MASTER) for n in (2, 3))]
     verdict = vote.decide(vote.Claim(ME, OWN, [ME], by_majority=True), answers)
     assert verdict.outcome is REFUSED
     assert [reason[:30] for reason in verdict.reasons] == ["node node1 holds a newer copy,"]

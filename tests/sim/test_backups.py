@@ -92,6 +92,38 @@ def test_a_restored_candidate_that_takes_the_role_over_at_once_fetches_what_it_l
     lab.run(scenario())
 
 
+def test_a_restored_candidate_helps_no_old_master_to_lose_what_the_third_proves_to_have() -> None:
+    """The old master wrote a record that was never acknowledged, so it cannot fetch what was acknowledged instead."""
+
+    async def scenario(lab: cluster.SimulatedCluster) -> None:
+        await lab.build()
+        await lab.done(tag("old"))
+        await lab.world.clock.sleep(5)
+        files = backup(lab, "node3")
+        other_nodes = [name for name in lab.names if name != "node1"]
+        for name in other_nodes:
+            lab.world.network.partition("node1", name)
+        with pytest.raises(errors.NotMasterError):
+            await lab.done(tag("never"))
+        lab.kill("node1")
+        await lab.failover("node2")
+        await lab.done(tag("new"))
+        await lab.world.clock.sleep(5)
+        lab.kill("node3")
+        await restore(lab, "node3", files)
+        lab.kill_master("node2")
+        for name in other_nodes:
+            lab.world.network.heal("node1", name)
+        await lab.start_node("node1")
+        with pytest.raises(errors.WrongStateError, match="node node2 holds a newer copy"):
+            await lab.failover("node1")
+        await lab.failover("node2")
+        assert await tags(lab) == ["new", "old"]
+
+    with cluster.SimulatedCluster(seed=4) as three:
+        three.run(scenario(three))
+
+
 def test_a_restored_master_fetches_what_it_lacks(lab: cluster.SimulatedCluster) -> None:
     async def scenario() -> None:
         await restored(lab, "node1")

@@ -3,9 +3,8 @@
 The master daemon creates a ``Role`` over its store before it commits anything. It awaits ``confirm``, lets the store
 connect to its candidates, awaits ``begin``, and then ``announce``, whose calls carry the epoch. ``poll`` asks all nodes
 at once, ``vote`` decides, and ``promises`` makes the confirmed node the only one. While missing answers could change
-the outcome, ``Role`` asks again, for up to ``VOTE_TIMEOUT_SECONDS``. If the journal of another node continues this
-node's journal, ``Role`` first fetches the missing frames: a master that lost power may have sent frames that it had not
-yet written.
+the outcome, ``Role`` asks again, for up to ``VOTE_TIMEOUT_SECONDS``. First it fetches the records of others that
+continue this node's journal (``newer_records``).
 
 Then ``begin`` commits a record with an epoch above all epochs that any node has seen, which fences the former master.
 In a takeover, ``confirm`` first stops the old master's daemon if its node answers, and the same record names the new
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gantry import errors
-from gantry.daemons import poll, promises, vote
+from gantry.daemons import newer_records, poll, promises, vote
 from gantry.model import cluster, job
 from gantry.operations import base
 from gantry.rpc import calls, client
@@ -128,6 +127,7 @@ class Role:
         self._epoch = 0
         self._candidates: replication.Candidates | None = None
         self._poll = poll.Poll(store, nodes, own_uuid=self._own.uuid)
+        self._newer = newer_records.NewerRecords(store, self._poll, copy=self._copy)
         self._promises = promises.Promises(
             runtime,
             folders,
@@ -205,6 +205,7 @@ class Role:
             if self._store.position != before:
                 # The fetched frames may have changed the nodes or the candidates.
                 continue
+            answers = await self._newer.with_proof(answers)
             verdict = vote.decide(self._claim(), self._taken_for_granted(answers) if before_stop else answers)
             if verdict.outcome is vote.Outcome.CONFIRMED:
                 return answers
@@ -266,26 +267,7 @@ class Role:
         named = sum(answer.master == self._own.node for answer in answers) + 1
         if not self._request.taking_over and 2 * named <= len(answers) + 1:
             return
-        ahead = [answer for answer in answers if answer.copy and vote.is_newer(answer.copy, self._copy())]
-        nodes = {node.name: node for node in self._poll.other_nodes()}
-        for answer in sorted(ahead, key=_position):
-            while lines := await self._poll.call(nodes[answer.node], self._next_frames()):
-                if isinstance(lines, errors.GantryError):
-                    log.warning("the newer records of node %s cannot be fetched: %s", answer.node, lines)
-                    break
-                try:
-                    for line in lines:
-                        await self._store.adopt(line.encode())
-                except errors.ConfigurationError as error:
-                    log.error("node %s sent records that do not continue the journal here: %s", answer.node, error)
-                    break
-                log.info(
-                    "fetched newer records from node %s, up to serial %d", answer.node, self._store.position.serial
-                )
-
-    def _next_frames(self) -> calls.JournalFetch:
-        end = self._store.position
-        return calls.JournalFetch(after=end.digest, serial=end.serial)
+        await self._newer.fetch(answers)
 
     def _check_at_rest(self, answers: Sequence[vote.Answer]) -> None:
         """Refuse to abort the jobs of a living master: its locks end with it.
@@ -375,6 +357,7 @@ class Role:
         Without a higher epoch that can be true, the node that refused is broken, and no epoch would satisfy it.
         """
         answers = await self._poll.ask_all(ignore_offline=self._request.ignore_offline)
+        answers = await self._newer.with_proof(answers)
         verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), answers)
         is_promised = isinstance(error, errors.PromisedError)
         if verdict.outcome is vote.Outcome.CONFIRMED and not is_promised and self._is_highest(answers):
@@ -388,10 +371,6 @@ class Role:
 
     def _is_highest(self, answers: Sequence[vote.Answer]) -> bool:
         return vote.highest_epoch(answers) <= self._store.epoch
-
-
-def _position(answer: vote.Answer) -> tuple[int, int]:
-    return (answer.copy.epoch, answer.copy.serial) if answer.copy else (0, 0)
 
 
 def _master(state: states.Snapshot) -> str:

@@ -10,7 +10,8 @@
 
 The node that asks counts as one answer, with its own copy. A node without a copy counts as knowing nothing newer,
 unless it gave up a newer copy, which it may have acknowledged. If no master acknowledges a change without a majority, a
-node that contradicts has one vote like any other, so that the word of one node decides nothing. The outcome is never
+node that contradicts has one vote like any other, so that the word of one node decides nothing; but records decide: a
+node that sends the newer ones refuses the claim alone, as others may have lost theirs. The outcome is never
 ``CONFIRMED`` for a copy that lacks a record which a majority of the candidates has acknowledged.
 
 A confirmation is not exclusive: two nodes that ask may both be confirmed. The promises that ``role`` collects from the
@@ -42,7 +43,8 @@ class Outcome(StrEnum):
 class Answer:
     """A node's answer: the node that it takes for the master, and the extent of its copy; None for a missing answer.
 
-    ``why`` is the reason for a missing answer; ``offline`` is the node's flag; ``reached`` is set if it answered.
+    ``why`` is the reason for a missing answer; ``offline`` is the node's flag; ``reached`` is set if it answered. A
+    newer copy is ``proven`` if the node sent its records, in an unbroken chain from a record that both copies have.
     """
 
     node: str
@@ -50,6 +52,7 @@ class Answer:
     copy: calls.CandidateState | None = None
     why: str = ""
     offline: bool = False
+    proven: bool = False
 
     @property
     def reached(self) -> bool:
@@ -123,7 +126,8 @@ def decide(claim: Claim, answers: Sequence[Answer]) -> Verdict:
     contradictions = {answer.node: text for answer in answers if (text := _contradiction(claim, answer))}
     refusals = tuple(contradictions.values())
     losses = tuple(_lost_masters(claim, answers))
-    if losses or (refusals and not claim.by_majority):
+    is_proven = any(answer.proven and answer.node in contradictions for answer in answers)
+    if losses or is_proven or (refusals and not claim.by_majority):
         return Verdict(Outcome.REFUSED, (*refusals, *losses))
     candidates = [answer for answer in answers if answer.node in claim.candidates]
     what = "say that nothing is newer than the copy here"

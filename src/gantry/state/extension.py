@@ -1,4 +1,7 @@
-"""The state after one more frame, from a master candidate; ``transaction.Store.adopt`` calls this. Pure."""
+"""Frames from a master candidate: what follows a position, and the state after it. Pure.
+
+``transaction.Store.adopt`` calls ``extend``, and ``daemons.role`` calls ``follow`` for records that it does not adopt.
+"""
 
 from dataclasses import dataclass
 
@@ -22,19 +25,9 @@ class Extended:
 
 def extend(state: snapshot.Snapshot, end: journal.Position, line: bytes) -> Extended:
     """Return the state after a frame that follows it; ConfigurationError when the frame is damaged or does not fit."""
-    new_frame = _frame(line)
-    if new_frame.previous != end.digest:
-        raise journal.damaged(SOURCE, "it does not follow the last frame here (chain hash)")
+    records, new_end = follow(end, line)
     due: dict[int, job.Job | None] = {}
-    epoch = end.epoch
-    for raw in new_frame.records:
-        journal_record = record.decode(raw)
-        is_possible = epoch <= journal_record.epoch <= epoch + calls.EPOCH_STEP
-        if journal_record.serial != state.serial + 1 or not is_possible:
-            raise journal.damaged(
-                SOURCE,
-                f"record {journal_record.serial} (epoch {journal_record.epoch}) follows {state.serial} (epoch {epoch})",
-            )
+    for journal_record in records:
         for change in journal_record.changes:
             if change.kind == "jobs":
                 due[int(change.key)] = state.jobs[change.key] if isinstance(change, snapshot.Delete) else None
@@ -42,8 +35,26 @@ def extend(state: snapshot.Snapshot, end: journal.Position, line: bytes) -> Exte
             state = state.apply(journal_record.changes, serial=journal_record.serial)
         except (errors.GantryError, ValueError) as error:
             raise journal.damaged(SOURCE, f"record {journal_record.serial} does not apply: {error}") from None
-        epoch = journal_record.epoch
-    return Extended(state, journal.Position(state.serial, new_frame.digest, epoch), due, len(new_frame.records))
+    return Extended(state, new_end, due, len(records))
+
+
+def follow(end: journal.Position, line: bytes) -> tuple[list[record.Record], journal.Position]:
+    """Return the records of a frame that follows a position, and the position after it; errors as ``extend``."""
+    new_frame = _frame(line)
+    if new_frame.previous != end.digest:
+        raise journal.damaged(SOURCE, "it does not follow the last frame here (chain hash)")
+    records, serial, epoch = [], end.serial, end.epoch
+    for raw in new_frame.records:
+        journal_record = record.decode(raw)
+        is_possible = epoch <= journal_record.epoch <= epoch + calls.EPOCH_STEP
+        if journal_record.serial != serial + 1 or not is_possible:
+            raise journal.damaged(
+                SOURCE,
+                f"record {journal_record.serial} (epoch {journal_record.epoch}) follows {serial} (epoch {epoch})",
+            )
+        records.append(journal_record)
+        serial, epoch = journal_record.serial, journal_record.epoch
+    return records, journal.Position(serial, new_frame.digest, epoch)
 
 
 def _frame(line: bytes) -> frame.Frame:

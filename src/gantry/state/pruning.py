@@ -79,7 +79,7 @@ class Pruning:
         keep_journal, keep_archive = map(_limits, self._store.retention)
         before = self._oldest_needed()
         try:
-            await self._past.prune(keep_journal, before=min(before, self._store.checkpoint_serial + 1))
+            await self._past.prune(keep_journal, before=min(before, self._store.checkpoint.serial + 1))
             while await self._archive.trim(keep_archive, most=BATCH, ends=self._store.lowest_job) >= BATCH:
                 pass
             self._failing.discard("")

@@ -98,7 +98,7 @@ class Store:
             self._growth.add(recovered.replayed, recovered.replay.size, now=runtime.clock.now())
         self._checkpoint: asyncio.Task[None] | None = None
         # The last record that the stored checkpoint includes; ``checkpointed`` reports that there is a newer one.
-        self.checkpoint_serial = recovered.replay.start.serial
+        self.checkpoint = recovered.replay.start
         self.checkpointed = candidate.Signal()
         self._files = jobfiles.JobFiles(runtime, where.queue, durable=lambda: self._durable, filed=recovered.filed)
         self._files.mark(recovered.due)
@@ -407,7 +407,7 @@ class Store:
         except OSError as error:
             logger.error("no checkpoint was written, the journal holds everything: %s", error)
         else:
-            self.checkpoint_serial = position.serial
+            self.checkpoint = position
             self._candidates.refresh(copies.Copy(state, position, config.decode(), self.archive))
             self.checkpointed.notify()
         if self._growth.members_changed:
