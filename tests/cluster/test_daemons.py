@@ -22,7 +22,8 @@ def _call(node: lab.Node, certificate: Path | None) -> tuple[int, object]:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if certificate:
-        context.load_cert_chain(f"{certificate}.pem", f"{certificate}.key")
+        # The master's certificate is for the key of its node.
+        context.load_cert_chain(f"{certificate}.pem", certificate.with_name("node.key"))
     connection = http.client.HTTPSConnection("127.0.0.1", node.port, context=context, timeout=30)
     try:
         connection.request("POST", f"/{calls.Version.procedure()}", body=b"{}")

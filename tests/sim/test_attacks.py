@@ -20,8 +20,13 @@ from gantry.state import frame, transaction
 
 Result = TypeVar("Result")
 
-TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Only its presence counts: the simulated network has no TLS."""
+
+def credentials(lab: cluster.SimulatedCluster, name: str = "node1") -> interface.UncheckedContext:
+    """Return a context with the last certificate of a master on a machine."""
+    tls = interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.present(lab.world.machine(name).disk.read(f"{cluster.FOLDERS.certificates}/master.pem"))
+    return tls
+
 
 NODE3 = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node3"}
 
@@ -37,7 +42,7 @@ def lab() -> Iterator[cluster.SimulatedCluster]:
 async def call(lab: cluster.SimulatedCluster, name: str, request: calls.Call[Result]) -> Result:
     """Call a node from another machine, with a certificate of the master's role and without its epoch."""
     target = targets.Target("", name, lab.address(name), cluster.PORT)
-    return await client.Client(lab.world.machine("node2").network, TLS).call(target, request)
+    return await client.Client(lab.world.machine("node2").network, credentials(lab)).call(target, request)
 
 
 async def goes_on(lab: cluster.SimulatedCluster, *expected: str, master: str = "node1") -> None:
@@ -69,7 +74,7 @@ def captured(lab: cluster.SimulatedCluster, name: str, procedure: str) -> list[i
 
 async def replay(lab: cluster.SimulatedCluster, name: str, request: interface.HttpRequest) -> interface.HttpResponse:
     """Send a captured request again, byte for byte."""
-    http = lab.world.machine("node2").network.http_client(tls=TLS)
+    http = lab.world.machine("node2").network.http_client(tls=credentials(lab))
     address = lab.address(name)
     return await http.post(address, cluster.PORT, request.path, request.body, timeout=5, headers=request.headers)
 

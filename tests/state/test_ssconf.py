@@ -51,7 +51,8 @@ def test_the_files_have_the_keys_of_nodes_and_the_revoked_certificates() -> None
     master = msgspec.structs.replace(build.node(0), certificate=changing)
     demoted = msgspec.structs.replace(keyed[1], master_candidate=False)
     owner = msgspec.structs.replace(build.OWNER, revoked=(cluster.Revoked(serial="b", end=1.0),))
-    files = ssconf.values(state(*build.put(owner, master, keyed[0], demoted)))
+    changes = build.put(owner, master, keyed[0], demoted)
+    files = ssconf.values(state(*changes))
     uuids = [node.uuid for node in (master, *keyed)]
     assert files["master_candidates_certs"] == f"{uuids[0]}=k0\n{uuids[0]}=next\n{uuids[1]}=k1\n"
     assert files["node_certs"] == files["master_candidates_certs"] + f"{uuids[2]}=k2\n"
