@@ -52,12 +52,13 @@ def test_the_files_have_the_keys_of_nodes_and_the_revoked_certificates() -> None
     demoted = msgspec.structs.replace(keyed[1], master_candidate=False)
     owner = msgspec.structs.replace(build.OWNER, revoked=(cluster.Revoked(serial="b", end=1.0),))
     changes = build.put(owner, master, keyed[0], demoted)
-    files = ssconf.values(state(*changes))
+    present = state().apply(changes, serial=2)
+    files = ssconf.values(present)
     uuids = [node.uuid for node in (master, *keyed)]
     assert files["master_candidates_certs"] == f"{uuids[0]}=k0\n{uuids[0]}=next\n{uuids[1]}=k1\n"
     assert files["node_certs"] == files["master_candidates_certs"] + f"{uuids[2]}=k2\n"
     assert files["revoked_certificates"] == "b\n"
-    assert ssconf.master(state(*build.put(owner, master, keyed[0], demoted)))["master_candidates_certs"]
+    assert ssconf.master(present)["master_candidates_certs"]
 
 
 def affected(*changes: snapshot.Change) -> bool:

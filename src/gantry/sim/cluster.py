@@ -266,7 +266,8 @@ class SimulatedCluster:
             state = (await recovery.recover(machine, FOLDERS)).state
         except errors.ConfigurationError:
             # The state is unreadable; the master daemon will report why. The node daemon does not need the state.
-            return True
+            ssconf = f"{FOLDERS.ssconf}/ssconf_master_node"
+            return not machine.disk.exists(ssconf) or machine.disk.read(ssconf).decode().strip() == name
         master_node = state.nodes.get(state.the_cluster.master_node)
         return master_node is not None and master_node.name == name
 
