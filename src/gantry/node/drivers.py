@@ -40,7 +40,7 @@ class Hypervisor(Protocol):
         ...
 
     async def machine(self, name: str) -> calls.Instance | None:
-        """Return a running instance with its present devices; None if there is no record of them."""
+        """Return a running instance with its present devices; None without a record of them."""
         ...
 
     async def running(self) -> tuple[calls.RunningInstance, ...]:
