@@ -77,3 +77,16 @@ def test_the_file_that_marks_the_end_of_a_copy_stays_small(pair: Pair, monkeypat
     pair.replicated(30)
     assert pair.node.disk.status(WHERE.journal_end).size < 500
     assert pair.at_node(pair.copy.status()).serial == 31
+
+
+def test_frames_are_acknowledged_without_reading_the_mark_again(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair.replicated(1)
+    pair.world.run(asyncio.sleep(0.1))
+    read, paths_read = pair.node.disk.read, list[str]()
+    monkeypatch.setattr(pair.node.disk, "read", lambda path: paths_read.append(path) or read(path))
+    for serial in range(3, 6):
+        end = pair.at_node(pair.copy.status())
+        pair.at_node(pair.copy.append(append(end.digest, serial=serial)))
+        pair.world.run(asyncio.sleep(0.1))
+    assert pair.at_node(pair.copy.status()).serial == 5
+    assert WHERE.journal_end not in paths_read

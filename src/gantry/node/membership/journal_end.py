@@ -47,11 +47,14 @@ class JournalEnd:
         """
         if not self._disk.exists(self._path):
             return 0, 0
-        status = self._disk.status(self._path)
-        version = status.size, status.mtime
+        version = self._version()
         if self._known is None or self._known[0] != version:
             self._known = version, self._read()
         return self._known[1]
+
+    def _version(self) -> tuple[int, float]:
+        status = self._disk.status(self._path)
+        return status.size, status.mtime
 
     def _read(self) -> tuple[int, int]:
         try:
@@ -107,9 +110,11 @@ class JournalEnd:
         line = b"%s %08x\n" % (text, zlib.crc32(text))
         if self._failing or not self._disk.exists(self._path) or self._disk.status(self._path).size >= SIZE:
             await self._disk.write(self._path, line)
-            return
-        file = await self._disk.append_file(self._path)
-        try:
-            await file.append(line)
-        finally:
-            file.close()
+        else:
+            file = await self._disk.append_file(self._path)
+            try:
+                await file.append(line)
+            finally:
+                file.close()
+        # Nobody else writes while this node holds the lock, so the file need not be read for each frame.
+        self._known = self._version(), (end.epoch, end.serial)

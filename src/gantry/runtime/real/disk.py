@@ -16,6 +16,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from gantry.runtime import interface
 
@@ -145,14 +146,21 @@ def _remove_tree(path: str) -> None:
 class AppendFile:
     """A growing file with a thread of its own, so that a slow removal elsewhere never delays the journal.
 
-    A single thread also keeps the order: the operation of a cancelled caller ends before the next call starts.
+    A single thread also keeps the order: the operation of a cancelled caller ends before the next call starts. A closed
+    file leaves its thread to the next one: a node opens a file for each frame, and a new thread costs more than a sync.
     """
+
+    _idle_threads: ClassVar[list[concurrent.futures.ThreadPoolExecutor]] = []
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         # A write syncs only its own data, not data that a former process may have left unsynced.
         self._has_unsynced_past = True
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="append")
+        self._last: concurrent.futures.Future[None] | None = None
+        if self._idle_threads:
+            self._thread = self._idle_threads.pop()
+        else:
+            self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="append")
 
     @property
     def size(self) -> int:
@@ -161,7 +169,8 @@ class AppendFile:
 
     async def append(self, data: bytes) -> None:
         """Write ``data`` at the end and sync it, in one call to the thread."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._append, data)
+        self._last = self._thread.submit(self._append, data)
+        await asyncio.wrap_future(self._last)
 
     def _append(self, data: bytes) -> None:
         _write_all(self._descriptor, data)
@@ -171,7 +180,8 @@ class AppendFile:
 
     async def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes and sync it."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._truncate, size)
+        self._last = self._thread.submit(self._truncate, size)
+        await asyncio.wrap_future(self._last)
 
     def _truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)
@@ -180,7 +190,9 @@ class AppendFile:
     def close(self) -> None:
         """Finish the current write and close the file; a second call does nothing."""
         if self._descriptor >= 0:
-            self._thread.shutdown(wait=True)
+            if self._last is not None:
+                concurrent.futures.wait([self._last])
+            self._idle_threads.append(self._thread)
             os.close(self._descriptor)
             self._descriptor = -1
 
