@@ -8,6 +8,7 @@ from tests.node import samples
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("GANTRY_LONG"), reason="takes an hour; make test-long runs it"),
+    pytest.mark.timeout(3 * 3600),
     pytest.mark.skipif(not samples.HAS_NAMESPACES, reason="network namespaces need root and the ip command"),
 ]
 

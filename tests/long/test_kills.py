@@ -9,9 +9,12 @@ import pytest
 from tests.cluster import lab
 from tests.cluster.test_survival import Client
 
-pytestmark = pytest.mark.skipif(not os.environ.get("GANTRY_LONG"), reason="takes minutes; make test-long runs it")
+pytestmark = [
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not os.environ.get("GANTRY_LONG"), reason="takes minutes; make test-long runs it"),
+]
 
-KILLS = 200
+KILLS = int(os.environ.get("GANTRY_KILLS", "200"))
 RECOVERY = 2.0
 """Seconds from the start of the daemon to its first answer."""
 
