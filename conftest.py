@@ -1,4 +1,4 @@
-"""Where pytest starts: the plugin that records which promises the tests keep, and what Hypothesis draws.
+"""Where pytest starts: the plugins that record which promises the tests keep and how, and what Hypothesis draws.
 
 A run of the tests draws the same examples each time, so that its answer is about the change and not about chance; the
 long tests (GANTRY_FUZZ) look for new ones. Neither has a limit for the time of an example: a machine that is busy for a
@@ -9,7 +9,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ("tools.promise_plugin", "tools.figure_plugin", "tools.selection_plugin")
+pytest_plugins = ("tools.contact_plugin", "tools.promise_plugin", "tools.figure_plugin", "tools.selection_plugin")
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("new", unhurried)

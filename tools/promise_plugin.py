@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import assertions, promises, trees
+from tools import assertions, contact_plugin, promises, trees
 
 PROPERTY = "promise"
 LEFT_OUT = "promises_left_out"
@@ -47,6 +47,7 @@ class Recorder:
         self._folder = folder
         self._results: dict[str, dict[str, str]] = {}
         self._reasons: dict[str, str] = {}
+        self._real: set[str] = set()
         self._root = config.rootpath
         self._tree = trees.content_hash(config.rootpath)
         selected = str(config.getoption("markexpr", ""))
@@ -81,6 +82,8 @@ class Recorder:
         outcome = outcome_of(report)
         if report.when not in PHASES:
             self._full = False
+        if any(name == contact_plugin.PROPERTY for name, _ in report.user_properties):
+            self._real.add(report.nodeid)
         for name, promise in report.user_properties:
             if name == PROPERTY and outcome:
                 tests = self._results.setdefault(str(promise), {})
@@ -93,12 +96,16 @@ class Recorder:
         """Write the record."""
         ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         stopped = session.shouldstop or session.shouldfail
-        outcomes = {promise: promises.Outcome.of(tests, self._reasons) for promise, tests in self._results.items()}
+        outcomes = {
+            promise: promises.Outcome.of(tests, reasons=self._reasons, real=self._real)
+            for promise, tests in self._results.items()
+        }
         date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         full = self._full and ended and not stopped
         part = self._part if full else ""
         tree = self._tree if trees.content_hash(self._root) == self._tree else ""
-        promises.Run(date, full and not part, outcomes, part, tree).write(self._folder)
+        commit = trees.commit(self._root)
+        promises.Run(date, full and not part, outcomes, part, tree, commit).write(self._folder)
 
 
 def left_out(items: Iterable[pytest.Item]) -> list[tuple[str, str]]:

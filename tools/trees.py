@@ -1,9 +1,21 @@
 """The content hash of the tree that a run of the tests was made from."""
 
 import hashlib
+import subprocess
 from pathlib import Path
 
-PARTS = ("src", "tests", "tools", "os", "demo", "deploy", "conftest.py", "pyproject.toml", "requirements.lock")
+PARTS = (
+    "src",
+    "tests",
+    "tools",
+    "os",
+    "demo",
+    "deploy",
+    "docs/reference/promises",
+    "conftest.py",
+    "pyproject.toml",
+    "requirements.lock",
+)
 """The files and folders, relative to the checkout, that decide what tests do."""
 
 
@@ -20,3 +32,10 @@ def content_hash(root: Path) -> str:
                 content = hashlib.sha256(file.read_bytes()).hexdigest()
                 digest.update(f"{file.relative_to(root)}\0{content}\n".encode())
     return digest.hexdigest()
+
+
+def commit(root: Path) -> str:
+    """Return the commit that is checked out in ``root``, shortened; empty outside a clone."""
+    command = ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    return answer.stdout.strip()

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def run(folder: Path, tests: str, *arguments: str, **more: str) -> subprocess.Co
     (folder / "tests" / "test_it.py").write_text(tests)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tools.promise_plugin", *arguments],
+        [sys.executable, "-m", "pytest", "-p", "tools.contact_plugin", "-p", "tools.promise_plugin", *arguments],
         cwd=folder,
         env=environment | {"PYTHONPATH": str(promises.ROOT)} | more,
         capture_output=True,
@@ -142,7 +143,7 @@ def test_a_run_of_a_part_adds_to_the_full_one(tmp_path: Path, part: str, workers
     )
     assert {name for name, outcome in promises.merged(full, real).items() if outcome.kept} == {"cluster-1", "cluster-3"}
     assert full.tree == real.tree == trees.content_hash(tmp_path)
-    lines = promises.table(full.tree, {"full": full, part: real})[0].splitlines()
+    lines = promises.table(full.tree, {"full": full, part: real}, explained=())[0].splitlines()
     assert f"full: run of {full.date}" in lines
     assert f"{part}: run of {real.date}" in lines
     run(tmp_path, tests, "-n", workers, "-m", part, "-k", "three")
@@ -171,47 +172,131 @@ def test_collecting_alone_records_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "build").exists()
 
 
+def real(*passed: str, failed: Sequence[str] = (), skipped: Sequence[str] = ()) -> promises.Outcome:
+    return promises.Outcome(list(passed), list(failed), list(skipped), real=list(passed))
+
+
 def test_the_table_counts_what_is_kept_and_names_what_is_not() -> None:
-    kept = promises.Outcome(passed=["a"])
-    broken = promises.Outcome(passed=["a"], failed=["b"])
-    outcomes = {f"ipam-{number}": kept for number in range(1, 41)} | {"claims-2": kept, "claims-3": broken}
-    record = promises.Run("2026-01-02T03:04:05+00:00", True, outcomes, tree="a")
-    lines = promises.table("a", {"full": record})[0].splitlines()
-    assert lines[:5] == ["networks 0/84", "segments 0/93", "ipam 40/40", "claims 1/56", "cluster 0/156"]
+    kept, by_logic = real("a"), promises.Outcome(passed=["c"])
+    broken = real("a", failed=["b"])
+    outcomes = {f"ipam-{number}": kept for number in range(1, 41)} | {"claims-2": by_logic, "claims-3": broken}
+    record = promises.Run("2026-01-02T03:04:05+00:00", True, outcomes, tree="a", commit="abc")
+    text, count = promises.table("a", {"full": record}, explained=())
+    lines = text.splitlines()
+    assert lines[0] == "41 of 429 promises are kept, 97.6% of them by real parts"
+    assert lines[2:7] == [
+        "networks 0/84",
+        "segments 0/93",
+        "ipam 40/40: 40 by real parts, 0 by logic only",
+        "claims 1/56: 0 by real parts, 1 by logic only (2)",
+        "cluster 0/156",
+    ]
     assert "  claims 1 3-56" in lines
     assert not any(line.startswith("  ipam") for line in lines)
-    assert "full: run of 2026-01-02T03:04:05+00:00" in lines
+    assert "full: run of 2026-01-02T03:04:05+00:00, commit abc" in lines
+    assert count.complaints() == ["held by logic only, and no page says why: claims-2"]
 
 
 def test_the_table_says_that_there_was_no_full_run() -> None:
-    assert "full: no run yet: make test" in promises.table("a", {})[0].splitlines()
+    assert "full: no run yet: make test" in promises.table("a", {}, explained=())[0].splitlines()
 
 
 def everything(**outcomes: promises.Outcome) -> dict[str, promises.Outcome]:
-    names = [f"{name}-{number}" for name, total in promises.TOTALS.items() for number in range(1, total + 1)]
-    return {name: outcomes.get(name.replace("-", "_"), promises.Outcome(passed=["a"])) for name in names}
+    names = [promise for name in promises.TOTALS for promise in promises.ids(name)]
+    return {name: outcomes.get(name.replace("-", "_"), real("a")) for name in names}
+
+
+def count_of(*explained: str, **outcomes: promises.Outcome) -> promises.Count:
+    return promises.Count(everything(**outcomes), explained)
+
+
+def test_a_promise_that_is_held_by_logic_only_needs_a_reason_and_another_must_not_have_one() -> None:
+    by_logic = promises.Outcome(passed=["c"])
+    assert count_of("ipam-3", ipam_3=by_logic).complaints() == []
+    assert count_of("ipam-3").complaints() == ["held by a real part, though a page says why not: ipam-3"]
+    assert count_of(ipam_3=by_logic).complaints() == ["held by logic only, and no page says why: ipam-3"]
+
+
+def test_at_most_a_tenth_of_the_promises_may_be_held_by_logic_only() -> None:
+    by_logic = {f"cluster_{number}": promises.Outcome(passed=["c"]) for number in range(1, 44)}
+    names = [name.replace("_", "-") for name in by_logic]
+    assert count_of(*names, **by_logic).complaints() == ["90.0% are held by real parts; at least 90% must be"]
+    del by_logic["cluster_43"]
+    assert count_of(*names[:-1], **by_logic).complaints() == []
+
+
+def test_a_failed_or_skipped_test_that_reached_a_real_part_does_not_hold_a_promise_by_it() -> None:
+    outcome = promises.Outcome(passed=["a"], skipped=["b"], real=["b"])
+    assert outcome.kept
+    assert not outcome.held_by_real_part
+
+
+def test_the_pages_give_reasons_only_for_promises_of_their_lists() -> None:
+    assert promises.reasons() <= promises.known()
 
 
 def test_a_record_of_another_tree_does_not_count() -> None:
     record = promises.Run("2026-01-02T03:04:05+00:00", True, everything(), tree="a")
-    assert promises.table("a", {"full": record})[1]
-    text, fine = promises.table("b", {"full": record})
-    assert not fine
-    assert text.startswith("networks 0/84")
+    assert promises.table("a", {"full": record}, explained=())[1].kept == 429
+    text, count = promises.table("b", {"full": record}, explained=())
+    assert count.kept == 0
+    assert text.startswith("0 of 429 promises are kept")
     assert "full: run of 2026-01-02T03:04:05+00:00, of another tree, does not count: make test" in text.splitlines()
     assert not promises.counting("", {"full": promises.Run("", True, {}, tree="")})
 
 
-def test_a_promise_that_is_lost_because_tests_were_skipped_is_named_with_the_reason_and_is_no_failure() -> None:
-    skipped = promises.Outcome(passed=["t[a]"], skipped=["t[b]"], reasons={"t[b]": "no KVM"})
+def test_a_promise_that_is_lost_because_tests_were_skipped_is_named_with_the_reason() -> None:
+    skipped = real("t[a]", skipped=["t[b]"])
+    skipped.reasons["t[b]"] = "no KVM"
     record = promises.Run("2026-01-02T03:04:05+00:00", True, everything(ipam_3=skipped), tree="a")
-    text, fine = promises.table("a", {"full": record})
+    text, count = promises.table("a", {"full": record}, explained=())
     assert "  ipam-3 t[b]: no KVM" in text.splitlines()
     assert "  ipam 3" in text.splitlines()
-    assert fine
+    assert count.kept == 428
+    assert count.skipped
     for lost in (promises.Outcome(), promises.Outcome(passed=["a"], failed=["b"], skipped=["c"])):
-        record.promises["ipam-4"] = lost
-        assert not promises.table("a", {"full": record})[1]
+        assert not count_of(ipam_3=skipped, ipam_4=lost).skipped
+
+
+REACHING = """
+import socket, subprocess, sys
+
+import pytest
+
+@pytest.fixture(scope="module")
+def program():
+    return subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, check=True).stdout
+
+@pytest.fixture(scope="module")
+def logic():
+    return b"1\\n"
+
+@pytest.mark.promise("cluster-1")
+def test_first_user(program): assert program == b"1\\n"
+
+@pytest.mark.promise("cluster-2")
+def test_second_user(program): assert program == b"1\\n"
+
+@pytest.mark.promise("cluster-3")
+def test_logic(logic): assert logic == b"1\\n"
+
+@pytest.mark.promise("cluster-4")
+def test_socket():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        assert client.getpeername() == server.getsockname()
+
+@pytest.mark.promise("cluster-5")
+def test_tool(): assert subprocess.run(["git", "--version"], check=True).returncode == 0
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_run_records_which_tests_reach_another_process_or_a_socket(tmp_path: Path, workers: str) -> None:
+    run(tmp_path, REACHING, "-n", workers)
+    outcomes = last(tmp_path).promises
+    assert all(outcome.kept for outcome in outcomes.values())
+    held = {name for name, outcome in outcomes.items() if outcome.held_by_real_part}
+    assert held == {"cluster-1", "cluster-2", "cluster-4"}
 
 
 SETS = """
