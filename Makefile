@@ -17,6 +17,7 @@ BUT =
 VERSION =
 SEEDS = 0-9999
 MINUTES = 60
+RUNS = 1
 
 # Some machines tell Python to keep no compiled code: then every command and daemon would compile its modules anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -99,8 +100,8 @@ simulate: venv ## whole clusters under faults, from 10,000 seeds: SEEDS=0-99 run
 golden: venv ## writes the golden files anew; read the difference before you commit it
 	@GOLDEN=1 $(PYTEST) -m '' tests/golden
 
-bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word, BUT=word the others
-	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)' --but '$(BUT)'
+bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word, BUT=word the others, RUNS=3 repeats
+	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)' --but '$(BUT)' --runs $(RUNS)
 
 soak: venv ## a busy cluster of three nodes for MINUTES=60; fails if files, memory, descriptors or waits grow
 	@$(BIN)/python benchmarks/soak.py --minutes '$(MINUTES)'

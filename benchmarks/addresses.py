@@ -3,7 +3,8 @@
 All rates are per second of the thread's processor time, so that other work on the machine counts little. Pools that fit
 into memory together are measured in turn, a short round each. Larger pools are measured in turn with a reference pool,
 and their rates are scaled by the reference's rate meanwhile. Owners are UUIDs, one for each number, as in the product;
-a hundred other owners allocate in turn. The largest pool takes about 5 GB.
+a hundred other owners allocate in turn. Before each allocation another number of the pool is released, in no order: the
+next free number is found anew each time. The largest pool takes about 5 GB.
 """
 
 import gc
@@ -14,6 +15,7 @@ import time
 import tracemalloc
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -38,6 +40,8 @@ def _uuids(first: int, *, count: int) -> list[str]:
 
 
 ASKERS = _uuids(1 << 32, count=100)
+KEYS = itertools.count()
+"""A request with a new key is a new one; repeated, it would get the same number."""
 
 
 def _pool(whole: ranges.Range, numbers: list[int], *, names: list[str] | None = None) -> Pool:
@@ -53,41 +57,56 @@ def _scattered(bits: int, used: float) -> list[int]:
     return [number for number in range(1 << bits) if number * SCATTER & mask < count]
 
 
-def _pairs(pool: Pool, policy: policies.Policy = policies.FIRST) -> float:
-    start = time.thread_time()
-    for owner in itertools.islice(itertools.cycle(ASKERS), PAIRS):
-        number = pool.reserve_any(owner, "key", now=2.0, policy=policy)
-        pool.release(number, now=3.0)
-    return PAIRS / (time.thread_time() - start)
+@dataclass
+class Sample:
+    """A pool, and up to ``PAIRS`` of the numbers in use, in no order."""
+
+    pool: Pool
+    used: list[int]
+
+    def pairs(self, policy: policies.Policy) -> float:
+        """Return how many pairs a second release one of the used numbers and reserve another in its place."""
+        used, pool = self.used, self.pool
+        start = time.thread_time()
+        for place, owner in zip(itertools.islice(itertools.cycle(range(len(used))), PAIRS), itertools.cycle(ASKERS)):
+            pool.release(used[place], now=2.0)
+            used[place] = pool.reserve_any(owner, str(next(KEYS)), now=3.0, policy=policy)
+        return PAIRS / (time.thread_time() - start)
 
 
-def _in_turn(pools: Mapping[str, Pool], policy: policies.Policy = policies.FIRST) -> dict[str, list[float]]:
+def _sample(whole: ranges.Range, numbers: list[int], *, names: list[str] | None = None) -> Sample:
+    """Return a pool with these numbers in use; with none, one is reserved."""
+    pool = _pool(whole, numbers or [whole.first], names=names)
+    return Sample(pool, random.Random(1).sample(numbers, min(PAIRS, len(numbers))) or [whole.first])
+
+
+def _in_turn(pools: Mapping[str, Sample], policy: policies.Policy = policies.FIRST) -> dict[str, list[float]]:
     rates: dict[str, list[float]] = {name: [] for name in pools}
     gc.collect()
     for _ in range(ROUNDS):
         for name, pool in pools.items():
-            rates[name].append(_pairs(pool, policy))
+            rates[name].append(pool.pairs(policy))
     return rates
 
 
 def slash_16() -> Iterable[Figure]:
     whole = ranges.sized(10 << 24, 1 << 16)
     pools = {
-        name: _pool(whole, list(range(whole.first, whole.first + used)))
+        name: _sample(whole, list(range(whole.first, whole.first + used)))
         for name, used in (("empty", 0), ("half full", 1 << 15))
     }
     for name, rates in _in_turn(pools).items():
         yield Figure(f"addresses: reserve and release on a /16, {name}", "pairs/s", rates, 200_000, at_least=True)
 
 
-def _small_pools() -> dict[str, Pool]:
+def _small_pools() -> dict[str, Sample]:
     pools = {
-        f"2^{bits}, {used:.1%} full": _pool(ranges.sized(0, 1 << bits), _scattered(bits, used))
+        f"2^{bits}, {used:.1%} full": _sample(ranges.sized(0, 1 << bits), _scattered(bits, used))
         for bits in (8, 16)
         for used in FILLS
     }
-    pools["/64, a million in a row"] = _pool(NET6, list(range(NET6.first, NET6.first + MILLION)))
-    pools["/64, a million scattered"] = _pool(NET6, _scattered_in_64())
+    pools["/64, a million in a row"] = _sample(NET6, list(range(NET6.first, NET6.first + MILLION)))
+    pools["/64, a million scattered"] = _sample(NET6, _scattered_in_64())
     return pools
 
 
@@ -95,7 +114,7 @@ def _scattered_in_64() -> list[int]:
     return sorted(NET6.first + (number * SCATTER & NET6.size - 1) for number in range(1, MILLION + 1))
 
 
-def _large_pools() -> Iterator[tuple[str, Pool]]:
+def _large_pools() -> Iterator[tuple[str, Sample]]:
     """Yield pools of 2^24 numbers, one at a time."""
     bits = 24
     names = _uuids(1, count=1 << bits)
@@ -103,7 +122,7 @@ def _large_pools() -> Iterator[tuple[str, Pool]]:
         numbers = _scattered(bits, used)
         yield (
             f"2^{bits}, {used:.1%} full",
-            _pool(ranges.sized(0, 1 << bits), numbers, names=list(map(names.__getitem__, numbers))),
+            _sample(ranges.sized(0, 1 << bits), numbers, names=list(map(names.__getitem__, numbers))),
         )
 
 
@@ -131,7 +150,7 @@ def flatness() -> Iterable[Figure]:
         yield Figure(name, "ratio", [empty / full], 2)
 
 
-def _scaled(pool: Pool, reference: Pool, usual: list[float], *, policy: policies.Policy) -> list[float]:
+def _scaled(pool: Sample, reference: Sample, usual: list[float], *, policy: policies.Policy) -> list[float]:
     """Return the pool's rates, scaled by what the reference does in the same rounds against its usual rate."""
     rates = _in_turn({"pool": pool, "reference": reference}, policy)
     level = statistics.median(usual)

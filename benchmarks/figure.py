@@ -4,7 +4,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,21 @@ class Figure:
         if self.limit is None:
             return None
         return self.median >= self.limit if self.at_least else self.median <= self.limit
+
+
+def median_of_runs(runs: Sequence[Sequence[Figure]]) -> list[Figure]:
+    """Return the figures of several whole runs as one: the samples of each are its medians in the runs.
+
+    A figure that not every run has, because a part of the machine was missing, stays with the samples that there are.
+    """
+    if len(runs) == 1:
+        return list(runs[0])
+    samples: dict[str, list[float]] = {}
+    last: dict[str, Figure] = {}
+    for figure in (figure for run in runs for figure in run):
+        samples.setdefault(figure.name, []).append(figure.median)
+        last[figure.name] = figure
+    return [replace(figure, samples=samples[name]) for name, figure in last.items()]
 
 
 def timed(work: Callable[[], object], *, rounds: int, scale: float = 1e3) -> list[float]:

@@ -97,7 +97,7 @@ def beside() -> Iterable[Figure]:
                 medians[name] = statistics.median(report["ms"])
                 yield Figure(f"ipam: {name}, any address, /16 {fill}", "ms", report["ms"])
                 if name == PEER:
-                    yield Figure(f"ipam: {name}, statements for each", "", [report["statements"]])
+                    yield Figure(f"ipam: {name}, statements for each, /16 {fill}", "", [report["statements"]])
                 each = 200 if name == OURS else 25 if quick else 3
                 slowest = max(answer["end"] for answer in site.allocate(each, workers=WORKERS))
                 yield Figure(f"ipam: {name}, {WORKERS} processes, /16 {fill}", "1/s", [WORKERS * each / slowest])

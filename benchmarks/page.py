@@ -4,11 +4,15 @@ from collections.abc import Iterable, Mapping
 
 from benchmarks.figure import Figure
 
+RUNS = 3
+"""The least number of whole runs that the page is made from."""
+
 HEAD = """# Benchmarks
 
-The figures of one run of `make bench`, which wrote this page: `make bench PAGE=docs/reference/benchmarks.md`. Each row
-is the median of its samples, with the smallest and the largest, beside what it must reach on two cores. Machines are
-noisy: compare the figures of one run with each other, and trust ratios before figures. What a hypervisor has stolen
+The figures of whole runs of `make bench`, which wrote this page: `make bench RUNS=3 PAGE=docs/reference/benchmarks.md`.
+Each row is the median of the runs' medians, with the smallest and the largest of them, beside what it must reach on two
+cores; a figure that misses its limit makes the run fail. Machines are noisy: compare figures of the same runs with each
+other, and trust ratios before figures. What a hypervisor has stolen
 meanwhile, it has given to other machines; a tenth of the time is more than a tenth of a figure.
 
 """

@@ -1,6 +1,11 @@
-"""The pick of an address for a claim, at 100 to 60,000 in use, in a /16 and an IPv6 /64, in order and at random."""
+"""The pick of an address for a claim, at 100 to 60,000 in use, in a /16 and an IPv6 /64, in order and at random.
+
+After each pick its address is put in use and another one is removed, in no order and outside the time that is measured:
+the next free address is found anew each time.
+"""
 
 import ipaddress
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -32,29 +37,36 @@ def _index(subnet: str, strategy: str, *, used: int) -> cache.Cache:
     seen.put(pool)
     network = ipaddress.ip_network(subnet)
     for number in range(1, used + 1):
-        address = str(network[number])
-        seen.put(
-            ipam.IPAddress(
-                api_version=ipam.API_VERSION,
-                kind="IPAddress",
-                metadata=meta.ObjectMeta(name=f"p-{number}", namespace="default", uid=f"p-{number}"),
-                spec=ipam.AddressSpec(
-                    address=address,
-                    pool=meta.ObjectReference(name="pool", namespace="default"),
-                    claim=meta.ObjectReference(name=f"claim-{number}", namespace="default"),
-                ),
-            )
-        )
+        seen.put(_address(str(network[number])))
     return seen
 
 
-def _microseconds(seen: cache.Cache, below: Callable[[int], int]) -> float:
+def _address(address: str) -> ipam.IPAddress:
+    name = f"p-{address}"
+    return ipam.IPAddress(
+        api_version=ipam.API_VERSION,
+        kind="IPAddress",
+        metadata=meta.ObjectMeta(name=name, namespace="default", uid=name),
+        spec=ipam.AddressSpec(
+            address=address,
+            pool=meta.ObjectReference(name="pool", namespace="default"),
+            claim=meta.ObjectReference(name=f"claim-{address}", namespace="default"),
+        ),
+    )
+
+
+def _microseconds(seen: cache.Cache, below: Callable[[int], int], in_use: list[str]) -> float:
     """Return the processor time of one pick."""
-    claims = [_claim(10**6 + number) for number in range(PICKS)]
-    start = time.thread_time()
-    allocations = [allocate.pick(seen, claim, below=below) for claim in claims]
-    seconds = time.thread_time() - start
-    assert all(isinstance(each, pool_space.Allocation) for each in allocations)
+    seconds = 0.0
+    for turn in range(PICKS):
+        claim, place = _claim(10**6 + turn), turn % len(in_use)
+        seen.remove(_address(in_use[place]).ref)
+        start = time.thread_time()
+        allocation = allocate.pick(seen, claim, below=below)
+        seconds += time.thread_time() - start
+        assert isinstance(allocation, pool_space.Allocation)
+        in_use[place] = str(allocation.address)
+        seen.put(_address(in_use[place]))
     return seconds / PICKS * 1e6
 
 
@@ -63,10 +75,14 @@ def flatness() -> Iterable[Figure]:
     for strategy in ("", ipam.RANDOM):
         for name, subnet in SUBNETS.items():
             seen = {used: _index(subnet, strategy, used=used) for used in USED}
+            network = ipaddress.ip_network(subnet)
+            chance = random.Random(1)
+            some = {used: chance.sample(range(1, used + 1), min(used, PICKS)) for used in USED}
+            in_use = {used: [str(network[number]) for number in numbers] for used, numbers in some.items()}
             times: dict[int, list[float]] = {used: [] for used in USED}
             for _ in range(ROUNDS):
                 for used, index in seen.items():
-                    times[used].append(_microseconds(index, below))
+                    times[used].append(_microseconds(index, below, in_use[used]))
             what = f"pick: {name}, {strategy or 'in order'}"
             for used, samples in times.items():
                 yield Figure(f"{what}, {used} in use", "us", samples)

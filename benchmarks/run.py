@@ -1,5 +1,5 @@
 """Runs the benchmarks and prints a table; ``--json FILE`` and ``--page FILE`` write it too, ``--only WORD`` and
-``--but WORD`` choose.
+``--but WORD`` choose, ``--runs N`` repeats the whole. Exit status 1 if a figure misses its limit.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from benchmarks import (
     segments,
     state,
 )
-from benchmarks.figure import Figure
+from benchmarks.figure import Figure, median_of_runs
 
 Benchmark = Callable[[], Iterable[Figure]]
 BENCHMARKS: dict[str, Benchmark] = {
@@ -80,7 +80,14 @@ def _machine() -> dict[str, object]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "load": round(os.getloadavg()[0], 2),
+        "commit": _commit(),
     }
+
+
+def _commit() -> str:
+    """Return the commit that is measured, with a note if files differ from it."""
+    command = ["git", "describe", "--always", "--dirty=, and changes that are not committed", "--abbrev=12"]
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def _jiffies() -> tuple[int, int]:
@@ -102,26 +109,55 @@ def _apart() -> Iterator[None]:
         yield
 
 
-def main() -> int:
+def _print(figure: Figure) -> None:
+    print(_line((figure.name, f"{figure.median:.4g}", figure.unit, figure.spread, _limit(figure))), flush=True)
+
+
+def _run(chosen: list[str]) -> list[Figure]:
+    """Run the benchmarks once, and print each figure when it is there."""
+    figures = []
+    for figure in (figure for name in chosen for figure in BENCHMARKS[name]()):
+        _print(figure)
+        figures.append(figure)
+    return figures
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", default="", help="write the figures to this file, as JSON")
-    parser.add_argument("--page", default="", help="write the reference page to this file")
+    parser.add_argument("--page", default="", help=f"write the reference page to this file; needs {page.RUNS} runs")
     parser.add_argument("--only", default="", help="run only benchmarks whose name contains this word")
     parser.add_argument("--but", default="", help="leave out benchmarks whose name contains this word")
+    parser.add_argument("--runs", type=int, default=1, help="how often to run the whole; the medians of all runs count")
     options = parser.parse_args()
+    if options.page and options.runs < page.RUNS:
+        parser.error(f"the page shows the median of at least {page.RUNS} whole runs: add --runs {page.RUNS}")
+    return options
+
+
+def main() -> int:
+    options = _options()
     machine = _machine()
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     print(_line(("benchmark", "median", "unit", "spread", "must reach")))
-    figures: list[Figure] = []
     chosen = [name for name in BENCHMARKS if options.only in name and not (options.but and options.but in name)]
+    if not chosen:
+        print(
+            f"no benchmark has {options.only!r} in its name; the benchmarks are: {', '.join(BENCHMARKS)}",
+            file=sys.stderr,
+        )
+        return 1
     if left_out := [name for name in BENCHMARKS if name not in chosen]:
         machine["left out"] = ", ".join(left_out)
     stolen, passed = _jiffies()
     with _apart():
-        for figure in (figure for name in chosen for figure in BENCHMARKS[name]()):
-            print(_line((figure.name, f"{figure.median:.4g}", figure.unit, figure.spread, _limit(figure))), flush=True)
-            figures.append(figure)
+        figures = median_of_runs([_run(chosen) for _ in range(options.runs)])
+    if options.runs > 1:
+        print(f"medians of {options.runs} runs:")
+        for figure in figures:
+            _print(figure)
     taken, now = _jiffies()
+    machine["runs"] = options.runs
     machine["stolen"] = f"{100 * (taken - stolen) / max(1, now - passed):.1f} % of the processors' time"
     print(f"stolen by other machines: {machine['stolen']}")
     if options.json:
@@ -130,13 +166,10 @@ def main() -> int:
         )
     if options.page:
         Path(options.page).write_text(page.render(machine, figures))
-    if not figures:
-        print(
-            f"no benchmark has {options.only!r} in its name; the benchmarks are: {', '.join(BENCHMARKS)}",
-            file=sys.stderr,
-        )
-        return 1
-    return 0
+    missed = [figure.name for figure in figures if figure.reached is False]
+    if missed:
+        print(f"{len(missed)} figures miss their limits: {'; '.join(missed)}", file=sys.stderr)
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
-"""The next free segmentation id, out of all that VXLAN has, however many are used; memory is not counted here."""
+"""The next free segmentation id, out of all that VXLAN has, however many are used; memory is not counted here.
 
+Before each pick another id in use is released, in no order: the next free one is found anew each time.
+"""
+
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -27,28 +31,40 @@ def _scope_ids(used: float, *, stripes: int) -> segments.ScopeIds:
     return scope
 
 
-def _picks(scope: segments.ScopeIds) -> float:
-    """Return the milliseconds of processor time of one pick: the next free id is found and taken."""
-    taken = []
-    start = time.thread_time()
-    for _ in range(PICKS):
+def _some_used(used: float, *, stripes: int) -> list[int]:
+    """Return ids that ``_scope_ids`` has in use, in no order; none if none is."""
+    chance, size = random.Random(1), WHOLE.size // stripes
+    length = max(1, int(size * used))
+    ids = {WHOLE.first + chance.randrange(stripes) * size + chance.randrange(length) for _ in range(PICKS)}
+    return chance.sample(sorted(ids), len(ids)) if used else []
+
+
+def _picks(scope: segments.ScopeIds, used: list[int]) -> float:
+    """Return the milliseconds of processor time of one pick: an id is released, the next free one found and taken."""
+    seconds = 0.0
+    for turn in range(PICKS):
+        start = time.thread_time()
+        if len(used) > turn:
+            scope.release(used[turn])
         number = scope.next_free(segments.SHARED)
         assert number is not None
         scope.allocate(number)
-        taken.append(number)
-    seconds = time.thread_time() - start
-    for number in taken:
-        scope.release(number)
+        seconds += time.thread_time() - start
+        if len(used) > turn:
+            used[turn] = number
+        else:
+            used.append(number)
     return seconds / PICKS * 1000
 
 
 def next_free() -> Iterable[Figure]:
     for name, stripes in (("in one piece", 1), ("scattered", STRIPES)):
         scopes = {used: _scope_ids(used, stripes=stripes) for used in FILLS}
+        in_use = {used: _some_used(used, stripes=stripes) for used in FILLS}
         times: dict[float, list[float]] = {used: [] for used in FILLS}
         for _ in range(ROUNDS):
             for used, scope in scopes.items():
-                times[used].append(_picks(scope))
+                times[used].append(_picks(scope, in_use[used]))
         for used, samples in times.items():
             yield Figure(f"segments: next free id of 16,777,215, {used:.1%} used, {name}", "ms", samples, LIMIT)
         medians = [statistics.median(samples) for samples in times.values()]

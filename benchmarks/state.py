@@ -1,4 +1,4 @@
-"""Transactions: the cost of one does not grow with the cluster."""
+"""Transactions: the cost of one, its part of the checkpoints included, does not grow with the cluster."""
 
 import asyncio
 import tempfile
@@ -11,7 +11,7 @@ from benchmarks.figure import Figure
 from gantry.model import cluster, instance, network
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import creation, snapshot, transaction
+from gantry.state import checkpoint, creation, growth, snapshot, transaction
 
 COMMITS = 300
 ROUNDS = 5
@@ -46,7 +46,11 @@ def _instance(number: int) -> instance.Instance:
 
 
 async def _commit_costs(folder: str, count: int) -> list[float]:
-    """Return the microseconds of processor time of one transaction, over several rounds."""
+    """Return the microseconds of processor time of one transaction, over several rounds.
+
+    Each includes its part of a checkpoint, which is due after as many records as ``growth`` says: too many to make in
+    each round, so the checkpoint is made and timed once a round, and divided by them.
+    """
     where = paths.Paths.below(folder)
     runtime = RealRuntime()
     for path in (where.lib, where.queue):
@@ -60,7 +64,10 @@ async def _commit_costs(folder: str, count: int) -> list[float]:
             vm = store.snapshot.instances[f"vm{number % count}"]
             changed = structs.replace(vm, serial_no=vm.serial_no + 1, tags=(f"round{round_}",))
             await store.commit([snapshot.Put(changed)], transaction.Cause(reason="benchmark"))
-        samples.append((time.process_time() - start) / COMMITS * 1e6)
+        middle = time.process_time()
+        checkpoint.encode(store.durable, store.position, now=runtime.clock.now())
+        part = (time.process_time() - middle) / growth.limits_for(store.durable.size).records
+        samples.append(((middle - start) / COMMITS + part) * 1e6)
     await store.close()
     return samples
 
@@ -70,7 +77,9 @@ def transactions() -> Iterable[Figure]:
     for count in (500, 50_000):
         with tempfile.TemporaryDirectory() as folder:
             samples = asyncio.run(_commit_costs(folder, count))
-        figure = Figure(f"transaction: one durable change among {count} instances, CPU", "us", samples)
+        figure = Figure(
+            f"transaction: one durable change and its part of a checkpoint among {count} instances, CPU", "us", samples
+        )
         medians[count] = figure.median
         yield figure
     ratio = max(medians.values()) / min(medians.values())

@@ -28,6 +28,13 @@ def test_a_checkpoint_is_due(records: int, size: int, age: float, keep: retentio
     assert grown.is_due(LIMITS, keep, now=1000.0 + age) is is_due
 
 
+@pytest.mark.parametrize(("objects", "records"), [(0, 20_000), (20_000, 20_000), (150_000, 150_000)])
+def test_a_large_state_is_written_after_as_many_records_as_it_has_objects(objects: int, records: int) -> None:
+    limits = growth.limits_for(objects)
+    assert limits.records == records
+    assert limits.size >= max(64 << 20, objects * 479)
+
+
 def test_the_age_is_that_of_the_first_record() -> None:
     grown = growth.Growth()
     keep = retention.Retention(seconds=800)

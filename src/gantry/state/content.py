@@ -75,6 +75,11 @@ class Content:
         collection: HashTrieMap[str, kinds.Stored] = getattr(self, kind)
         return collection
 
+    @property
+    def size(self) -> int:
+        """Return the number of objects that a checkpoint holds, the cluster excepted."""
+        return sum(len(self.collection(name)) for name, kind in kinds.KINDS.items() if kind.in_checkpoint)
+
     def get(self, kind: str, key: str) -> kinds.Stored | None:
         """Return a stored object or None."""
         if kinds.KINDS[kind].single:

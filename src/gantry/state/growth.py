@@ -20,6 +20,16 @@ class Limits:
     size: int = 64 << 20
 
 
+def limits_for(objects: int) -> Limits:
+    """Return the limits for a state of so many objects.
+
+    A checkpoint writes all of them, so it is due after as many records at the earliest: its share in the cost of a
+    record stays the same however large the cluster is. A start reads an object and a record about equally fast.
+    """
+    usual = Limits()
+    return Limits(records=max(usual.records, objects), size=max(usual.size, objects << 10))
+
+
 @dataclass
 class Growth:
     """Records and bytes since the checkpoint, and the time of the first record, None without one.

@@ -71,7 +71,7 @@ class Store:
         log: journal.Journal,
         lock: interface.FileLock,
         candidates: replication.Candidates,
-        limits: Limits,
+        limits: Limits | None,
     ) -> None:
         self._runtime = runtime
         self._where = where
@@ -126,6 +126,7 @@ class Store:
         Raises WrongStateError if another daemon has the lock, ConfigurationError for a missing or damaged state, and
         for a journal that has lost its end (``evidence``), StorageError when the disk fails. With ``behind_allowed``
         such a journal is opened to ``adopt`` frames; until ``check_evidence`` returns, nothing can be committed.
+        Without ``limits``, those of ``growth.limits_for`` count.
         """
         with contextlib.ExitStack() as undo, ownership.disk_faults(where):
             await jobfiles.prepare(runtime.disk, where.queue)
@@ -144,7 +145,7 @@ class Store:
             log=log,
             lock=lock,
             candidates=candidates or replication.Candidates(runtime, candidate.NoCaller()),
-            limits=limits or Limits(),
+            limits=limits,
         )
         if recovered.edited:
             await store._begin_checkpoint()
@@ -385,7 +386,8 @@ class Store:
         running = self._checkpoint is not None and not self._checkpoint.done()
         is_valid = self._candidates.refusal is None and not self._unsettled
         keep = self.retention[0]
-        return not running and is_valid and self._growth.is_due(self._limits, keep, now=self._runtime.clock.now())
+        limits = self._limits or growth.limits_for(self._durable.size)
+        return not running and is_valid and self._growth.is_due(limits, keep, now=self._runtime.clock.now())
 
     async def _begin_checkpoint(self) -> None:
         """Start a segment at the end of the journal, and write the checkpoint of that moment concurrently."""

@@ -83,7 +83,12 @@ def test_frames_are_acknowledged_without_reading_the_mark_again(pair: Pair, monk
     pair.replicated(1)
     pair.world.run(asyncio.sleep(0.1))
     read, paths_read = pair.node.disk.read, list[str]()
-    monkeypatch.setattr(pair.node.disk, "read", lambda path: paths_read.append(path) or read(path))
+
+    def noted(path: str) -> bytes:
+        paths_read.append(path)
+        return read(path)
+
+    monkeypatch.setattr(pair.node.disk, "read", noted)
     for serial in range(3, 6):
         end = pair.at_node(pair.copy.status())
         pair.at_node(pair.copy.append(append(end.digest, serial=serial)))

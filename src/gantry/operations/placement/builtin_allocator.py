@@ -89,9 +89,9 @@ def _excluded(state: states.Snapshot, node: cluster.Node, need: Need) -> str:
     """Return which instance of a node excludes the new one by its tags; empty for none."""
     prefixes = tuple(f"{tag.removeprefix(EXCLUSION)}:" for tag in state.the_cluster.tags if tag.startswith(EXCLUSION))
     exclusive = {tag for tag in need.tags if prefixes and tag.startswith(prefixes)}
-    here = [
-        state.instances[uuid] for uuid in state.on_node.get(node.uuid) or () if exclusive and uuid not in need.ignored
-    ]
+    if not exclusive:
+        return ""
+    here = [state.instances[uuid] for uuid in state.on_node.get(node.uuid) or () if uuid not in need.ignored]
     for vm in sorted(here, key=lambda vm: vm.name):
         if shared := sorted(exclusive.intersection(vm.tags)):
             return f"instance {vm.name} on this node also has the exclusion tag {shared[0]}"
