@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from tests import certificates, ports
@@ -14,6 +16,7 @@ from gantry.node.daemon import wiring
 from gantry.node.membership import enrollment
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths, simulated
+from gantry.security import contexts
 
 UUID = "6f0d3c3e-3f6e-4d9c-8f53-6b6c1f6a0001"
 
@@ -128,6 +131,87 @@ async def test_the_master_learns_the_time_of_a_node_whose_certificate_is_not_val
             assert abs(await master.join(target, token, calls.NodeClock()) - cluster.runtime.clock.now()) < 60
     finally:
         await serving.close()
+
+
+DAY = 86400.0
+YEAR = 365 * DAY
+
+
+@dataclass(frozen=True)
+class Untrusted:
+    """A certificate that nobody may trust: made at another time, by a clock in seconds from ours, or by another."""
+
+    certificate: float = 0.0
+    authority: float = 0.0
+    cluster: str = "one"
+    reason: str = "certificate has expired"
+
+    def authority_of(self, cluster: Cluster) -> security.Authority:
+        now = cluster.runtime.clock.now()
+        if (self.authority, self.cluster) == (0.0, "one"):
+            return cluster.authority
+        return security.make_authority(self.cluster, now + self.authority)
+
+
+UNTRUSTED = {
+    "expired": Untrusted(certificate=-YEAR - DAY),
+    "not yet valid": Untrusted(certificate=8 * DAY, reason="not yet valid"),
+    "of an authority that has expired": Untrusted(authority=-21 * YEAR),
+    "of another cluster": Untrusted(cluster="two", reason="verify failed"),
+}
+
+
+@pytest.fixture(params=UNTRUSTED.values(), ids=list(UNTRUSTED))
+def untrusted(request: pytest.FixtureRequest) -> Untrusted:
+    case: Untrusted = request.param
+    return case
+
+
+async def test_a_node_refuses_a_client_whose_certificate_is_not_valid(cluster: Cluster, untrusted: Untrusted) -> None:
+    now, authority = cluster.runtime.clock.now(), untrusted.authority_of(cluster)
+    if untrusted.cluster == "one":
+        cluster.authority = authority
+    await cluster_joined(cluster)
+    own = security.issue_master(authority, now + untrusted.certificate)
+    context = cluster.context(own, trust=cluster.authority)
+    context.verify_flags |= contexts.NO_CHECK_TIME
+    reader, writer = await asyncio.open_connection("127.0.0.1", cluster.target.port, ssl=context)
+    # with TLS 1.3 the server judges after the client's handshake is over: it hangs up before any request
+    async with asyncio.timeout(30):
+        assert await reader.read() == b""
+    writer.close()
+    async with cluster.master(context) as master:
+        with pytest.raises(errors.RemoteError):
+            await master.call(cluster.target, calls.Version())
+
+
+async def test_the_master_refuses_a_node_whose_certificate_is_not_valid(cluster: Cluster, untrusted: Untrusted) -> None:
+    """The node serves with a certificate of its own time, and would accept the master."""
+    now, authority = cluster.runtime.clock.now(), untrusted.authority_of(cluster)
+    trusted = authority if untrusted.cluster == "one" else cluster.authority
+    key, request = security.make_request("node1")
+    made = now + untrusted.certificate
+    pem = security.issue(authority, request, uuid=UUID, name="node1", address="127.0.0.1", now=made)
+    folder, port, asked = Path(cluster.folders.run), ports.free(), []
+    (folder / "n.pem").write_bytes(pem)
+    (folder / "n.key").write_bytes(key)
+    tls = security.node_server_context(f"{folder}/n.pem", f"{folder}/n.key", authority=trusted.certificates)
+    tls.verify_flags |= contexts.NO_CHECK_TIME
+
+    async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
+        asked.append(request.path)
+        return interface.HttpResponse(200, b'[true, "node1"]')
+
+    serving = await cluster.runtime.network.serve_http("127.0.0.1", port, answer, tls=tls, body_limit=1000)
+    try:
+        own = security.issue_master(trusted, now)
+        async with cluster.master(cluster.context(own, trust=trusted)) as master:
+            target = targets.Target(UUID, "node1", "127.0.0.1", port)
+            with pytest.raises(errors.RemoteError, match=f"no trusted connection.*{untrusted.reason}"):
+                await master.call(target, calls.MasterName())
+    finally:
+        await serving.close()
+    assert asked == []
 
 
 async def test_a_wrong_join_secret_is_refused_and_the_node_stays_alone(cluster: Cluster) -> None:
