@@ -190,16 +190,16 @@ async def test_the_master_refuses_a_node_whose_certificate_is_not_valid(cluster:
     now, authority = cluster.runtime.clock.now(), untrusted.authority_of(cluster)
     trusted = authority if untrusted.cluster == "one" else cluster.authority
     key, request = security.make_request("node1")
-    made = now + untrusted.certificate
-    pem = security.issue(authority, request, uuid=UUID, name="node1", address="127.0.0.1", now=made)
-    folder, port, asked = Path(cluster.folders.run), ports.free(), []
+    issued_at = now + untrusted.certificate
+    pem = security.issue(authority, request, uuid=UUID, name="node1", address="127.0.0.1", now=issued_at)
+    folder, port, paths_requested = Path(cluster.folders.run), ports.free(), []
     (folder / "n.pem").write_bytes(pem)
     (folder / "n.key").write_bytes(key)
     tls = security.node_server_context(f"{folder}/n.pem", f"{folder}/n.key", authority=trusted.certificates)
     tls.verify_flags |= contexts.NO_CHECK_TIME
 
     async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
-        asked.append(request.path)
+        paths_requested.append(request.path)
         return interface.HttpResponse(200, b'[true, "node1"]')
 
     serving = await cluster.runtime.network.serve_http("127.0.0.1", port, answer, tls=tls, body_limit=1000)
@@ -211,7 +211,7 @@ async def test_the_master_refuses_a_node_whose_certificate_is_not_valid(cluster:
                 await master.call(target, calls.MasterName())
     finally:
         await serving.close()
-    assert asked == []
+    assert paths_requested == []
 
 
 async def test_a_wrong_join_secret_is_refused_and_the_node_stays_alone(cluster: Cluster) -> None:
