@@ -57,7 +57,7 @@ def test_a_cluster_lives_without_lvm(bare: lab.Lab, notes: Path) -> None:
 
 
 def test_the_stand_in_for_such_a_machine_hides_lvm(bare: lab.Lab, notes: Path) -> None:
-    """Whoever asks for a volume group is told that LVM is missing: the test above watches the right place."""
+    """A use of a volume group fails and is noted, so the test above would notice one."""
     bare.run("gnt-cluster", "modify", "--enabled-disk-templates", "file,plain", "--vg-name", "xenvg")
     add = ("gnt-instance", "add", "-t", "plain", "--no-install", "--no-nics", "-n", "node1", "-s", "8m", "lvm.example")
     assert "lvm" in bare.refused(*add).lower()

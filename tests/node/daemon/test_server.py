@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import http.client
+import json
 import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -300,31 +302,55 @@ async def cluster_joined(cluster: Cluster) -> None:
         ("/instance_info", b"{}", b"missing required field"),
     ],
 )
-@pytest.mark.promise("cluster-9")
 async def test_what_cannot_be_read_gets_an_answer_that_says_why(
     cluster: Cluster, path: str, body: bytes, message: bytes
 ) -> None:
     await cluster_joined(cluster)
-    http = cluster.runtime.network.http_client(tls=cluster.master_context())
+    sender = cluster.runtime.network.http_client(tls=cluster.master_context())
     try:
-        answer = await http.post("127.0.0.1", cluster.target.port, path, body, timeout=30)
+        answer = await sender.post("127.0.0.1", cluster.target.port, path, body, timeout=30)
     finally:
-        await http.close()
+        await sender.close()
     assert answer.status == 400
     assert answer.body.startswith(b'[false,["LuxiError"')
     assert message in answer.body
 
 
+@pytest.mark.promise("cluster-9")
+async def test_a_node_speaks_https_and_json_and_nothing_else(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    where = ("127.0.0.1", cluster.target.port)
+
+    def ask() -> tuple[str | None, object]:
+        connection = http.client.HTTPSConnection(*where, context=cluster.master_context(), timeout=60)
+        connection.request("POST", "/version", json.dumps({}))
+        with contextlib.closing(connection):
+            answer = connection.getresponse()
+            return answer.getheader("content-type"), json.loads(answer.read())
+
+    kind, content = await asyncio.to_thread(ask)
+    assert (kind or "").partition(";")[0] == "application/json"
+    expected = {"software": "test", "node": "node1", "uuid": UUID, "cluster": "one"}
+    assert isinstance(content, list)
+    assert (content[0], content[1] | expected) == (True, content[1])
+    reader, writer = await asyncio.open_connection(*where)
+    writer.write(b"POST /version HTTP/1.1\r\nHost: node1\r\nContent-Length: 2\r\n\r\n{}")
+    async with asyncio.timeout(60):
+        with contextlib.suppress(ConnectionError):
+            assert not (await reader.read()).startswith(b"HTTP/")
+    writer.close()
+
+
 async def test_a_body_beyond_the_limit_is_refused_without_being_kept(cluster: Cluster) -> None:
     await cluster_joined(cluster)
-    http = cluster.runtime.network.http_client(tls=cluster.master_context())
+    sender = cluster.runtime.network.http_client(tls=cluster.master_context())
     try:
-        answer = await http.post("127.0.0.1", cluster.target.port, "/version", b" " * ((64 << 20) + 1), timeout=60)
+        answer = await sender.post("127.0.0.1", cluster.target.port, "/version", b" " * ((64 << 20) + 1), timeout=60)
         assert answer.status == 413
     except OSError:  # the server may hang up while we still send
         pass
     finally:
-        await http.close()
+        await sender.close()
     async with cluster.master() as master:
         assert (await master.call(cluster.target, calls.Version())).node == "node1"
 
