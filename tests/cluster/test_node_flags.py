@@ -128,7 +128,7 @@ def test_allocators_the_remote_api_and_other_programs_get_the_flags(three: lab.L
     request = _allocator(three)
     names = ("drained", "master_candidate", "master_capable", "offline", "vm_capable")
 
-    def asked() -> dict[str, list[bool]]:
+    def request_of_allocator() -> dict[str, list[bool]]:
         """Return the flags of each node as the allocator got them."""
         add = ("gnt-instance", "add", "-t", "diskless", "--no-nics", "-I", "keeps", "flags.example")
         three.run(*add)
@@ -153,17 +153,17 @@ def test_allocators_the_remote_api_and_other_programs_get_the_flags(three: lab.L
             return by_name
 
         regular = [False, False, True, False, True]
-        assert asked() == flags()
+        assert request_of_allocator() == flags()
         assert flags()["node3"] == regular
         three.run("gnt-node", "modify", "-D", "yes", "node2")
         three.run("gnt-node", "modify", "--vm-capable", "no", "node3")
-        assert asked() == flags()
+        assert request_of_allocator() == flags()
         drained, candidate = [True, False, True, False, True], [False, True, True, False, True]
         assert flags() == {"node1": candidate, "node2": drained, "node3": [False, True, True, False, False]}
         assert remote.ask("GET", "/2/nodes/node2/role").value == "drained"
         three.run("gnt-node", "modify", "-D", "no", "node2")
         three.run("gnt-node", "modify", "--vm-capable", "yes", "node3")
         three.run("gnt-node", "modify", "-O", "yes", "node2")
-        assert asked() == flags()
+        assert request_of_allocator() == flags()
         assert flags()["node2"] == [False, False, True, True, True]
         assert remote.ask("GET", "/2/nodes/node2/role").value == "offline"
