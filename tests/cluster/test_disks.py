@@ -104,7 +104,11 @@ def test_a_size_is_in_mebibytes_or_has_a_unit_and_is_the_default_one_unless_it_i
         shared.run("gnt-cluster", "modify", "-f", "--defaults", "disksize=24")
         for disk in ("add:size=3G", "add:size=20", "add:size=28M", "add:size=auto", "add"):
             shared.run("gnt-instance", "modify", "--disk", disk, NAME)
-        assert sizes(shared) == "8,12,2048,1024,1024,16,1024,1024,3072,20,28,24,24"
+        # other clients send the text as it is
+        change = {"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": NAME, "disks": [["add", {"size": "1G"}]]}
+        with shared.luxi() as luxi:
+            assert luxi.finished(luxi.value("SubmitJob", [change]))[0] == "success"
+        assert sizes(shared) == "8,12,2048,1024,1024,16,1024,1024,3072,20,28,24,24,1024"
         assert sorted(files(shared).values()) == sorted(map(int, sizes(shared).split(",")))
         for size in ("12X", "G", "-8", "8MM"):
             refusal = shared.run("gnt-instance", "modify", "--disk", f"add:size={size}", NAME, check=False)
