@@ -1,5 +1,6 @@
 """Disks of instances through the real commands: files on a node, added, grown, made read-only, removed, refused."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,12 @@ def sizes(cluster: lab.Lab) -> str:
     return cluster.rows("gnt-instance", "disk.sizes", NAME)[0][0]
 
 
+def modes(cluster: lab.Lab) -> list[str]:
+    """Return what the running guest may do with each of its disks."""
+    file = cluster.master / "run/instances/fake" / NAME
+    return [disk["mode"] for disk in json.loads(file.read_text())["disks"]]
+
+
 @pytest.mark.promise("cluster-99")
 @pytest.mark.parametrize("old", ["remote_raid1", "local_raid1", "md_raid1", "drbd7"])
 def test_disk_types_of_the_past_are_gone(shared: lab.Lab, old: str) -> None:
@@ -44,7 +51,7 @@ def test_disk_types_of_the_past_are_gone(shared: lab.Lab, old: str) -> None:
     assert NAME not in shared.run("gnt-instance", "list").stdout
 
 
-@pytest.mark.promise("cluster-102", "cluster-103", "cluster-111", "cluster-137", "cluster-138", "cluster-143")
+@pytest.mark.promise("cluster-102", "cluster-111", "cluster-143")
 def test_disks_come_grow_and_go_with_their_files(cluster: lab.Lab) -> None:
     assert sorted(files(cluster).values()) == [4, 8]
     cluster.run("gnt-instance", "modify", "--disk", "add:size=12m", NAME)
@@ -85,22 +92,77 @@ def test_an_instance_has_as_many_disks_as_are_wanted(cluster: lab.Lab, count: in
     assert files(cluster, name=name) == {}
 
 
-@pytest.mark.promise("cluster-135")
-def test_disks_and_nics_are_put_on_the_end_and_taken_off_it(cluster: lab.Lab) -> None:
-    def disks_and_nics() -> tuple[str, list[str]]:
-        ((listed, names),) = cluster.rows("gnt-instance", "disk.sizes,nic.names", NAME)
-        return listed, [name for name in names.split(",") if name not in ("", "-")]
+@pytest.mark.promise("cluster-137")
+def test_a_size_is_in_mebibytes_or_has_a_unit_and_is_the_default_one_unless_it_is_said(shared: lab.Lab) -> None:
+    templates = ("--enabled-disk-templates", "file,diskless,sharedfile")
+    shared.run("gnt-cluster", "modify", *templates, "-f", "--defaults", "disksize=1G")
+    disks = ("0:size=8", "1:size=12M", "2:size=2G", "3:size=auto", "4:name=default", "5:size=16m", "6:size=1g", "7")
+    words = [word for disk in disks for word in ("--disk", disk)]
+    try:
+        shared.run("gnt-instance", "add", "-t", "file", "--no-install", "--no-nics", "-n", "node1", *words, NAME)
+        assert sizes(shared) == "8,12,2048,1024,1024,16,1024,1024"
+        shared.run("gnt-cluster", "modify", "-f", "--defaults", "disksize=24")
+        for disk in ("add:size=3G", "add:size=20", "add:size=28M", "add:size=auto", "add"):
+            shared.run("gnt-instance", "modify", "--disk", disk, NAME)
+        # other clients send the text as it is
+        change = {"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": NAME, "disks": [["add", {"size": "1G"}]]}
+        with shared.luxi() as luxi:
+            assert luxi.finished(luxi.value("SubmitJob", [change]))[0] == "success"
+        assert sizes(shared) == "8,12,2048,1024,1024,16,1024,1024,3072,20,28,24,24,1024"
+        assert sorted(files(shared).values()) == sorted(map(int, sizes(shared).split(",")))
+        for size in ("12X", "G", "-8", "8MM"):
+            refusal = shared.run("gnt-instance", "modify", "--disk", f"add:size={size}", NAME, check=False)
+            assert refusal.returncode != 0
+            assert size in refusal.stderr
+    finally:
+        shared.run("gnt-instance", "remove", "-f", NAME, check=False)
+        shared.run("gnt-cluster", "modify", "-f", "--defaults", "disksize=default")
 
+
+@pytest.mark.promise("cluster-138")
+def test_a_guest_may_write_to_a_disk_unless_its_access_is_r(cluster: lab.Lab) -> None:
+    cluster.run("gnt-instance", "start", NAME)
+    assert modes(cluster) == ["rw", "ro"]
+    cluster.run("gnt-instance", "modify", "--disk", "add:size=4m,access=w", "--disk", "add:size=4m,access=r", NAME)
+    cluster.run("gnt-instance", "modify", "--disk", "add:size=4m", NAME)
+    cluster.run("gnt-instance", "modify", "--disk", "0:access=r", "--disk", "1:access=w", NAME)
+    cluster.run("gnt-instance", "reboot", "-t", "full", NAME)
+    assert modes(cluster) == ["ro", "rw", "rw", "ro", "rw"]
+    for disk in ("0:modify,access=x", "add:size=4m,access=wr"):
+        assert "access" in cluster.refused("gnt-instance", "modify", "--disk", disk, NAME)
+
+
+@pytest.mark.promise("cluster-135")
+def test_disks_and_nics_are_put_on_the_end_and_taken_off_it_and_the_others_keep_their_places(
+    cluster: lab.Lab,
+) -> None:
+    fields = "disk.sizes,disk.uuids,nic.names,nic.uuids"
+
+    def devices() -> list[list[tuple[str, str]]]:
+        """Return size and UUID of each disk, name and UUID of each NIC, in order."""
+        ((sizes, disks, names, nics),) = cluster.rows("gnt-instance", fields, NAME)
+        columns = [[text for text in column.split(",") if text] for column in (sizes, disks, names, nics)]
+        return [list(zip(*columns[:2], strict=True)), list(zip(*columns[2:], strict=True))]
+
+    def guest() -> list[list[str]]:
+        content = json.loads((cluster.master / "run/instances/fake" / NAME).read_text())
+        return [[device["uuid"] for device in content[kind]] for kind in ("disks", "nics")]
+
+    cluster.run("gnt-instance", "start", NAME)
     for size, nic in ((12, "first"), (16, "second")):
+        before = devices()
         cluster.run("gnt-instance", "modify", "--disk", f"add:size={size}m", NAME)
         cluster.run("gnt-instance", "modify", "--net", f"add:mode=routed,link=main,name={nic}", NAME)
-    assert disks_and_nics() == ("8,4,12,16", ["first", "second"])
+        assert [[*of_kind[:-1]] for of_kind in devices()] == before
+        assert [of_kind[-1][0] for of_kind in devices()] == [str(size), nic]
+    before = devices()
     cluster.run("gnt-instance", "modify", "--disk", "remove", "--net", "remove", NAME)
-    assert disks_and_nics() == ("8,4,12", ["first"])
-    cluster.run(
-        "gnt-instance", "modify", "--disk", "add:size=20m", "--net", "add:mode=routed,link=main,name=third", NAME
-    )
-    assert disks_and_nics() == ("8,4,12,20", ["first", "third"])
+    assert devices() == [of_kind[:-1] for of_kind in before]
+    assert guest() == [[uuid for _, uuid in of_kind] for of_kind in devices()]
+    # today's clients may also name a place
+    cluster.run("gnt-instance", "modify", "--disk", "1:add,size=20m", "--net", "0:add,mode=routed,link=main", NAME)
+    cluster.run("gnt-instance", "modify", "--disk", "0:remove", NAME)
+    assert [size for size, _ in devices()[0]] == ["20", "4", "12"]
 
 
 def test_a_disk_goes_from_one_instance_to_another_with_what_is_on_it(cluster: lab.Lab) -> None:

@@ -3,10 +3,14 @@
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.cluster import lab
+
+from gantry.model import instance
 
 
 def _serials(file: Path) -> list[int]:
@@ -46,6 +50,43 @@ def test_verify_names_the_place_where_the_journal_was_changed(own: lab.Lab) -> N
     assert completed.returncode == 1
     (line,) = [line for line in completed.stdout.splitlines() if "ERROR" in line]
     assert f"{oldest}, byte offset 0: the checksum does not fit" in line
+
+
+def _edited(cluster: lab.Lab, edit: Callable[[dict[str, dict[str, dict[str, object]]]], None]) -> None:
+    """Edit the configuration by hand while there is no master daemon."""
+    cluster.stop_master(cluster.nodes[0])
+    file = cluster.master / "lib/config.data"
+    content = json.loads(file.read_text())
+    edit(content)
+    file.write_text(json.dumps(content | {"checksum": "edited"}))
+    cluster.start_master()
+
+
+@pytest.mark.promise("cluster-80")
+def test_an_export_of_the_configuration_has_no_secret_of_a_mirror(own: lab.Lab) -> None:
+    """DRBD's shared secret, as the configuration of a cluster with mirrored disks has it: here it is edited in."""
+    own.add_node()
+    own.run("gnt-instance", "add", "--no-nics", "-n", "node1", "-t", "diskless", "--no-start", "mirrored.example")
+    parts = tuple(
+        instance.Disk(uuid=f"d1{name}", dev_type="plain", size=size, logical_id=("xenvg", name))
+        for name, size in (("data", 64), ("meta", 128))
+    )
+
+    def mirror(content: dict[str, dict[str, dict[str, object]]]) -> None:
+        first, second = content["nodes"]
+        mirror = instance.Mirror(minors={first: 0, second: 0}, port=11000, secret="the-secret-of-drbd")
+        disk = instance.Disk(uuid="d1", dev_type="drbd", size=64, children=parts, mirror=mirror)
+        (vm,) = content["instances"].values()
+        nodes = sorted((first, second), key=lambda uuid: uuid != vm["primary_node"])
+        vm |= {"primary_node": nodes[0], "disk_template": "drbd", "disks": [msgspec.to_builtins(disk)]}
+
+    _edited(own, mirror)
+    assert "the-secret-of-drbd" in (own.master / "lib/config.data").read_text()
+    text = own.run("gantry", "export-config").stdout
+    (vm,) = json.loads(text)["instances"].values()
+    assert (vm["name"], vm["disks"][0]["mirror"]["port"]) == ("mirrored.example", 11000)
+    assert "the-secret-of-drbd" not in text
+    assert own.rows("gnt-instance", "disk_template", "mirrored.example") == [["drbd"]]
 
 
 @pytest.mark.promise("cluster-80")

@@ -46,7 +46,7 @@ def _refusal(cluster: lab.Lab, node: int, *options: str) -> str:
     return output
 
 
-@pytest.mark.promise("cluster-11", "cluster-30", "cluster-32", "cluster-54", "cluster-156")
+@pytest.mark.promise("cluster-11", "cluster-30", "cluster-32", "cluster-156")
 def test_a_candidate_takes_over_from_a_living_master_and_its_jobs_go_with_the_role(three: lab.Lab) -> None:
     with three.luxi() as luxi:
         running = luxi.value("SubmitJob", [{"OP_ID": "OP_TEST_DELAY", "duration": 300, "on_nodes": ["node1"]}])

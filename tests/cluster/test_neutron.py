@@ -163,3 +163,30 @@ def test_a_master_that_was_away_is_met_again(api: Api) -> None:
     assert "NeutronError" in answer
     api.cluster.start_master()
     assert api.say("GET", NETWORKS)[0] == 200
+
+
+def _ask(port: int, method: str, path: str, body: object = None, **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path, json.dumps(body), {"Content-Type": "application/json", **headers})
+    return connection.getresponse()
+
+
+@pytest.mark.parametrize("line", ["anna secret project=blue", "anna secret project=green,role=reader", ""])
+def test_a_token_of_a_daemon_ends_when_its_user_loses_the_project_or_the_role(api: Api, line: str) -> None:
+    users, port = api.cluster.master / "lib/users", ports.free()
+    users.write_text("anna secret project=green\n")
+    where = ["--bind", "127.0.0.1", "--no-ssl", "--port", str(ports.free()), "--neutron-port", str(port)]
+    daemon = subprocess.Popen([lab.BIN / "gantry-rapi", *where, "--root", str(api.cluster.master)])
+    try:
+        lab.wait_until(lambda: lab.listens(port), "the Neutron API with passwords")
+        user = {"name": "anna", "password": "secret", "domain": {"id": "default"}}
+        login = {"auth": {"identity": {"methods": ["password"], "password": {"user": user}}}}
+        issued = _ask(port, "POST", "/v3/auth/tokens", login)
+        token = {"X-Auth-Token": issued.headers["X-Subject-Token"]}
+        assert (issued.status, _ask(port, "GET", NETWORKS, **token).status) == (201, 200)
+        users.write_text(f"# anna secret project=green\n{line}\n")
+        assert _ask(port, "GET", NETWORKS, **token).status == 401
+    finally:
+        daemon.terminate()
+        daemon.wait(lab.TIMEOUT)
+        users.unlink()

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tests.cluster import lab
+from tests.cluster import lab, test_rapi
 
 
 def _roles(cluster: lab.Lab) -> str:
@@ -111,10 +112,58 @@ def test_files_that_were_lost_or_changed_come_by_redist_conf(three: lab.Lab) -> 
     assert copies[1].stat().st_mode & 0o777 == 0o600
 
 
+def _allocator(cluster: lab.Lab) -> Path:
+    """Install an allocator that keeps its request and chooses the master; return the file of the request."""
+    request, program = cluster.folder / "request.json", cluster.master / "srv/iallocators/keeps"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    answer = '{"success": true, "info": "", "result": ["node1"]}'
+    program.write_text(f"#!/bin/sh\ncp \"$1\" {request}\necho '{answer}'\n")
+    program.chmod(0o755)
+    return request
+
+
 @pytest.mark.promise("cluster-98")
-def test_other_programs_see_the_flags(three: lab.Lab) -> None:
+def test_allocators_the_remote_api_and_other_programs_get_the_flags(three: lab.Lab) -> None:
     _reset(three)
-    fields = ["name", "role", "master", "master_candidate", "drained", "offline", "master_capable", "vm_capable"]
-    with three.luxi() as luxi:
-        rows = json.loads(json.dumps(luxi.value("QueryNodes", ["node2"], fields, False)))
-    assert rows == [["node2", "C", False, True, False, False, True, True]]
+    request = _allocator(three)
+    names = ("drained", "master_candidate", "master_capable", "offline", "vm_capable")
+
+    def request_of_allocator() -> dict[str, list[bool]]:
+        """Return the flags of each node as the allocator got them."""
+        add = ("gnt-instance", "add", "-t", "diskless", "--no-nics", "-I", "keeps", "flags.example")
+        three.run(*add)
+        three.run("gnt-instance", "remove", "-f", "flags.example")
+        nodes = json.loads(request.read_text())["nodes"]
+        return {name: [node[flag] for flag in names] for name, node in nodes.items()}
+
+    with test_rapi.served(three) as remote:
+
+        def flags() -> dict[str, list[bool]]:
+            """Return the flags of each node, which all programs must agree on."""
+            rows = remote.ask("GET", "/2/nodes?bulk=1").value
+            assert isinstance(rows, list)
+            by_name = {row["name"]: [row[flag] for flag in names] for row in rows}
+            single = {name: remote.ask("GET", f"/2/nodes/{name}").value for name in by_name}
+            assert {
+                name: [row[flag] for flag in names] for name, row in single.items() if isinstance(row, dict)
+            } == by_name
+            with three.luxi() as luxi:
+                values = luxi.value("QueryNodes", [], ["name", *names], False)
+            assert json.loads(json.dumps(values)) == [[name, *by_name[name]] for name in sorted(by_name)]
+            return by_name
+
+        regular = [False, False, True, False, True]
+        assert request_of_allocator() == flags()
+        assert flags()["node3"] == regular
+        three.run("gnt-node", "modify", "-D", "yes", "node2")
+        three.run("gnt-node", "modify", "--vm-capable", "no", "node3")
+        assert request_of_allocator() == flags()
+        drained, candidate = [True, False, True, False, True], [False, True, True, False, True]
+        assert flags() == {"node1": candidate, "node2": drained, "node3": [False, True, True, False, False]}
+        assert remote.ask("GET", "/2/nodes/node2/role").value == "drained"
+        three.run("gnt-node", "modify", "-D", "no", "node2")
+        three.run("gnt-node", "modify", "--vm-capable", "yes", "node3")
+        three.run("gnt-node", "modify", "-O", "yes", "node2")
+        assert request_of_allocator() == flags()
+        assert flags()["node2"] == [False, False, True, True, True]
+        assert remote.ask("GET", "/2/nodes/node2/role").value == "offline"

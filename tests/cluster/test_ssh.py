@@ -20,6 +20,11 @@ print("said by", host)
 print("again")
 sys.exit(3 if "node2" in host else 0)
 """
+COPY = """#!{python}
+import os, re, sys
+words = [re.sub(r"^root@(node[0-9]+):/", r"root@\\1:{folder}/\\1/", word) for word in sys.argv[1:]]
+os.execv("{scp}", ["scp", "-F", "{folder}/client.conf", *words])
+"""
 SERVER = "/usr/sbin/sshd"
 
 
@@ -85,7 +90,10 @@ def test_without_ssh_one_line_says_so(shared: lab.Lab, tmp_path: Path) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Path]:
-    """Run a real SSH server on the loopback; return a folder with an ssh and an scp that lead every node to it."""
+    """Run a real SSH server on the loopback; return a folder with an ssh and an scp that lead every node to it.
+
+    All nodes are this machine, so scp puts the files of each below a folder with the name of the node.
+    """
     if not os.path.exists(SERVER) or os.getuid() != 0:
         pytest.skip("needs root and openssh-server")
     for key in ("host", "user"):
@@ -103,8 +111,9 @@ def server(tmp_path: Path) -> Iterator[Path]:
     )
     programs = tmp_path / "bin"
     programs.mkdir()
+    (programs / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {tmp_path}/client.conf "$@"\n')
+    (programs / "scp").write_text(COPY.format(python=sys.executable, scp=shutil.which("scp"), folder=tmp_path))
     for name in ("ssh", "scp"):
-        (programs / name).write_text(f'#!/bin/sh\nexec {shutil.which(name)} -F {tmp_path}/client.conf "$@"\n')
         (programs / name).chmod(0o755)
     Path("/run/sshd").mkdir(exist_ok=True)
     daemon = subprocess.Popen([SERVER, "-D", "-e", "-f", tmp_path / "server.conf"], stderr=subprocess.PIPE, text=True)
@@ -124,13 +133,15 @@ def test_commands_and_files_reach_nodes_by_ssh(shared: lab.Lab, server: Path, tm
     assert "node2: 42\n" in calls
     failed = shared.run("gnt-cluster", "command", "-n", "node2", "exit 7", PATH=_path(server), check=False)
     assert "return code = 7" in failed.stdout
-    file = tmp_path / "copied"
+    file, arrived = tmp_path / "copied", Path(f"{tmp_path}/node2{tmp_path}/copied")
     file.write_text("content")
     file.chmod(0o640)
-    before = file.stat().st_ino
-    # both nodes are this machine: what arrives overwrites what was sent
+    os.utime(file, (1e9, 1e9))
+    arrived.parent.mkdir(parents=True)
     shared.run("gnt-cluster", "copyfile", file, PATH=_path(server))
-    assert (file.read_text(), file.stat().st_ino) == ("content", before)
+    status = arrived.stat()
+    assert (arrived.read_text(), status.st_mode & 0o777, status.st_mtime) == ("content", 0o640, 1e9)
+    assert not (tmp_path / "node1").exists()
 
 
 def test_a_node_is_reached_at_the_port_that_its_parameters_say(shared: lab.Lab, notes: Path) -> None:

@@ -160,3 +160,15 @@ def test_what_concerns_pairs_of_nodes_is_set_for_the_cluster_alone() -> None:
     with pytest.raises(errors.InvalidError, match="migration_bandwidth cannot be set for an instance"):
         parameters.instance_hypervisor("kvm", {"migration_bandwidth": "64"})
     assert parameters.instance_hypervisor("kvm", {"migration_downtime": 50}) == {"migration_downtime": 50}
+
+
+@pytest.mark.parametrize(
+    ("text", "mebibytes"),
+    [
+        (7, 7), ("8", 8), ("12m", 12), ("12M", 12), ("1g", 1024), ("1G", 1024), ("1.5g", 1536), ("2t", 2 << 20),
+        ("2T", 2 << 20), ("9m", 12),
+    ],
+)  # fmt: skip
+def test_a_size_is_in_mebibytes_with_binary_units(text: int | str, mebibytes: int) -> None:
+    assert parameters.size(text) == mebibytes
+    assert parameters.backend({"memory": text})["maxmem"] == mebibytes

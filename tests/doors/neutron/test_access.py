@@ -124,11 +124,35 @@ def test_other_users_than_administrators_see_only_their_project(client: Talk) ->
     assert client.get("/v2.0/tenants/green", who=MEMBER).status == 200
 
 
-def test_a_token_ends_with_a_change_of_the_password(client: Talk, lab: cluster.SimulatedCluster) -> None:
+@pytest.mark.parametrize(
+    ("user", "line"),
+    [
+        (MEMBER, "anna other project=green"), (MEMBER, "anna secret project=blue"), (MEMBER, "anna secret"),
+        (MEMBER, "anna secret project=green,role=none"), (MEMBER, "anna secret project=green,role=reader"),
+        (MEMBER, ""), (ADMIN, "admin secret role=member"), (ADMIN, "admin secret read"),
+        (ADMIN, "admin secret project=green,role=admin"), (ADMIN, ""),
+    ],
+)  # fmt: skip
+def test_a_token_ends_with_the_password_the_project_or_the_role_of_its_user(
+    client: Talk, lab: cluster.SimulatedCluster, user: str, line: str
+) -> None:
+    """Whatever project the administrator has chosen: the line that gave the right to choose is another one."""
+    token = _login(client, user=user, project="green").headers["X-Subject-Token"]
+    changed = [line if each.startswith(f"{user} ") else each for each in talk.USERS.splitlines()]
+    assert changed != talk.USERS.splitlines()
+    try:
+        assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 200
+        lab.run(lab.master.disk.write(cluster.FOLDERS.users, "\n".join(changed).encode()))
+        assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 401
+    finally:
+        lab.run(lab.master.disk.write(cluster.FOLDERS.users, talk.USERS.encode()))
+
+
+def test_a_token_outlives_changes_of_other_lines(client: Talk, lab: cluster.SimulatedCluster) -> None:
     token = _login(client).headers["X-Subject-Token"]
     try:
-        lab.run(lab.master.disk.write(cluster.FOLDERS.users, talk.USERS.replace("anna secret", "anna other").encode()))
-        assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 401
+        lab.run(lab.master.disk.write(cluster.FOLDERS.users, f"{talk.USERS}\ncarl secret read\n".encode()))
+        assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 200
     finally:
         lab.run(lab.master.disk.write(cluster.FOLDERS.users, talk.USERS.encode()))
 

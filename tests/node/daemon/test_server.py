@@ -2,8 +2,12 @@
 
 import asyncio
 import contextlib
+import http.client
+import json
 import ssl
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from tests import certificates, ports
@@ -14,6 +18,7 @@ from gantry.node.daemon import wiring
 from gantry.node.membership import enrollment
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths, simulated
+from gantry.security import contexts
 
 UUID = "6f0d3c3e-3f6e-4d9c-8f53-6b6c1f6a0001"
 
@@ -130,6 +135,87 @@ async def test_the_master_learns_the_time_of_a_node_whose_certificate_is_not_val
         await serving.close()
 
 
+DAY = 86400.0
+YEAR = 365 * DAY
+
+
+@dataclass(frozen=True)
+class Untrusted:
+    """A certificate that nobody may trust: made at another time, by a clock in seconds from ours, or by another."""
+
+    certificate: float = 0.0
+    authority: float = 0.0
+    cluster: str = "one"
+    reason: str = "certificate has expired"
+
+    def authority_of(self, cluster: Cluster) -> security.Authority:
+        now = cluster.runtime.clock.now()
+        if (self.authority, self.cluster) == (0.0, "one"):
+            return cluster.authority
+        return security.make_authority(self.cluster, now + self.authority)
+
+
+UNTRUSTED = {
+    "expired": Untrusted(certificate=-YEAR - DAY),
+    "not yet valid": Untrusted(certificate=8 * DAY, reason="not yet valid"),
+    "of an authority that has expired": Untrusted(authority=-21 * YEAR),
+    "of another cluster": Untrusted(cluster="two", reason="verify failed"),
+}
+
+
+@pytest.fixture(params=UNTRUSTED.values(), ids=list(UNTRUSTED))
+def untrusted(request: pytest.FixtureRequest) -> Untrusted:
+    case: Untrusted = request.param
+    return case
+
+
+async def test_a_node_refuses_a_client_whose_certificate_is_not_valid(cluster: Cluster, untrusted: Untrusted) -> None:
+    now, authority = cluster.runtime.clock.now(), untrusted.authority_of(cluster)
+    if untrusted.cluster == "one":
+        cluster.authority = authority
+    await cluster_joined(cluster)
+    own = security.issue_master(authority, now + untrusted.certificate)
+    context = cluster.context(own, trust=cluster.authority)
+    context.verify_flags |= contexts.NO_CHECK_TIME
+    reader, writer = await asyncio.open_connection("127.0.0.1", cluster.target.port, ssl=context)
+    # with TLS 1.3 the server judges after the client's handshake is over: it hangs up before any request
+    async with asyncio.timeout(30):
+        assert await reader.read() == b""
+    writer.close()
+    async with cluster.master(context) as master:
+        with pytest.raises(errors.RemoteError):
+            await master.call(cluster.target, calls.Version())
+
+
+async def test_the_master_refuses_a_node_whose_certificate_is_not_valid(cluster: Cluster, untrusted: Untrusted) -> None:
+    """The node serves with a certificate of its own time, and would accept the master."""
+    now, authority = cluster.runtime.clock.now(), untrusted.authority_of(cluster)
+    trusted = authority if untrusted.cluster == "one" else cluster.authority
+    key, request = security.make_request("node1")
+    issued_at = now + untrusted.certificate
+    pem = security.issue(authority, request, uuid=UUID, name="node1", address="127.0.0.1", now=issued_at)
+    folder, port, paths_requested = Path(cluster.folders.run), ports.free(), []
+    (folder / "n.pem").write_bytes(pem)
+    (folder / "n.key").write_bytes(key)
+    tls = security.node_server_context(f"{folder}/n.pem", f"{folder}/n.key", authority=trusted.certificates)
+    tls.verify_flags |= contexts.NO_CHECK_TIME
+
+    async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
+        paths_requested.append(request.path)
+        return interface.HttpResponse(200, b'[true, "node1"]')
+
+    serving = await cluster.runtime.network.serve_http("127.0.0.1", port, answer, tls=tls, body_limit=1000)
+    try:
+        own = security.issue_master(trusted, now)
+        async with cluster.master(cluster.context(own, trust=trusted)) as master:
+            target = targets.Target(UUID, "node1", "127.0.0.1", port)
+            with pytest.raises(errors.RemoteError, match=f"no trusted connection.*{untrusted.reason}"):
+                await master.call(target, calls.MasterName())
+    finally:
+        await serving.close()
+    assert paths_requested == []
+
+
 async def test_a_wrong_join_secret_is_refused_and_the_node_stays_alone(cluster: Cluster) -> None:
     ask = calls.Join(secret="wrong", cluster="one", node="node1", uuid=UUID, address="127.0.0.1")
     async with cluster.master() as master:
@@ -216,31 +302,55 @@ async def cluster_joined(cluster: Cluster) -> None:
         ("/instance_info", b"{}", b"missing required field"),
     ],
 )
-@pytest.mark.promise("cluster-9")
 async def test_what_cannot_be_read_gets_an_answer_that_says_why(
     cluster: Cluster, path: str, body: bytes, message: bytes
 ) -> None:
     await cluster_joined(cluster)
-    http = cluster.runtime.network.http_client(tls=cluster.master_context())
+    sender = cluster.runtime.network.http_client(tls=cluster.master_context())
     try:
-        answer = await http.post("127.0.0.1", cluster.target.port, path, body, timeout=30)
+        answer = await sender.post("127.0.0.1", cluster.target.port, path, body, timeout=30)
     finally:
-        await http.close()
+        await sender.close()
     assert answer.status == 400
     assert answer.body.startswith(b'[false,["LuxiError"')
     assert message in answer.body
 
 
+@pytest.mark.promise("cluster-9")
+async def test_a_node_speaks_https_and_json_and_nothing_else(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    where = ("127.0.0.1", cluster.target.port)
+
+    def ask() -> tuple[str | None, object]:
+        connection = http.client.HTTPSConnection(*where, context=cluster.master_context(), timeout=60)
+        connection.request("POST", "/version", json.dumps({}))
+        with contextlib.closing(connection):
+            answer = connection.getresponse()
+            return answer.getheader("content-type"), json.loads(answer.read())
+
+    kind, content = await asyncio.to_thread(ask)
+    assert (kind or "").partition(";")[0] == "application/json"
+    expected = {"software": "test", "node": "node1", "uuid": UUID, "cluster": "one"}
+    assert isinstance(content, list)
+    assert (content[0], content[1] | expected) == (True, content[1])
+    reader, writer = await asyncio.open_connection(*where)
+    writer.write(b"POST /version HTTP/1.1\r\nHost: node1\r\nContent-Length: 2\r\n\r\n{}")
+    async with asyncio.timeout(60):
+        with contextlib.suppress(ConnectionError):
+            assert not (await reader.read()).startswith(b"HTTP/")
+    writer.close()
+
+
 async def test_a_body_beyond_the_limit_is_refused_without_being_kept(cluster: Cluster) -> None:
     await cluster_joined(cluster)
-    http = cluster.runtime.network.http_client(tls=cluster.master_context())
+    sender = cluster.runtime.network.http_client(tls=cluster.master_context())
     try:
-        answer = await http.post("127.0.0.1", cluster.target.port, "/version", b" " * ((64 << 20) + 1), timeout=60)
+        answer = await sender.post("127.0.0.1", cluster.target.port, "/version", b" " * ((64 << 20) + 1), timeout=60)
         assert answer.status == 413
     except OSError:  # the server may hang up while we still send
         pass
     finally:
-        await http.close()
+        await sender.close()
     async with cluster.master() as master:
         assert (await master.call(cluster.target, calls.Version())).node == "node1"
 

@@ -9,6 +9,7 @@ from tests.operations import build
 from gantry import errors
 from gantry.model import instance, opcodes
 from gantry.operations.placement import iallocator
+from gantry.state import snapshot as states
 
 HAIL = Path("/usr/lib/ganeti/iallocators/hail")
 MANY = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=instance.AdminState.UP)
@@ -33,6 +34,15 @@ def test_a_request_has_what_existing_programs_read() -> None:
     assert parsed["nodes"]["node1"]["free_memory"] == 2048
     assert parsed["instances"]["vm1"]["nodes"] == ["node1"]
     assert parsed["instances"]["vm1"]["nics"][0]["ip"] == "192.0.2.10"
+
+
+@pytest.mark.parametrize("flag", ["offline", "drained", "master_candidate", "vm_capable"])
+@pytest.mark.parametrize("value", [True, False])
+def test_a_request_has_the_flags_of_each_node(flag: str, value: bool) -> None:
+    before = house().state
+    state = before.apply([states.Put(structs.replace(before.node("node2"), **{flag: value}))], serial=before.serial + 1)
+    nodes = json.loads(iallocator.document(state, dict.fromkeys(state.nodes, build.STATUS), {}))["nodes"]
+    assert nodes["node2"][flag] is value
 
 
 def test_a_node_that_does_not_answer_is_reported_as_offline() -> None:

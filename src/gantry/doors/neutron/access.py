@@ -68,7 +68,10 @@ class Everybody:
 
 
 class Passwords:
-    """Accepts the users of a file, also by a token, which ends with this process or a change of the password."""
+    """Accepts the users of a file, also by a token.
+
+    A token ends with this process, and when the file gives its user another password, project or role.
+    """
 
     def __init__(self, runtime: interface.Runtime, known: users.Users) -> None:
         self._clock = runtime.clock
@@ -104,12 +107,14 @@ class Passwords:
         return base64.urlsafe_b64encode(self._signed(text, person.user) + text.encode()).decode(), float(until)
 
     def _signed(self, text: str, name: str) -> bytes:
-        """Return the signature of a token's text, which depends on the user's password."""
+        """Return the signature of a token's text, which depends on the user's password, project and role."""
         user = self._known.get(name)
-        return hmac.digest(self._key, f"{text}\n{user.password if user else ''}".encode(), "sha256")
+        person = of_user(user) if user else None
+        bound = (user.password, person.project, person.role.name) if user and person else ()
+        return hmac.digest(self._key, "\n".join((text, *bound)).encode(), "sha256")
 
     def _bearer(self, token: str) -> Person | None:
-        """Return the user of a token, with the current role in the file; None if the token is invalid."""
+        """Return the user of a token; None if the token is invalid."""
         try:
             raw = base64.b64decode(token.encode(), altchars=b"-_", validate=True)
             sign, text = raw[:32], raw[32:].decode()

@@ -77,6 +77,7 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
                         f"disk {disk.index} of instance {vm.name} exists on node {target.name}",
                         hint="only lost disks can be recreated; list them with --disk N",
                     )
+        await volumes.check_free_space(self.environment, snapshot, new, only=chosen)
         return replace(facts, physical_volumes=await own.choose_physical_volumes())
 
     def _changes(self, vm: instance.Instance) -> dict[int, opcodes.DiskMod]:

@@ -83,6 +83,8 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
             return Facts(mode, node, chosen, runs, {}, whole=not _is_bad(vm, node, chosen, disk_states))
         self._check_peer(snapshot, vm, chosen, disk_states, replaced=vm.secondary_nodes[0])
         choice = await self._new_node(snapshot, vm)
+        if not self.op.ignore_ipolicy:
+            relocation.check_policy(snapshot, vm, choice.nodes[0])
         draft = self._moved(vm, choice.nodes[0].uuid)
         there = volumes.Volumes(self.environment, snapshot, draft, nodes={choice.nodes[0].uuid})
         return Facts(mode, choice.nodes[0].uuid, chosen, runs, await there.choose_physical_volumes(), choice.why)

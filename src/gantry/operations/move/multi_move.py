@@ -41,13 +41,23 @@ class Spread:
     lines: list[str] = field(default_factory=list)
 
     def choose(
-        self, vm: instance.Instance, need: builtin_allocator.Need, *, where: Callable[[cluster.Node], bool]
+        self,
+        vm: instance.Instance,
+        need: builtin_allocator.Need,
+        *,
+        where: Callable[[cluster.Node], bool],
+        otherwise: str = "",
     ) -> cluster.Node | None:
-        """Choose a node for an instance or for its copy; without a fitting node, record that it stays, return None."""
+        """Choose a node for an instance or for its copy; without a fitting node, record that it stays, return None.
+
+        ``otherwise`` is the reason against the nodes that ``where`` excludes.
+        """
         state, here = self.state, self.state.nodes
-        known = {uuid: status for uuid, status in self.statuses.items() if uuid not in vm.nodes and where(here[uuid])}
+        free_nodes = {uuid: status for uuid, status in self.statuses.items() if uuid not in vm.nodes}
+        known = {uuid: status for uuid, status in free_nodes.items() if where(here[uuid])}
+        reasons = sorted(f"{here[uuid].name}: {otherwise}" for uuid in free_nodes.keys() - known.keys() if otherwise)
         try:
-            chosen = builtin_allocator.choose(state, known, need)
+            chosen = builtin_allocator.choose(state, known, need, reasons=reasons)
         except errors.NoRoomError as error:
             self.stay[vm.name] = error.message
             return None

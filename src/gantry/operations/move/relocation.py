@@ -77,13 +77,20 @@ def check_target(
         raise errors.WrongStateError(f"node {node.name} cannot take instance {vm.name}: {reason}")
     if vm.secondary_nodes:
         check_group(snapshot, vm, node)
-    if not ignore_policy and node.group != snapshot.nodes[vm.primary_node].group:
-        group = snapshot.nodegroups[node.group]
-        if violations := parameter_levels.violations(snapshot, vm, group=group.uuid):
-            raise errors.InvalidError(
-                f"instance {vm.name} violates the instance policy of node group {group.name}: {'; '.join(violations)}",
-                hint="gnt-group info shows the policy; --ignore-ipolicy ignores it",
-            )
+    if not ignore_policy:
+        check_policy(snapshot, vm, node)
+
+
+def check_policy(snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node) -> None:
+    """Refuse a node of another group whose instance policy forbids the instance; raises InvalidError."""
+    group = snapshot.nodegroups[node.group]
+    if group.uuid == snapshot.nodes[vm.primary_node].group:
+        return
+    if violations := parameter_levels.violations(snapshot, vm, group=group.uuid):
+        raise errors.InvalidError(
+            f"instance {vm.name} violates the instance policy of node group {group.name}: {'; '.join(violations)}",
+            hint="gnt-group info shows the policy; --ignore-ipolicy ignores it",
+        )
 
 
 def check_group(snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node) -> None:

@@ -41,8 +41,7 @@ class NodeEvacuate(spreads.Many[opcodes.NodeEvacuate]):
         for vm in spreads.ordered(snapshot, first):
             _leave(snapshot, spread, vm, both=both, early=op.early_release)
         for vm in spreads.ordered(snapshot, second):
-            need = relocation.need(snapshot, vm, runs=False, disks=True)
-            if target := spread.choose(vm, spreads.of_copy(need), where=lambda _: True):
+            if target := _copy_target(snapshot, spread, vm):
                 spread.jobs.append([spreads.replace_secondary(vm, target.name, early=op.early_release)])
         return self.to_jobs(spread)
 
@@ -131,8 +130,7 @@ def _leave(
     elif vm.secondary_nodes:
         job = [_moved(snapshot, vm, None, options)]
         if both:
-            need = relocation.need(snapshot, vm, runs=False, disks=True)
-            second = spread.choose(vm, spreads.of_copy(need), where=lambda _: True)
+            second = _copy_target(snapshot, spread, vm)
             if second is None:
                 return
             job.append(spreads.replace_secondary(vm, second.name, early=early))
@@ -143,8 +141,17 @@ def _leave(
         spread.jobs.append([_moved(snapshot, vm, None, {**(options or {}), "iallocator": program})])
     else:
         need = relocation.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP)
-        if chosen := spread.choose(vm, need, where=lambda node: _allowed(snapshot, vm, node)):
+        forbidden = "the instance policy of its node group forbids the instance"
+        if chosen := spread.choose(vm, need, where=lambda node: _allowed(snapshot, vm, node), otherwise=forbidden):
             spread.jobs.append([_moved(snapshot, vm, chosen.name, options)])
+
+
+def _copy_target(snapshot: states.Snapshot, spread: spreads.Spread, vm: instance.Instance) -> cluster.Node | None:
+    """Choose a node for a copy of the disks, in the node group of the other copy."""
+    group = snapshot.nodes[vm.primary_node].group
+    need = spreads.of_copy(relocation.need(snapshot, vm, runs=False, disks=True))
+    other_group = "it is not in the node group of the other copy"
+    return spread.choose(vm, need, where=lambda node: node.group == group, otherwise=other_group)
 
 
 def _allowed(snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node) -> bool:
