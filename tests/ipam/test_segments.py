@@ -17,7 +17,7 @@ from gantry.state import snapshot as states
 START = states.Snapshot().apply(build.FIRST, serial=1)
 ON = msgspec.structs.replace(build.OWNER, segment_ranges=True)
 OFF = build.OWNER
-BACK = msgspec.structs.replace(ON, segment_fallback=True)
+ISOLATED = msgspec.structs.replace(ON, segment_fallback=False)
 ANY = segments.Request()
 
 
@@ -75,11 +75,11 @@ class World:
         self.change(*map(states.Put, values))
 
     def pick(
-        self, project: str = "", *, request: segments.Request = ANY, owner: cluster.Cluster = ON
+        self, project: str = "", *, request: segments.Request = ANY, owner: cluster.Cluster = ISOLATED
     ) -> tuple[str, str, int]:
         return self.ledger.segments.pick(owner, request, project=project).key
 
-    def take(self, project: str = "", *, owner: cluster.Cluster = ON) -> tuple[str, str, int]:
+    def take(self, project: str = "", *, owner: cluster.Cluster = ISOLATED) -> tuple[str, str, int]:
         """Create a network with the next free segment."""
         segment = self.ledger.segments.pick(owner, ANY, project=project)
         self.put(net(f"net-{self.state.serial}", segment))
@@ -104,12 +104,12 @@ def test_a_project_takes_from_its_own_ranges_of_every_type_and_physical_network_
         with pytest.raises(errors.NoRoomError, match=f"no free segment in the ranges of project {project}"):
             world.pick(project)
     assert world.pick("p3") == ("vlan", "physnet1", 100)
-    assert world.pick("p1", owner=BACK) == ("vlan", "physnet1", 100)
+    assert world.pick("p1", owner=ON) == ("vlan", "physnet1", 100)
 
 
 def test_another_projects_private_ids_are_never_taken_though_a_shared_range_has_them() -> None:
     world = World(make_range("d", 1, 20, kind="gre", default=True), make_range("r", 1, 20, kind="gre", project="p1"))
-    for owner in (ON, BACK):
+    for owner in (ISOLATED, ON):
         with pytest.raises(errors.NoRoomError, match="no free segment in the ranges that the network may use"):
             world.pick("p2", owner=owner)
     assert world.pick("p1") == ("gre", "", 1)
@@ -133,7 +133,7 @@ def test_the_request_decides_which_own_ranges_count() -> None:
 def test_shared_ranges_are_tried_in_the_order_of_the_tenants_network_types() -> None:
     world = World(make_range("v", 100, 100), make_range("x", 5, 6, kind="vxlan"), make_range("g", 1, 1, kind="gre"))
     assert world.pick() == ("vlan", "physnet1", 100)
-    owner = msgspec.structs.replace(ON, tenant_network_types=("gre", "vxlan"))
+    owner = msgspec.structs.replace(ISOLATED, tenant_network_types=("gre", "vxlan"))
     assert [world.take(owner=owner) for _ in range(3)] == [("gre", "", 1), ("vxlan", "", 5), ("vxlan", "", 6)]
     with pytest.raises(errors.NoRoomError):
         world.pick(owner=owner)
@@ -206,7 +206,7 @@ def test_a_ledger_that_followed_changes_picks_the_same_as_a_rebuilt_ledger(
         ids = world.ledger.segments.ids_of(segment_range)
         if default or not list(ids.overlapping(segments.run_of(segment_range))):
             world.put(segment_range)
-    owner = BACK if fallback else ON
+    owner = ON if fallback else ISOLATED
     seen = set()
     for project in projects:
         fresh = embedded.Ledger()
@@ -224,7 +224,7 @@ def test_a_ledger_that_followed_changes_picks_the_same_as_a_rebuilt_ledger(
         world.change(states.Delete("segmentranges", uuid))
     for project in ("", "p1", "p2"):
         with pytest.raises(errors.NoRoomError):
-            world.pick(project, owner=BACK)
+            world.pick(project, owner=ON)
 
 
 def test_tens_of_thousands_of_ranges_and_networks_do_not_slow_the_next_pick_down() -> None:
