@@ -116,7 +116,7 @@ def test_the_files_ranges_are_there_at_each_start_and_are_read_only(site: Site) 
     assert site.ranges() == DEFAULTS
 
 
-@pytest.mark.promise("segments-86", "segments-87", "segments-88", "segments-89", "segments-91")
+@pytest.mark.promise("segments-86", "segments-87", "segments-88", "segments-89")
 def test_the_feature_is_off_until_it_is_turned_on_and_then_the_file_alone_applies(site: Site) -> None:
     assert site.network("mine", "--type vlan --project p1") == "vlan physnet1 100"
     site.make(f"{PRIVATE} --project p1 --minimum 400 --maximum 409")

@@ -1,6 +1,10 @@
 """The ledger of segments: which range an id comes from, and that no id is allocated twice."""
 
+import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
 
 import msgspec
 import pytest
@@ -53,10 +57,41 @@ def vlan(number: int, physical: str = "physnet1") -> network.Segment:
 
 
 @pytest.mark.promise("segments-90")
-def test_networks_without_a_segment_cost_the_ledger_nothing_and_what_those_with_one_cost_is_measured() -> None:
-    world = World(*(net(f"n{number}", None) for number in range(3)))
-    assert not world.ledger.segments._ids
+def test_with_the_feature_off_ranges_cost_a_network_nothing() -> None:
+    defaults = [make_range("d", 100, 119, default=True)]
+    more = [
+        make_range(f"r{number}", 10 * number + 200, 10 * number + 209, project=f"p{number}") for number in range(300)
+    ]
+    without, beside = World(*defaults), World(*defaults, *more)
+    assert _calls(lambda: beside.pick("p7", owner=OFF)) == _calls(lambda: without.pick("p7", owner=OFF))
+    assert _calls(lambda: beside.put(net("plain", None))) == _calls(lambda: without.put(net("plain", None)))
+    assert beside.pick("p7", owner=OFF) == ("vlan", "physnet1", 100)
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """Return how many functions of Gantry some work calls."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        count += event == "call" and "/gantry/" in frame.f_code.co_filename
+
+    sys.setprofile(trace)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    assert count
+    return count
+
+
+@pytest.mark.promise("segments-90")
+def test_the_cost_of_ranges_is_measured_and_published() -> None:
+    page = Path("docs/reference/benchmarks.md").read_text()
     assert "segments" in run.BENCHMARKS
+    for used in ("0.0%", "50.0%", "90.0%", "99.9%"):
+        assert f"| segments: next free id of 16,777,215, {used} used, scattered |" in page
+    assert "It has no measurable cost" in Path("docs/how-to/segments.md").read_text()
 
 
 class World:

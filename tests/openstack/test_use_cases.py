@@ -72,7 +72,7 @@ def test_use_case_two_moves_a_range_while_all_runs(cloud: client.Cloud) -> None:
     assert cloud.output(*RANGE, "delete", "there") == ""
 
 
-@pytest.mark.promise("segments-61", "segments-62", "segments-91", "segments-93")
+@pytest.mark.promise("segments-61", "segments-62", "segments-93")
 def test_lists_are_of_what_is_used_and_what_is_free(cloud: client.Cloud) -> None:
     project = ("--private", "--project", "tenant-2", "--network-type", "vxlan")
     cloud.output(*RANGE, "create", *project, "--minimum", "50", "--maximum", "50", "one")
