@@ -4,6 +4,7 @@ The document says of each attribute whether a request may set it when it creates
 limits, and whether lists are filtered and sorted by it.
 """
 
+import contextlib
 import uuid
 from collections.abc import Iterator, Mapping
 
@@ -87,8 +88,9 @@ class Door:
         self._created.clear()
 
 
-@pytest.fixture(scope="module")
-def opened() -> Iterator[Door]:
+@contextlib.contextmanager
+def open_door() -> Iterator[Door]:
+    """Run a cluster with segment ranges, and its Neutron API."""
     with lab.lab() as cluster_lab:
         cluster_lab.init()
         cluster_lab.run("gnt-cluster", "modify", "--segment-ranges", "yes")
@@ -100,6 +102,12 @@ def opened() -> Iterator[Door]:
         door = Door(cluster_lab)
         yield door
         door.api.close()
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Door]:
+    with open_door() as door:
+        yield door
 
 
 @pytest.fixture
