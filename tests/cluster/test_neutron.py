@@ -1,5 +1,6 @@
 """The Neutron API of real daemons: many at once, a master that comes and goes, bodies that are too long."""
 
+import base64
 import functools
 import http.client
 import json
@@ -17,22 +18,23 @@ TOGETHER = 20
 
 
 class Api:
-    """The Neutron API of a cluster, for everybody on this machine."""
+    """The Neutron API of a cluster, by default for everybody on this machine."""
 
-    def __init__(self, cluster: lab.Lab) -> None:
+    def __init__(self, cluster: lab.Lab, *, auth: str = "none") -> None:
         self.cluster = cluster
         self.port = ports.free()
         where = ["--bind", "127.0.0.1", "--no-ssl", "--port", str(ports.free()), "--neutron-port", str(self.port)]
-        options = ["--neutron-auth", "none", "--root", str(cluster.master)]
+        options = ["--neutron-auth", auth, "--root", str(cluster.master)]
         self.daemon = subprocess.Popen([lab.BIN / "gantry-rapi", *where, *options])
         lab.wait_until(lambda: lab.listens(self.port), "the Neutron API")
 
-    def say(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, object]]:
-        """Send a request on a connection of its own."""
+    def say(self, method: str, path: str, body: object = None, *, who: str = "") -> tuple[int, dict[str, object]]:
+        """Send a request on a connection of its own, with the user's password if there is a user."""
+        login = {"Authorization": "Basic " + base64.b64encode(f"{who}:secret".encode()).decode()} if who else {}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-            connection.request(method, path, data, {"Content-Type": "application/json"})
+            connection.request(method, path, data, {"Content-Type": "application/json", **login})
             answer = connection.getresponse()
             content = answer.read()
             is_json = answer.headers.get("Content-Type", "").startswith("application/json")

@@ -60,7 +60,7 @@ def test_what_does_not_fit_the_system_is_refused_before_anything_is_changed(
     assert pair.rows("gnt-instance", "os", "vm2") == [["plain"]]
 
 
-@pytest.mark.promise("cluster-115", "cluster-118", "cluster-123")
+@pytest.mark.promise("cluster-115", "cluster-116", "cluster-118", "cluster-123")
 def test_the_scripts_receive_the_instance_its_disks_and_its_nics(pair: lab.Lab) -> None:
     folder = test_backup.define(pair.nodes[0], "telling", test_backup.SCRIPTED)
     (folder / "create").write_text(test_backup.RECORD % "DISK_COUNT")
@@ -78,9 +78,11 @@ def test_the_scripts_receive_the_instance_its_disks_and_its_nics(pair: lab.Lab) 
         "DISK_COUNT=2",
         f"DISK_0_PATH={first}",
         "DISK_0_ACCESS=rw",
+        "DISK_0_ACCESS_LETTER=W",
         "DISK_0_BACKEND_TYPE=file:loop",
         f"DISK_1_PATH={second}",
         "DISK_1_ACCESS=ro",
+        "DISK_1_ACCESS_LETTER=R",
         "NIC_COUNT=1",
         f"NIC_0_MAC={mac}",
         f"NIC_0_IP={ips.split('/')[0]}",

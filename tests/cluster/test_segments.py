@@ -87,7 +87,7 @@ def shared_site() -> Iterator[Site]:
 
 @pytest.fixture
 def site(shared_site: Site) -> Iterator[Site]:
-    shared_site.modify("--segment-ranges", "yes", "--segment-fallback", "no")
+    shared_site.modify("--segment-ranges", "yes", "--segment-fallback", "default")
     yield shared_site
     shared_site.clear()
 
@@ -116,7 +116,7 @@ def test_the_files_ranges_are_there_at_each_start_and_are_read_only(site: Site) 
     assert site.ranges() == DEFAULTS
 
 
-@pytest.mark.promise("segments-86", "segments-87", "segments-88", "segments-89", "segments-91")
+@pytest.mark.promise("segments-86", "segments-87", "segments-88", "segments-89")
 def test_the_feature_is_off_until_it_is_turned_on_and_then_the_file_alone_applies(site: Site) -> None:
     assert site.network("mine", "--type vlan --project p1") == "vlan physnet1 100"
     site.make(f"{PRIVATE} --project p1 --minimum 400 --maximum 409")
@@ -144,9 +144,10 @@ def test_a_projects_networks_get_ids_of_its_own_ranges_and_others_those_of_the_s
     assert got == ["vlan physnet1 400", "vlan physnet2 305", "geneve - 9"]
     assert site.network("theirs", "--project p2 --segment next") == "vlan physnet2 500"
     assert site.network("shared", "--project p3 --segment next") == "vlan physnet1 100"
-    assert "no free segment in the ranges of project p1" in site.no_network("--project p1 --segment next")
-    site.modify("--segment-fallback", "yes")
     assert site.network("more", "--project p1 --segment next") == "vlan physnet1 101"
+    site.modify("--segment-fallback", "no")
+    assert "no free segment in the ranges of project p1" in site.no_network("--project p1 --segment next")
+    assert site.network("still", "--project p3 --segment next") == "vlan physnet1 102"
 
 
 @pytest.mark.promise("segments-83")
@@ -282,6 +283,7 @@ def test_ranges_are_kept_in_the_words_of_the_seed(site: Site) -> None:
 
 
 def test_twenty_at_once_get_each_its_own_id(site: Site) -> None:
+    site.modify("--segment-fallback", "no")
     site.make("--private --network-type vxlan --project p1 --minimum 50 --maximum 61")
     with site.lab.luxi() as luxi:
         ops = [

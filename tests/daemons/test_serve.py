@@ -162,3 +162,13 @@ def test_controllers_without_a_server_say_so() -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stderr == "gantry-kube: Socket operation on non-socket\n"
+
+
+@pytest.mark.promise("claims-13", "claims-42")
+async def test_the_controllers_of_a_server_draw_at_random_with_the_servers_option(tmp_path: Path, port: int) -> None:
+    wide = here(server.pool(pools=[{"subnet": "2001:db8::/64"}]))
+    with serving(tmp_path, port, "--random-order"):
+        async with talking(tmp_path) as user:
+            await user.send("POST", f"{HERE}/ippools", wide)
+            await user.send("POST", f"{HERE}/ipclaims", here(server.claim("drawn")))
+            assert await bound(user, "drawn") != "pool-1-2001-db8--1"

@@ -8,6 +8,7 @@ from tests.docs import pages
 
 from gantry.doors import luxi
 from gantry.doors.neutron.resources import ranges
+from gantry.ipam.sql import driver as sql_driver
 from gantry.node.os import script_environment
 from gantry.rpc import calls
 
@@ -37,6 +38,25 @@ def test_every_dependency_has_its_reason() -> None:
 def test_every_module_of_the_driver_for_neutron_is_described_for_developers() -> None:
     modules = {path.stem for path in (pages.CHECKOUT / "src/gantry/ipam/neutron").glob("*.py")} - {"__init__"}
     assert modules <= _words("how-to/neutron-ipam-driver.md")
+
+
+@pytest.mark.promise("ipam-39")
+def test_every_call_of_the_sql_driver_is_described_for_developers() -> None:
+    text = (pages.DOCS / "explanation/sql-ipam.md").read_text()
+    (section,) = [part for part in text.split("\n## ") if part.startswith("The interface\n")]
+    described = set(re.findall(r"`(?:Driver\.)?(\w+)(?:\([^`]*\))?`", section))
+    calls_of_driver = {name for name in vars(sql_driver.Driver) if not name.startswith("_")}
+    assert len(calls_of_driver) > 10
+    assert calls_of_driver - described == set()
+
+
+@pytest.mark.promise("segments-89")
+def test_operators_are_warned_to_update_their_procedures_before_they_turn_segment_ranges_on() -> None:
+    text = (pages.DOCS / "how-to/segments.md").read_text()
+    warning = text.index("**Warning: before you allow ranges besides those of the file, update your procedures**")
+    assert warning < text.index("gnt-cluster modify --segment-ranges yes")
+    (paragraph,) = [part for part in text.split("\n\n") if part.startswith("**Warning")]
+    assert "the documentation of your site" in paragraph
 
 
 @pytest.mark.promise("segments-92")

@@ -34,7 +34,7 @@ auth_strategy = noauth
 transport_url = fake://
 state_path = {folder}/state
 api_paste_config = {environment}/etc/neutron/api-paste.ini
-ipam_driver = {driver}
+{driver}
 dhcp_agent_notification = false
 notify_nova_on_port_status_changes = false
 notify_nova_on_port_data_changes = false
@@ -93,6 +93,7 @@ class Neutron:
     own: str = ""
     """The URL of the driver's database; if empty, its tables are in Neutron's database."""
     driver: str = "gantry"
+    """The driver in neutron.conf; empty to leave the option out."""
     servers: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def prepare(self) -> None:
@@ -116,7 +117,8 @@ class Neutron:
     def configure(self) -> None:
         """Write neutron.conf from the current attributes."""
         text = CONFIGURATION.format(
-            folder=self.folder, environment=environment(), driver=self.driver, database=self.database,
+            folder=self.folder, environment=environment(), database=self.database,
+            driver=f"ipam_driver = {self.driver}" if self.driver else "",
             own=f"connection = {self.own}" if self.own else "",
         )  # fmt: skip
         (self.folder / "neutron.conf").write_text(text)

@@ -18,7 +18,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[tuple[server.Neutron, se
             yield neutron_and_client
 
 
-@pytest.mark.promise("ipam-2", "ipam-5", "ipam-15", "ipam-26", "ipam-31", "ipam-36")
+@pytest.mark.promise("ipam-2", "ipam-5", "ipam-26", "ipam-31", "ipam-36")
 def test_a_thousand_ports_by_eight_workers_have_a_thousand_addresses(
     running: tuple[server.Neutron, server.Client],
 ) -> None:

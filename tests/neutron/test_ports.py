@@ -25,7 +25,7 @@ def client(running: tuple[server.Neutron, server.Client]) -> server.Client:
     return running[1]
 
 
-@pytest.mark.promise("ipam-3", "ipam-13", "ipam-16", "ipam-34")
+@pytest.mark.promise("ipam-13")
 def test_a_port_gets_an_address_of_its_subnet_and_keeps_it(client: server.Client) -> None:
     network, subnet = client.network("192.0.2.0/24", allocation_pools=[{"start": "192.0.2.10", "end": "192.0.2.20"}])
     port = client.create("port", network_id=network)

@@ -1,7 +1,7 @@
 """gantry-kube serve: the embedded API server, for sites without a Kubernetes cluster, and its controllers.
 
     gantry-kube serve [--data DIR] [--bind ADDRESS] [--port PORT] [--name NAME] [--no-ssl] [--no-controllers]
-                      [--no-templates] [--cluster [SOCKET]] [--site NAME] [--debug]
+                      [--no-templates] [--random-order] [--cluster [SOCKET]] [--site NAME] [--debug]
 
 The controllers are those of ``gantry-kube controllers``, in a child process; each process ends with the other. Their
 requests come over a private connection (``pipe``).

@@ -1,8 +1,8 @@
 """gantry-kube: the controllers of IPPools and IP claims, and an embedded API server.
 
     gantry-kube controllers [--kubeconfig FILE] [--context NAME] [--namespace NAME] [--watch-filter VALUE]
-                            [--no-leader-elect] [--lease-namespace NAME] [--templates] [--qps N] [--burst N]
-                            [--cluster [SOCKET]] [--site NAME] [--concurrency N] [--bind ADDRESS]
+                            [--no-leader-elect] [--lease-namespace NAME] [--templates] [--random-order] [--qps N]
+                            [--burst N] [--cluster [SOCKET]] [--site NAME] [--concurrency N] [--bind ADDRESS]
                             [--health-port PORT] [--webhook-cert-dir DIR] [--webhook-port PORT]
                             [--run-folder DIR] [--attended] [--debug]
     gantry-kube serve       see daemons.apiserver
@@ -78,6 +78,7 @@ async def control(
         counts=counts,
         concurrency=options.concurrency,
         with_templates=options.templates,
+        random_order=options.random_order,
         cluster=binding.ledger_of(runtime, options),
     )
     namespace = options.lease_namespace or target.namespace
@@ -141,7 +142,7 @@ def _controller_command(options: argparse.Namespace) -> list[str]:
     """Return the command line of the controllers that the embedded API server starts."""
     command = [sys.executable, "-P", "-m", "gantry.daemons.kube", "controllers", "--attended", "--health-port=0"]
     command += [f"--qps={UNLIMITED_QPS}", f"--concurrency={LOCAL_CONCURRENCY}"]
-    flags = {"--templates": options.templates, "--debug": options.debug}
+    flags = {"--templates": options.templates, "--random-order": options.random_order, "--debug": options.debug}
     values = {"--cluster": options.cluster, "--site": options.site}
     command += [flag for flag, is_set in flags.items() if is_set]
     return command + [f"{option}={value}" for option, value in values.items() if value]
@@ -194,6 +195,7 @@ def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     command.add_argument(
         "--templates", action="store_true", help="render Metal3DataTemplates too; only where Metal3's provider does not"
     )
+    _add_random_order(command)
     binding.add_arguments(command)
     command.add_argument(
         "--qps", type=_positive, default=QPS, metavar="N", help=f"limit requests per second (default: {QPS:g})"
@@ -241,8 +243,18 @@ def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     command = apiserver.add(commands)
+    _add_random_order(command)
     binding.add_arguments(command)
     command.set_defaults(run=_serve_command)
+
+
+def _add_random_order(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--random-order",
+        action="store_true",
+        help="draw the addresses of all pools at random, also of those with allocationStrategy sequential, which API "
+        "servers fill in; not of ranges without an end",
+    )
 
 
 def _run_folder() -> str:

@@ -7,8 +7,8 @@ that the plan allocates or releases; held ids count as used, for allocations and
 
 Which ranges an id comes from (contracts/segment-ranges.md#allocation): with the feature on, from the project's own
 ranges, over all network types and physical networks. If the project has no matching range, the id comes from the shared
-ranges, without the ids of other projects' ranges; ``Cluster.segment_fallback`` also allows those when the project's own
-ranges are used up. With the feature off, ids come only from the ranges of the configuration file.
+ranges, without the ids of other projects' ranges; so it does when the project's own ranges are used up, unless
+``Cluster.segment_fallback`` is off. With the feature off, ids come only from the ranges of the configuration file.
 
 ``embedded.Ledger`` owns the ``Segments`` and passes on changes and holds; units call ``pick`` and ``check_free``, and
 the query of ranges reads the ids of each scope.
@@ -175,9 +175,10 @@ class Segments:
 
     def _exhausted(self, cluster: clusters.Cluster, request: Request, project: str) -> errors.NoRoomError:
         own_scopes = cluster.segment_ranges and self._own(cluster, request, project)
-        whose = f"the ranges of project {project}" if own_scopes else "the ranges that the network may use"
+        is_isolated = own_scopes and not cluster.segment_fallback
+        whose = f"the ranges of project {project}" if is_isolated else "the ranges that the network may use"
         hint = "gantry segment range list shows the ranges; "
-        if own_scopes:
+        if is_isolated:
             hint += (
                 "enlarge a range, or let projects use the shared ranges too: gnt-cluster modify --segment-fallback yes"
             )

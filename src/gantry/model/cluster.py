@@ -82,10 +82,10 @@ class Cluster(base.Entity, frozen=True):
     with zeros.
     ``default_iallocator`` is the default program that chooses nodes for instances, with its options; empty for the
     built-in allocator.
-    With ``segment_ranges``, the ranges of clients apply beside those of the configuration file; with
-    ``segment_fallback``, a project whose own ranges are exhausted uses the shared ranges. ``tenant_network_types`` and
-    ``physical_networks`` are from that file: the network types of shared ranges in the order of preference, all types
-    if empty, and the physical networks.
+    With ``segment_ranges``, the ranges of clients apply beside those of the configuration file; without
+    ``segment_fallback``, a project whose own ranges are exhausted gets no ids of the shared ranges.
+    ``tenant_network_types`` and ``physical_networks`` are from that file: the network types of shared ranges in the
+    order of preference, all types if empty, and the physical networks.
     ``ipam_driver`` stores the allocations of addresses, in ``ipam_database`` (a URL) or in the state.
     ``replication`` is a policy of ``Replication``; if it is empty, the number of master candidates decides.
     ``revoked`` are the certificates of removed nodes, and those that were replaced, until they end.
@@ -121,7 +121,7 @@ class Cluster(base.Entity, frozen=True):
     ipam_hold_time: int = 0
     network_thresholds: tuple[int, int] = (80, 95)
     segment_ranges: bool = False
-    segment_fallback: bool = False
+    segment_fallback: bool = True
     tenant_network_types: tuple[str, ...] = ()
     physical_networks: tuple[str, ...] = ()
     ipam_driver: str = "embedded"

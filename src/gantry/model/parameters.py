@@ -44,7 +44,7 @@ CLUSTER: dict[str, Parameter] = {
         0, "Quarantine time of released addresses, in seconds", minimum=0, maximum=10 * 366 * 86400
     ),
     "segment_ranges": Parameter(False, "Allow segment ranges besides those of segments.ini"),
-    "segment_fallback": Parameter(False, "Let a project whose own segment ranges are exhausted use the shared ranges"),
+    "segment_fallback": Parameter(True, "Let a project whose own segment ranges are exhausted use the shared ranges"),
 }
 """The cluster's settings with a single value; its other settings are lists, or defaults of the classes below."""
 

@@ -50,7 +50,7 @@ def _changed(client: Talk, path: str, target: Object, *, who: str = ADMIN, **val
     return answer.object(name)
 
 
-@pytest.mark.promise("segments-6", "segments-15")
+@pytest.mark.promise("segments-15")
 def test_a_network_gets_a_segment_of_the_shared_ranges(clean: Talk) -> None:
     network = _network(clean)
     assert [network[name] for name in SEGMENT] == ["vlan", "physnet1", 100]
@@ -59,18 +59,33 @@ def test_a_network_gets_a_segment_of_the_shared_ranges(clean: Talk) -> None:
     assert (network["project_id"], network["tenant_id"], network["status"]) == ("default", "default", "ACTIVE")
 
 
-@pytest.mark.promise("segments-5", "segments-10", "segments-82", "segments-85")
-def test_a_project_takes_from_its_own_ranges_only(clean: Talk) -> None:
+@pytest.mark.promise("segments-5", "segments-6", "segments-10", "segments-82", "segments-85")
+def test_a_project_takes_from_its_own_ranges_and_then_from_the_shared_ones(clean: Talk) -> None:
     own = {"network_type": "vlan", "physical_network": "physnet1", "shared": False, "project_id": "green"}
     clean.add(RANGES, {"minimum": 200, "maximum": 200, **own})
     clean.add(RANGES, {"minimum": 300, "maximum": 300, **own})
     ids = {clean.get(f"{NETWORKS}/{_network(clean, who=MEMBER)['id']}").object("network")[SEGMENT[2]] for _ in "12"}
     assert ids == {200, 300}
-    refused = clean.refused("POST", NETWORKS, {"network": {"name": "n"}}, who=MEMBER)
-    assert refused == (
-        503, "NoNetworkAvailable", "Unable to create the network. No tenant network is available for allocation.",
-    )  # fmt: skip
     assert _network(clean, who=OTHER)["project_id"] == "blue"
+    shared = clean.get(f"{NETWORKS}/{_network(clean, who=MEMBER)['id']}").object("network")
+    assert [shared[name] for name in SEGMENT] == ["vlan", "physnet1", 101]
+
+
+def test_a_project_takes_from_its_own_ranges_only_where_projects_are_isolated(
+    clean: Talk, lab: cluster.SimulatedCluster
+) -> None:
+    own = {"network_type": "vlan", "physical_network": "physnet1", "shared": False, "project_id": "green"}
+    clean.add(RANGES, {"minimum": 200, "maximum": 200, **own})
+    lab.run(lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "segment_fallback": False}))
+    try:
+        _network(clean, who=MEMBER)
+        refused = clean.refused("POST", NETWORKS, {"network": {"name": "n"}}, who=MEMBER)
+        assert refused == (
+            503, "NoNetworkAvailable", "Unable to create the network. No tenant network is available for allocation.",
+        )  # fmt: skip
+        assert _network(clean, who=OTHER)["project_id"] == "blue"
+    finally:
+        lab.run(lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "segment_fallback": "default"}))
 
 
 def _list_networks(client: Talk, query: str) -> list[Object]:

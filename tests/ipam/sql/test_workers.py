@@ -3,12 +3,14 @@
 import concurrent.futures
 import multiprocessing
 import random
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 from tests import postgres
@@ -45,7 +47,7 @@ def is_sound(ipam: driver.Driver) -> bool:
     return not ipam.check(each for subnet in ipam.subnets() for each in ipam.allocations(subnet.id))
 
 
-@pytest.mark.promise("ipam-15", "ipam-26")
+@pytest.mark.promise("ipam-26")
 def test_eight_processes_fill_a_subnet_to_the_last_address_without_a_double(url: str, ipam: driver.Driver) -> None:
     ipam.add_subnet("s", cidr="10.0.0.0/24", pools=["10.0.0.0/24"])
 
@@ -198,4 +200,56 @@ def test_a_server_that_is_killed_loses_nothing_that_it_acknowledged(own_server: 
     unknown = [each for each in failed if "whose outcome is unknown" in each.message]
     assert len(stored) - len(acknowledged) <= len(unknown)
     assert is_sound(ipam)
+    database.close()
+
+
+class RecordingConnection:
+    """A connection that records the text of each statement."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.statements: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+    def cursor(self) -> "RecordingCursor":
+        return RecordingCursor(self._connection.cursor(), self.statements)
+
+
+class RecordingCursor:
+    """A cursor of such a connection."""
+
+    def __init__(self, cursor: Any, statements: list[str]) -> None:
+        self._cursor = cursor
+        self._statements = statements
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._cursor, name)
+
+    def execute(self, statement: str, *values: object) -> object:
+        self._statements.append(statement)
+        return self._cursor.execute(statement, *values)
+
+
+LOCKS = re.compile(r"\bFOR (NO KEY )?UPDATE|\bFOR (KEY )?SHARE|\bLOCK\b|advisory|SERIALIZABLE", re.IGNORECASE)
+
+
+@pytest.mark.promise("ipam-15")
+def test_an_address_is_found_without_a_lock(own_server: postgres.Server) -> None:
+    url = own_server.create("unlocked")
+    database = engines.open_database(url)
+    schema.prepare(database)
+    ipam = driver.Driver(database, below=random.randrange)
+    ipam.add_subnet("s", cidr="10.0.0.0/24", pools=["10.0.0.1-10.0.0.200"])
+    ipam.allocate("s", NEXT)
+    connection = workers.connect(url)
+    recording: Any = RecordingConnection(connection)
+    callers = ipam.on(engines.Borrowed(recording))
+    for request in (ANY, NEXT):
+        callers.allocate("s", request)
+        assert recording.statements[0].lstrip().startswith("SELECT")
+        assert [text for text in recording.statements if LOCKS.search(text)] == []
+        recording.statements.clear()
+    connection.close()
     database.close()

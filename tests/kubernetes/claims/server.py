@@ -21,6 +21,7 @@ KINDS: dict[tuple[str, str], type[meta.Resource]] = {
     (capi.GROUP, "IPAddressClaim"): capi.IPAddressClaim,
     (capi.GROUP, "IPAddress"): capi.IPAddress,
     (capi.CLUSTER_GROUP, "Cluster"): capi.Cluster,
+    (data.GROUP, "Metal3Cluster"): data.Metal3Cluster,
     (data.GROUP, "Metal3DataTemplate"): data.Metal3DataTemplate,
     (data.GROUP, "Metal3DataClaim"): data.Metal3DataClaim,
     (data.GROUP, "Metal3Data"): data.Metal3Data,
@@ -240,9 +241,19 @@ def address(name: str, text: str, *, claim: str, of: str = "pool-1") -> schema.J
     return {"apiVersion": ipam.API_VERSION, "kind": "IPAddress", "metadata": _meta(name), "spec": spec}
 
 
-def cluster(name: str, *, paused: bool = False) -> schema.Json:
+def cluster(name: str, *, paused: bool = False, built_by: str = "", kind: str = "Metal3Cluster") -> schema.Json:
     version = f"{capi.CLUSTER_GROUP}/v1beta2"
-    return {"apiVersion": version, "kind": "Cluster", "metadata": _meta(name), "spec": {"paused": paused}}
+    infrastructure = {"infrastructureRef": {"apiGroup": data.GROUP, "kind": kind, "name": built_by}} if built_by else {}
+    return {
+        "apiVersion": version,
+        "kind": "Cluster",
+        "metadata": _meta(name),
+        "spec": {"paused": paused, **infrastructure},
+    }
+
+
+def metal3_cluster(name: str) -> schema.Json:
+    return {"apiVersion": f"{data.GROUP}/v1beta2", "kind": "Metal3Cluster", "metadata": _meta(name), "spec": {}}
 
 
 def _meta(name: str) -> schema.Json:

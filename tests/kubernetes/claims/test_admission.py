@@ -174,9 +174,52 @@ def test_a_pool_does_not_shrink_under_an_address_in_use() -> None:
     ],
 )
 def test_the_bounds_of_a_range_are_checked(spec: schema.Json, inside: str, outside: str) -> None:
-    assert causes(pool(pools=[spec], preAllocations={"c": inside})) == ("admission", [])
-    _, reasons = causes(pool(pools=[spec], preAllocations={"c": outside}))
-    assert "out of bounds" in reasons[0]
+    for text, is_inside in ((inside, True), (outside, False)):
+        address = server.struct(server.address("x", text, claim="c", of="bad"))
+        assert isinstance(address, ipam.IPAddress)
+        reasons = changed(pool(), pool(pools=[spec]), address)
+        assert [f"{text}" in reason and "out of bounds" in reason for reason in reasons] == (
+            [] if is_inside else [True]
+        )
+
+
+@pytest.mark.promise("claims-21")
+def test_an_address_is_preallocated_within_the_subnets_of_the_pool_and_worth_a_warning_outside_its_ranges() -> None:
+    spec = {"start": "10.0.0.2", "end": "10.0.0.3", "subnet": "10.0.0.0/29"}
+
+    def with_preallocated(text: str) -> schema.Json:
+        return pool(pools=[spec], preAllocations={"c": text})
+
+    def warned(text: str) -> list[str]:
+        return admission.warnings(meta.read(with_preallocated(text), ipam.IPPool), [])
+
+    for text in ("10.0.0.0", "10.0.0.7"):
+        assert causes(with_preallocated(text)) == ("admission", [])
+        (warning,) = warned(text)
+        assert text in warning
+        assert "in none of its ranges" in warning
+    assert causes(with_preallocated("10.0.0.3")) == ("admission", [])
+    assert warned("10.0.0.3") == []
+    for text in ("10.0.0.8", "9.255.255.255", "2001:db8::1"):
+        (reason,) = causes(with_preallocated(text))[1]
+        assert "out of bounds of the pools given" in reason
+
+
+def test_a_pool_can_change_while_an_address_that_is_preallocated_outside_its_ranges_is_in_use() -> None:
+    address = server.struct(server.address("x", "10.0.0.5", claim="c", of="bad"))
+    assert isinstance(address, ipam.IPAddress)
+    spec = {"start": "10.0.0.2", "end": "10.0.0.3", "subnet": "10.0.0.0/29"}
+    old = pool(pools=[spec], preAllocations={"c": "10.0.0.5"})
+    larger = pool(pools=[{**spec, "end": "10.0.0.4"}], preAllocations={"c": "10.0.0.5"})
+    assert changed(old, larger, address) == []
+    (reason,) = changed(old, pool(pools=[spec]), address)
+    assert "is in use by IPClaim site-a/c but out of bounds" in reason
+
+
+def test_a_pool_that_is_being_deleted_gets_no_warnings_about_its_spec() -> None:
+    going = {**pool(preAllocations={"c": "no address"}, pools=[{}])}
+    going["metadata"] = {**server.metadata(going), "deletionTimestamp": meta.stamp(server.BEGIN)}
+    assert admission.warnings(meta.read(going, ipam.IPPool), []) == []
 
 
 def test_a_refusal_names_some_of_the_addresses_in_use_and_not_thousands() -> None:

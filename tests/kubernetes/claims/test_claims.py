@@ -6,7 +6,7 @@ import pytest
 from tests.kubernetes.claims import server
 
 from gantry.kubernetes.api import capi, ipam, meta, schema
-from gantry.kubernetes.claims import actions, pool_space, reconcile_claim
+from gantry.kubernetes.claims import actions, cache, pool_space, reconcile_claim
 
 USER = "example.org/user"
 
@@ -126,6 +126,22 @@ def test_a_preallocated_address_goes_only_to_the_claim_of_that_name() -> None:
     assert [server.address_of_claim(api, name) for name in "abcd"] == ["2001:db8::2", "2001:db8::1", "2001:db8::3", ""]
 
 
+@pytest.mark.promise("claims-21", "claims-36")
+def test_a_preallocated_address_may_lie_outside_the_ranges_in_the_subnet_of_one_whose_settings_it_has() -> None:
+    spec = {"start": "10.0.0.2", "end": "10.0.0.3", "subnet": "10.0.0.0/24", "gateway": "10.0.0.1", "prefix": 25}
+    other = {"start": "10.1.0.2", "end": "10.1.0.2", "subnet": "10.1.0.0/24"}
+    ahead = {"b": "10.0.0.9", "c": "10.1.0.9", "d": "10.2.0.9"}
+    pool = server.pool(pools=[spec, other], preAllocations=ahead, prefix=24)
+    api, controller = begin(pool, *(server.claim(name) for name in "abcd"))
+    assert [server.address_of_claim(api, name) for name in "abcd"] == ["10.0.0.2", "10.0.0.9", "10.1.0.9", ""]
+    specs = [api.get(ref(f"pool-1-10-{net}-0-9", "IPAddress"))["spec"] for net in (0, 1)]
+    assert [(each["prefix"], each.get("gateway")) for each in specs] == [(25, "10.0.0.1"), (24, None)]  # type: ignore[index, attr-defined]
+    assert "no range or subnet of the pool contains 10.2.0.9" in server.error(api, "d")
+    api.create(server.claim("wish", annotations=noted("10.0.0.8")))
+    controller.settle()
+    assert "Requested IP out of bounds" in server.error(api, "wish")
+
+
 def test_a_claim_gets_its_requested_address_or_the_reason_of_the_refusal() -> None:
     pool = server.pool(preAllocations={"z": "10.0.0.4"}, gateway="10.0.0.3")
     wishes = {
@@ -215,6 +231,22 @@ def test_a_random_pool_draws_from_all_ranges_and_forgets_none() -> None:
     assert got != sorted(got)
     assert any(text.startswith("10.0.1.") for text in got[:8])
     assert server.error(api, names[16]).startswith("Exhausted IP Pools")
+
+
+@pytest.mark.promise("claims-13", "claims-42")
+def test_controllers_with_random_order_draw_from_every_pool_but_not_from_a_range_without_an_end() -> None:
+    ranges = [{"start": "10.0.0.1", "end": "10.0.0.8"}, {"subnet": "10.0.1.0/28"}]
+    api, names = server.Server(), [f"c{number}" for number in range(23)]
+    for body in (server.pool(pools=ranges, allocationStrategy="sequential"), *map(server.claim, names)):
+        api.create(body)
+    for body in (server.pool("open", pools=[{"start": "10.9.0.1"}]), server.claim("first", "open")):
+        api.create(body)
+    server.Controller(api, known=cache.Cache(random_order=True)).settle()
+    got = [server.address_of_claim(api, name) for name in names[:22]]
+    assert len(set(got)) == 22
+    assert any(text.startswith("10.0.1.") for text in got[:8])
+    assert server.error(api, names[22]).startswith("Exhausted IP Pools")
+    assert server.address_of_claim(api, "first") == "10.9.0.1"
 
 
 def test_a_random_pool_may_be_a_whole_ipv6_subnet() -> None:

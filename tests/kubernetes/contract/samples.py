@@ -28,6 +28,17 @@ def valid(name: str, namespace: str) -> list[api.Json]:
     return _documents((HERE / f"valid/{name}.yaml").read_text(), namespace)
 
 
+def design(name: str, namespace: str, **uids: str) -> list[api.Json]:
+    """Return objects of Metal3's design, with the UIDs of their owners by kind (samples/design/README.md)."""
+    documents = _documents((HERE / f"design/{name}.yaml").read_text(), namespace)
+    for document in documents:
+        metadata = document["metadata"]
+        assert isinstance(metadata, dict)
+        for owner in metadata.get("ownerReferences", []):
+            owner["uid"] = uids[owner["kind"]]
+    return documents
+
+
 def expected(name: str, namespace: str) -> dict[str, dict[str, object]]:
     (document,) = _documents((HERE / f"expected/{name}.yaml").read_text(), namespace)
     return {key: value for key, value in document.items() if isinstance(value, dict)}

@@ -8,7 +8,7 @@ import pytest
 from tests.kubernetes.claims import server
 from tests.kubernetes.controllers import api
 
-from gantry.kubernetes.api import capi, ipam, meta
+from gantry.kubernetes.api import capi, data, ipam, meta
 from gantry.kubernetes.controllers import events
 from gantry.runtime import interface, simulated
 
@@ -393,6 +393,41 @@ def test_a_pool_belongs_to_its_cluster_as_soon_as_there_is_one(site: api.Site) -
         site.put(server.cluster("edge"))
         uid = server.struct(site.api.known.get(capi.cluster_ref(server.SITE, "edge"))).metadata.uid
         await site.until(lambda: bound(site, "one") and owners() == [f"Cluster/edge/{uid}"])
+
+    site.world.run(check())
+
+
+@pytest.mark.promise("claims-27")
+@pytest.mark.parametrize("last", ["Cluster", "Metal3Cluster"])
+def test_a_pool_belongs_to_the_metal3_cluster_that_builds_its_cluster_too(site: api.Site, last: str) -> None:
+    bodies = {"Cluster": server.cluster("edge", built_by="metal"), "Metal3Cluster": server.metal3_cluster("metal")}
+    pools = {"edge-pool": "edge", "rack-pool": "rack"}
+
+    def owners(pool: str) -> set[tuple[str, str, str]]:
+        listed = server.struct(site.api.known.get(ipam.pool_ref(server.SITE, pool))).metadata.owner_references
+        return {(reference.kind, reference.name, reference.uid) for reference in listed}
+
+    def uid(kind: str, name: str) -> str:
+        group = capi.CLUSTER_GROUP if kind == "Cluster" else data.GROUP
+        return server.struct(site.api.known.get(meta.Ref(group, kind, server.SITE, name))).metadata.uid
+
+    async def check() -> None:
+        site.put(*(server.pool(name, clusterName=cluster) for name, cluster in pools.items()))
+        site.put(server.cluster("rack", built_by="metal", kind="OtherCluster"))
+        site.put(*(body for kind, body in bodies.items() if kind != last))
+        site.start()
+        await site.world.clock.sleep(20)
+        site.put(bodies[last])
+        await site.until(
+            lambda: (
+                owners("edge-pool")
+                == {
+                    ("Cluster", "edge", uid("Cluster", "edge")),
+                    ("Metal3Cluster", "metal", uid("Metal3Cluster", "metal")),
+                }
+            )
+        )
+        await site.until(lambda: owners("rack-pool") == {("Cluster", "rack", uid("Cluster", "rack"))})
 
     site.world.run(check())
 

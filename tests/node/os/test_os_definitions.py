@@ -137,6 +137,7 @@ async def test_the_create_script_runs_with_the_instance_as_its_whole_environment
         "DISK_COUNT=1",
         f"DISK_0_PATH={disk.logical_id[-1]}",
         "DISK_0_ACCESS=rw",
+        "DISK_0_ACCESS_LETTER=W",
         "DISK_0_FRONTEND_TYPE=paravirtual",
         "DISK_0_BACKEND_TYPE=file:loop",
         "NIC_COUNT=1",

@@ -49,6 +49,7 @@ def test_an_os_script_gets_the_variables_of_each_disk() -> None:
         "DISK_0_PATH": "/disks/0",
         "DISK_0_SIZE": "512",
         "DISK_0_ACCESS": "rw",
+        "DISK_0_ACCESS_LETTER": "W",
         "DISK_0_FRONTEND_TYPE": "paravirtual",
         "DISK_0_BACKEND_TYPE": "file:loop",
         "DISK_1_PATH": "/disks/1",

@@ -137,10 +137,18 @@ class IPAddress(meta.Resource, frozen=True):
         return meta.Ref(GROUP, "IPAddressClaim", self.metadata.namespace, self.spec.claim_ref.name)
 
 
+class InfrastructureRef(meta.Plain, frozen=True, gc=False):
+    """The object of the provider that a Cluster is built by, in the namespace of the Cluster."""
+
+    kind: str = ""
+    name: str = ""
+
+
 class ClusterSpec(meta.Plain, frozen=True):
     """The spec of a Cluster, as far as it is read."""
 
     paused: bool = False
+    infrastructure_ref: InfrastructureRef = InfrastructureRef()
 
 
 class Cluster(meta.Resource, frozen=True):

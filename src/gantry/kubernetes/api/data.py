@@ -1,4 +1,4 @@
-"""Metal3DataTemplate, Metal3DataClaim, Metal3Data, and the BareMetalHost of templates.
+"""Metal3Cluster, Metal3DataTemplate, Metal3DataClaim, Metal3Data, and the BareMetalHost of templates.
 
 The group ``infrastructure.cluster.x-k8s.io`` belongs to Metal3's provider for Cluster API, which installs the
 definitions. v1beta1 and v1beta2 name some lists differently; one struct reads both.
@@ -372,3 +372,12 @@ class BareMetalHost(meta.Resource, frozen=True):
 
     spec: HostSpec = HostSpec()
     status: HostStatus = HostStatus()
+
+
+class Metal3Cluster(meta.Resource, frozen=True):
+    """The bare-metal infrastructure of a Cluster; it owns the pools of the Cluster. Only its metadata is read."""
+
+
+def metal3_cluster_ref(namespace: str, name: str) -> meta.Ref:
+    """Return the identity of a Metal3Cluster."""
+    return meta.Ref(GROUP, "Metal3Cluster", namespace, name)

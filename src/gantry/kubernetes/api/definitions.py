@@ -193,6 +193,7 @@ DEFINITIONS = (
             columns=(AGE,),
         )
         for resource, plural, short in (
+            (data.Metal3Cluster, "metal3clusters", ("m3c", "m3cluster")),
             (data.Metal3DataTemplate, "metal3datatemplates", ("m3dt", "m3datatemplate")),
             (data.Metal3DataClaim, "metal3dataclaims", ("m3dc", "m3dataclaim")),
             (data.Metal3Data, "metal3datas", ("m3d", "m3data")),

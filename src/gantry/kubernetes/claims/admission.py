@@ -4,8 +4,9 @@ The embedded API server calls it on each create and update, the admission webhoo
 
 Differences from Metal3's webhooks. Stricter: a ``namePrefix`` that cannot begin an object name is rejected, and a
 shrinking pool is checked against the address objects, not against its status. Laxer: a random pool may have any finite
-size, and the rules do not apply to an update that leaves the spec unchanged or to an object that is being deleted, so
-that rules newer than the object do not block them.
+size, an address may be pre-allocated anywhere in the subnets of the ranges, and the rules do not apply to an update
+that leaves the spec unchanged or to an object that is being deleted, so that rules newer than the object do not block
+them.
 
 See contracts/ippool-claims.md#admission.
 """
@@ -24,8 +25,8 @@ AddressesIn = Callable[[meta.Ref], Iterable[actions.Address]]
 ClaimOf = Callable[[meta.Ref], meta.Resource | None]
 """Returns a claim, None if there is none."""
 
-MAX_STRANDED = 20
-"""Maximum number of addresses in use listed when a smaller pool is rejected."""
+MAX_LISTED = 20
+"""Maximum number of addresses listed when a smaller pool is rejected, or in a warning."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
@@ -57,8 +58,11 @@ def review(
 
 
 def warnings(new: ipam.IPPool, pools: Iterable[ipam.IPPool]) -> list[str]:
-    """Return warnings about possible mistakes: ranges that overlap those of a pool with another ``namePrefix``."""
-    out = []
+    """Return warnings about possible mistakes in a valid pool.
+
+    Ranges that overlap those of a pool with another ``namePrefix``; addresses pre-allocated outside of the ranges.
+    """
+    out = [] if new.is_deleting else [*_outside_ranges(new.spec)]
     for pool in pools:
         is_shared = pool.ref == new.ref or pool.spec.name_prefix == new.spec.name_prefix
         if not is_shared and pool.metadata.namespace == new.metadata.namespace and _overlaps(new.spec, pool.spec):
@@ -67,6 +71,18 @@ def warnings(new: ipam.IPPool, pools: Iterable[ipam.IPPool]) -> list[str]:
                 "both pools allocate the same addresses"
             )
     return out
+
+
+def _outside_ranges(spec: ipam.PoolSpec) -> Iterator[str]:
+    valid = _valid_ranges(spec)
+    preallocated = sorted(map(ranges.parse_address, spec.pre_allocations.values()))
+    outside = [str(address) for address in preallocated if not _contains(valid, address)]
+    if outside:
+        more = f" and {len(outside) - MAX_LISTED} more" if len(outside) > MAX_LISTED else ""
+        yield (
+            f"spec.preAllocations: {', '.join(outside[:MAX_LISTED])}{more}: in a subnet of the pool, but in none of "
+            "its ranges; only the claims of these names can get them"
+        )
 
 
 def _overlaps(first: ipam.PoolSpec, second: ipam.PoolSpec) -> bool:
@@ -128,7 +144,7 @@ def _pool(new: ipam.IPPool, old: ipam.IPPool | None, in_use: AddressesIn) -> Ite
     yield from causes
     if not causes:
         yield from _invalid_preallocations(spec)
-        yield from itertools.islice(_stranded_addresses(new, in_use), MAX_STRANDED)
+        yield from itertools.islice(_stranded_addresses(new, in_use), MAX_LISTED)
 
 
 def _invalid_addresses(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
@@ -171,7 +187,7 @@ def _ranges(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
 
 
 def _invalid_preallocations(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
-    claims, valid = dict[ranges.Address, str](), _valid_ranges(spec)
+    claims, valid = dict[ranges.Address, str](), [*_valid_ranges(spec), *_subnets(spec)]
     for name, text in sorted(spec.pre_allocations.items()):
         address, where = ranges.parse_address(text), f"spec.preAllocations[{name}]"
         if address in claims:
@@ -182,10 +198,11 @@ def _invalid_preallocations(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
 
 
 def _stranded_addresses(pool: ipam.IPPool, in_use: AddressesIn) -> Iterator[schema.Cause]:
-    valid = _valid_ranges(pool.spec)
+    valid, subnets = _valid_ranges(pool.spec), _subnets(pool.spec)
+    preallocated = set(map(pool_space.parse, pool.spec.pre_allocations.values()))
     for used in in_use(pool.ref):
         address = pool_space.parse(used.spec.address)
-        if address and not _contains(valid, address):
+        if address and not _contains([*valid, *subnets] if address in preallocated else valid, address):
             text = f"is in use by {used.claim} but out of bounds of the pools given"
             yield _bad("spec.pools", used.spec.address, text)
 
@@ -202,6 +219,12 @@ def _valid_ranges(spec: ipam.PoolSpec) -> list[tuple[ranges.Family, ranges.Range
         if valid:
             out.append((family, valid))
     return out
+
+
+def _subnets(spec: ipam.PoolSpec) -> list[tuple[ranges.Family, ranges.Range]]:
+    """Return the subnets of the ranges, in which an address may be pre-allocated."""
+    parsed = (pool_space.parse_subnet(spec_range.subnet) for spec_range in spec.pools)
+    return [(cidr.family, cidr.range) for cidr, _ in filter(None, parsed)]
 
 
 def _contains(valid: list[tuple[ranges.Family, ranges.Range]], address: ranges.Address) -> bool:

@@ -4,7 +4,7 @@
 
 Order of preference: the address that the pool pre-allocates to the claim's name; the one that the claim's annotation
 requests; the one in its status, if free; the one assumed for it or reserved for it in a cluster; the first free address
-or a random one, by the pool's allocation strategy.
+or a random one, by the pool's allocation strategy or by the setting of the controllers (``Cache.random_order``).
 
 See contracts/ippool-claims.md#allocation and contracts/ippool-claims.md#known-defects.
 """
@@ -99,11 +99,13 @@ def _particular_address(
     space: rooms.PoolSpace, claim: actions.Claim, address: ranges.Address
 ) -> rooms.Allocation | Problem:
     """Return a particular address with its settings if the claim can have it."""
-    allocation, preallocated_to = space.allocation(address), space.preallocated_to(address)
+    preallocated_to = space.preallocated_to(address)
     reserved = preallocated_to == claim.metadata.name
+    allocation = space.preallocation(address) if reserved else space.allocation(address)
     if allocation is None:
         text = "Pre-allocated IP out of bounds" if reserved else "Requested IP out of bounds"
-        return Problem(FAILED, f"{text}: no range of the pool contains {address}")
+        searched = "range or subnet" if reserved else "range"
+        return Problem(FAILED, f"{text}: no {searched} of the pool contains {address}")
     if preallocated_to is not None and not reserved:
         return Problem(FAILED, f"Requested IP not available: {address} is pre-allocated to claim {preallocated_to}")
     if not reserved and space.is_excluded(address):
@@ -133,12 +135,16 @@ def _any_address(
         allocation = _particular_address(space, claim, candidate) if candidate else None
         if isinstance(allocation, rooms.Allocation):
             return allocation
-    is_random = space.spec.allocation_strategy == ipam.RANDOM
-    free = space.find_free(below=below if is_random else None)
+    free = space.find_free(below=below if _is_random(objects, space) else None)
     if free is None:
         text = f"Exhausted IP Pools: IPPool {claim.pool.name} has no free address; the claim waits for one"
         return Problem(EXHAUSTED, text, waits=True)
     return free
+
+
+def _is_random(objects: cache.Cache, space: rooms.PoolSpace) -> bool:
+    """Return whether claims get a random address: never of a range without an end, which would be any address."""
+    return space.spec.allocation_strategy == ipam.RANDOM or (objects.random_order and space.is_bounded)
 
 
 def _previous_address(claim: actions.Claim, space: rooms.PoolSpace) -> ranges.Address | None:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.kubernetes.api import capi, ipam, meta
+from gantry.kubernetes.api import capi, data, ipam, meta
 from gantry.kubernetes.claims import (
     actions,
     bound_networks,
@@ -36,9 +36,10 @@ Pools = set[meta.Ref]
 
 
 class Cache:
-    """The observed objects; see the module."""
+    """The observed objects; see the module. With ``random_order``, claims get random addresses of all pools."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, random_order: bool = False) -> None:
+        self.random_order = random_order
         self._pools: dict[meta.Ref, pool_state.PoolState] = {}
         self._claims: dict[meta.Ref, actions.Claim] = {}
         self._addresses: dict[meta.Ref, actions.Address] = {}
@@ -59,7 +60,7 @@ class Cache:
 
         An object that is deleted and has no finalizers is removed.
         """
-        if isinstance(resource, capi.Cluster) and not resource.is_gone:
+        if isinstance(resource, capi.Cluster | data.Metal3Cluster) and not resource.is_gone:
             return self._enqueue_members(self.clusters.put(resource))
         is_relevant = not isinstance(resource, capi.IPAddressClaim | capi.IPAddress) or resource.spec.pool_ref.is_ours
         if resource.is_gone or not is_relevant or (isinstance(resource, ipam.IPClaim) and not resource.is_ours):

@@ -5,7 +5,8 @@ It is built from a pool's spec; ``cache`` adds each address object, ``allocate``
 Bounds: a missing ``start`` or ``end`` is the first or last address of the ``subnet``; if the subnet is written with
 host bits, the first address follows them. Without a subnet, a range with only a ``start`` is unbounded, one with only
 an ``end`` is empty, and the prefix length says in which networks a range lies. No claim gets a gateway, a DNS server,
-the first or last address of a subnet, or an excluded address, unless it is pre-allocated.
+the first or last address of a subnet, or an excluded address, unless it is pre-allocated. A pre-allocated address may
+also lie outside of the ranges, in the subnet of one.
 
 Invariant: ``_spaces`` has exactly the addresses that are excluded, pre-allocated or owned. The cost of an allocation
 depends neither on the size nor on the use of a pool: one search per range, and IPv6 is never enumerated.
@@ -146,9 +147,23 @@ class PoolSpace:
 
     def allocation(self, address: ranges.Address) -> Allocation | None:
         """Return an address with the settings of the first range that contains it; None if no range does."""
-        part = next(
-            (part for part in self.parts if part.family is address.family and address.value in part.bounds), None
+        return self._with_settings(address, lambda part: part.bounds)
+
+    def preallocation(self, address: ranges.Address) -> Allocation | None:
+        """Return a pre-allocated address with its settings: those of its range, else of the first subnet with it.
+
+        None if no range and no subnet of the pool contains the address (contracts/ippool-claims.md#allocation).
+        """
+        return self.allocation(address) or self._with_settings(
+            address, lambda part: part.cidr.range if part.cidr else None
         )
+
+    def _with_settings(
+        self, address: ranges.Address, numbers: Callable[[PoolRange], ranges.Range | None]
+    ) -> Allocation | None:
+        """Return an address with the settings of the first range whose ``numbers`` contain it, None if none does."""
+        runs = ((part, numbers(part)) for part in self.parts if part.family is address.family)
+        part = next((part for part, run in runs if run and address.value in run), None)
         if part is None:
             return None
         spec, range_spec = self.spec, part.spec
@@ -182,6 +197,11 @@ class PoolSpace:
         first = self.parts[index]
         yield first, ranges.Range(first.bounds.first + offset, first.bounds.last)
         yield from ((part, part.bounds) for part in (*self.parts[index + 1 :], *self.parts[: index + 1]))
+
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether each range has an end, by itself or by its subnet."""
+        return all(part.spec.end or part.cidr for part in self.parts)
 
     @property
     def has_free(self) -> bool:

@@ -57,7 +57,7 @@ def decide(
 
 
 def _metadata_patch(objects: cache.Cache, pool: ipam.IPPool) -> actions.Patch | None:
-    """Return the patch that adds the finalizer, and the labels and the owner reference of the pool's Cluster."""
+    """Return the patch that adds the finalizer, and the labels and the owner references of the pool's Cluster."""
     old, changed = pool.metadata, dict[str, object]()
     if ipam.POOL_FINALIZER not in old.finalizers:
         changed["finalizers"] = [*old.finalizers, ipam.POOL_FINALIZER]
@@ -65,19 +65,24 @@ def _metadata_patch(objects: cache.Cache, pool: ipam.IPPool) -> actions.Patch | 
     labels = {meta.CLUSTER_LABEL: name, meta.PROVIDER_LABEL: ipam.PROVIDER} if _LABEL.fullmatch(name) else {}
     if not labels.items() <= old.labels.items():
         changed["labels"] = labels
-    cluster = objects.clusters.get(old.namespace, name)
-    if cluster:
-        owner = meta.OwnerReference(
-            api_version=cluster.api_version, kind="Cluster", name=name, uid=cluster.metadata.uid
-        )
-        references = [
-            owner
-            for owner in old.owner_references
-            if (owner.group, owner.kind, owner.name) != (cluster.ref.group, "Cluster", name)
-        ]
-        if owner not in old.owner_references:
-            changed["ownerReferences"] = [msgspec.to_builtins(reference) for reference in (*references, owner)]
+    references = old.owner_references
+    for owner in objects.clusters.owners(old.namespace, name):
+        references = _with_owner(references, owner)
+    if references != old.owner_references:
+        changed["ownerReferences"] = [msgspec.to_builtins(reference) for reference in references]
     return actions.patch(pool, changed) if changed else None
+
+
+def _with_owner(references: tuple[meta.OwnerReference, ...], owner: meta.Resource) -> tuple[meta.OwnerReference, ...]:
+    """Return owner references with the current version and UID of an owner; the flags of an existing one are kept."""
+    ref = owner.ref
+    same = [each for each in references if (each.group, each.kind, each.name) == (ref.group, ref.kind, ref.name)]
+    current = msgspec.structs.replace(
+        same[0] if same else meta.OwnerReference(kind=ref.kind, name=ref.name),
+        api_version=owner.api_version,
+        uid=owner.metadata.uid,
+    )
+    return references if same == [current] else (*(each for each in references if each not in same), current)
 
 
 def _status(objects: cache.Cache, pool: ipam.IPPool, now: datetime.datetime, written: WrittenStatus | None) -> Decision:

@@ -32,7 +32,12 @@ from gantry.runtime import interface
 CONCURRENCY = 16
 """Decisions that are applied at a time."""
 
-_FOREIGN = ((capi.GROUP, "IPAddressClaim"), (capi.GROUP, "IPAddress"), (capi.CLUSTER_GROUP, "Cluster"))
+_FOREIGN = (
+    (capi.GROUP, "IPAddressClaim"),
+    (capi.GROUP, "IPAddress"),
+    (capi.CLUSTER_GROUP, "Cluster"),
+    (data.GROUP, "Metal3Cluster"),
+)
 _OWN = ((ipam.GROUP, "IPPool"), (ipam.GROUP, "IPAddress"), (ipam.GROUP, "IPClaim"))
 _TEMPLATES = ((data.GROUP, "Metal3DataTemplate"), (data.GROUP, "Metal3DataClaim"), (data.GROUP, "Metal3Data"))
 
@@ -49,9 +54,10 @@ class Controllers:
         counts: metrics.Metrics,
         concurrency: int = CONCURRENCY,
         with_templates: bool = False,
+        random_order: bool = False,
         cluster: cluster_ports.ClusterPorts | None = None,
     ) -> None:
-        self._cache = cache.Cache()
+        self._cache = cache.Cache(random_order=random_order)
         self._recorder = events.Recorder(runtime, server, counts=counts)
         self._foreign_keys = (*_FOREIGN, *_TEMPLATES) if with_templates else _FOREIGN
         served = {key: definition for key in (*_OWN, *self._foreign_keys) if (definition := definitions.by_kind(*key))}

@@ -47,6 +47,7 @@ def _disks(instance: calls.Instance, paths: Mapping[str, str]) -> Environment:
             "PATH": paths[disk.uuid],
             "SIZE": str(disk.size),
             "ACCESS": disk.mode,
+            "ACCESS_LETTER": "W" if disk.mode == "rw" else "R",
             "UUID": disk.uuid,
             "BACKEND_TYPE": "file:loop" if disk.dev_type in ("file", "sharedfile") else "block",
         } | variables.known(NAME=disk.name, FRONTEND_TYPE=model)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
 import pytest
 from tests.node import samples
 
@@ -232,6 +233,53 @@ async def test_what_a_daemon_plugged_in_another_one_takes_away(node: Node, folde
     assert len(node.taps()) == 2
     later = Node(folders, node.namespace)
     await later.kvm.stop("vm1", timeout=0)
+    assert (node.taps(), node.remains()) == ([], [])
+
+
+def _record_of_version(version: int, current: dict[str, object]) -> dict[str, object]:
+    """Return the record of a running guest as a daemon of an earlier version would have written it."""
+    fields = ("name", "uuid", "memory", "vcpus", "accelerator", "ends_on_reboot", "hotplug")
+    nics = current["nics"]
+    assert isinstance(nics, list)
+    if version == 0:
+        old: list[object] = [[nic["mode"], nic["interface"]] for nic in nics]
+    elif version == 1:
+        old = [{**nic, "ip": nic["ip"][0] if nic["ip"] else ""} for nic in nics]
+    else:
+        old = nics
+    numbered = {"version": version} if version else {}
+    return {**{name: current[name] for name in fields if name in current}, "nics": old, **numbered}
+
+
+@pytest.mark.promise("networks-73")
+@pytest.mark.parametrize("version", range(guest_records.VERSION))
+async def test_the_file_of_a_running_guest_is_rewritten_in_the_current_form(node: Node, version: int) -> None:
+    bare = msgspec.structs.replace(samples.nic(index=1), addresses=())
+    vm = samples.instance(nics=(samples.nic(), bare))
+    await node.kvm.start(vm, paused=False)
+    path = f"{node.guests.files('vm1').folder}/record"
+    current = json.loads(samples.read(path))
+    samples.write(path, json.dumps(_record_of_version(version, current)))
+    assert await node.kvm.info("vm1") is not None
+    rewritten = json.loads(samples.read(path))
+    assert rewritten["version"] == guest_records.VERSION
+    first, second = current["nics"]
+    if version == 0:
+        expected: list[object] = [
+            {
+                "mode": nic["mode"],
+                "interface": nic["interface"],
+                "device": f"nic{index}",
+                "uuid": "",
+                "mac": "",
+                "ip": [],
+            }
+            for index, nic in enumerate((first, second))
+        ]
+    else:
+        expected = [{**first, "ip": first["ip"][:1] if version == 1 else first["ip"]}, second]
+    assert rewritten["nics"] == expected
+    await node.kvm.stop("vm1", timeout=0)
     assert (node.taps(), node.remains()) == ([], [])
 
 
