@@ -12,7 +12,7 @@ import pytest
 from gantry.daemons import remote
 from gantry.doors import http
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import changes, reading, routes
+from gantry.doors.rapi import changes, reading, routes, wire
 from gantry.model import opcodes
 from gantry.runtime import interface
 from gantry.sim import cluster
@@ -91,13 +91,13 @@ def test_a_row_names_fields_of_its_opcode(change: changes.Change) -> None:
     assert aliases <= _known(change.op) | set(changes._CUSTOM.values())
 
 
+def _routes() -> tuple[routes.Route, ...]:
+    return (*reading.ROUTES, *changes.ROUTES)
+
+
 def test_no_two_routes_answer_the_same_request() -> None:
     known = [(route.method, tuple("*" if part[0] == "{" else part for part in route.parts)) for route in _routes()]
     assert len(known) == len(set(known))
-
-
-def _routes() -> tuple[routes.Route, ...]:
-    return (*reading.ROUTES, *changes.ROUTES)
 
 
 @pytest.mark.parametrize("route", reading.ROUTES, ids=lambda row: f"{row.method} {row.path}")
@@ -114,6 +114,24 @@ def test_every_read_is_answered(talk: Talk, route: routes.Route) -> None:
     assert talk.status(route.method, path) == 200
     if "bulk" in route.query:
         assert talk.status(route.method, path + "&bulk=1") == 200
+
+
+@pytest.mark.parametrize("route", _routes(), ids=lambda row: f"{row.method} {row.path}")
+def test_every_request_needs_a_user_unless_reading_is_open_to_everybody(
+    talk: Talk, lab: cluster.SimulatedCluster, route: routes.Route
+) -> None:
+    everybody = Talk(lab, remote.server(lab.master, cluster.FOLDERS, anonymous=True))
+    path = route.path.replace("{", "").replace("}", "")
+    assert talk.status(route.method, path, login="") == 401
+    assert (everybody.status(route.method, path, login="") == 401) is (route.access is not wire.Access.OPEN)
+
+
+def test_the_daemon_lets_nobody_read_and_listens_on_the_loopback_unless_its_options_say_otherwise() -> None:
+    parse = remote.command_line().parse_args
+    usual, ganeti, opened = parse([]), parse(["--require-authentication"]), parse(["--no-require-authentication"])
+    assert (usual.bind, usual.require_authentication) == ("127.0.0.1", True)
+    assert (ganeti.require_authentication, opened.require_authentication) == (True, False)
+    assert parse(["-b", "192.0.2.1"]).bind == "192.0.2.1"
 
 
 def test_refused_requests_have_the_status_of_http(talk: Talk) -> None:
@@ -239,5 +257,5 @@ def test_the_content_type_follows_the_accept_header(accept: str, kind: str | Non
 
 
 def test_a_certificate_is_demanded_off_the_loopback(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
-    assert remote.main(["--no-ssl", "--root", str(tmp_path)]) == 1
+    assert remote.main(["--no-ssl", "--bind", "0.0.0.0", "--root", str(tmp_path)]) == 1
     assert "without TLS" in capsys.readouterr().err
