@@ -126,12 +126,55 @@ def test_every_request_needs_a_user_unless_reading_is_open_to_everybody(
     assert (everybody.status(route.method, path, login="") == 401) is (route.access is not wire.Access.OPEN)
 
 
-def test_the_daemon_lets_nobody_read_and_listens_on_the_loopback_unless_its_options_say_otherwise() -> None:
+def test_without_options_the_daemon_asks_for_a_user_and_listens_on_the_loopback() -> None:
     parse = remote.command_line().parse_args
     usual, ganeti, opened = parse([]), parse(["--require-authentication"]), parse(["--no-require-authentication"])
     assert (usual.bind, usual.require_authentication) == ("127.0.0.1", True)
     assert (ganeti.require_authentication, opened.require_authentication) == (True, False)
     assert parse(["-b", "192.0.2.1"]).bind == "192.0.2.1"
+
+
+@pytest.mark.parametrize("route", reading.ROUTES, ids=lambda row: f"{row.method} {row.path}")
+def test_reading_makes_no_jobs(talk: Talk, lab: cluster.SimulatedCluster, route: routes.Route) -> None:
+    state = lab.daemons[lab.leader].store
+    before = state.snapshot.serial
+    names = {"instances": "vm1", "nodes": "node1", "groups": "default", "networks": "net1"}
+    kind = next((part for part in route.parts if part in names), "")
+    path = route.path.format(name=names.get(kind, ""), job=1, what="node") + "?fields=name&bulk=1"
+    for _ in range(20):
+        talk.status(route.method, path, {"fields": ["status"]} if route.parts[-1:] == ("wait",) else None)
+    assert state.snapshot.serial == before
+
+
+LONG = {"OP_ID": "OP_TEST_DELAY", "duration": 1000, "on_master": True, "on_nodes": []}
+INFO = "/2/instances/vm1/info"
+
+
+def test_reads_that_are_answered_with_a_job_share_it_until_it_has_ended(
+    talk: Talk, lab: cluster.SimulatedCluster
+) -> None:
+    lab.run(lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "max_running_jobs": 1}))
+    blocking = lab.run(lab.submit(LONG))
+    numbers = {talk.value("GET", INFO) for _ in range(30)}
+    assert len(numbers) == 1
+    paths = [f"/2/nodes/node1/storage?storage_type=file&output_fields=name&reason={i}" for i in range(3)]
+    assert len({talk.value("GET", path) for path in paths}) == 1
+    fields = ("name", "type", "size", "used", "free", "allocatable", "node")
+    several = [f"/2/nodes/node1/storage?output_fields={a},{b}" for a in fields for b in fields if a != b]
+    statuses = [talk.status("GET", path) for path in several]
+    assert statuses == [200] * (routes.READING_JOBS - 2) + [503] * (len(several) - routes.READING_JOBS + 2)
+    lab.run(lab.wait(blocking))
+    (number,) = numbers
+    assert isinstance(number, int)
+    lab.run(lab.wait(number))
+    assert talk.value("GET", INFO) not in numbers
+    lab.run(lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "max_running_jobs": "default"}))
+
+
+def test_the_full_description_of_an_instance_needs_the_right_to_read(talk: Talk) -> None:
+    assert talk.status("GET", INFO, login="carol:three") == 200
+    assert talk.status("GET", INFO, login="dora:four") == 403
+    assert talk.status("GET", "/2/nodes/node1/storage?output_fields=name", login="carol:three") == 403
 
 
 def test_refused_requests_have_the_status_of_http(talk: Talk) -> None:

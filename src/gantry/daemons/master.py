@@ -25,7 +25,7 @@ from gantry import __version__, errors
 from gantry.daemons import bootstrap, distribution, identity, introduction, logs, retrieval, role, segments, units
 from gantry.doors import luxi
 from gantry.ipam import embedded, shared
-from gantry.jobs import allocators, brief, environment, lock_table, locks, processor, queue, records
+from gantry.jobs import allocators, brief, environment, lock_table, locks, processor, queue, reads, records
 from gantry.model import job, opcodes
 from gantry.operations import base
 from gantry.operations.query import engine
@@ -157,6 +157,8 @@ class Master:
         past_jobs = self.store.archive
         at_once = brief.Brief(book, manager, units=units.REGISTRY, services=services)
         self.queue = queue.Queue(book, runner, runtime, archived=past_jobs.job, in_one_step=at_once)
+        self.reads = reads.Reads(self.store, units=units.REGISTRY, services=services)
+        self._closing.push_async_callback(self.reads.close)
         source = engine.Source(
             snapshot=lambda: self.store.snapshot,
             ledger=ledger,
@@ -168,6 +170,7 @@ class Master:
         )
         services_of_door = luxi.Services(
             queue=self.queue,
+            reads=self.reads,
             source=source,
             snapshot=lambda: self.store.snapshot,
             history=past,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from gantry.jobs import queue
+from gantry.jobs import queue, reads
 from gantry.operations.query import engine
 from gantry.runtime import paths
 from gantry.state import events, history, replication
@@ -29,6 +29,7 @@ class Services:
     """The parts of the master that the methods use."""
 
     queue: queue.Queue
+    reads: reads.Reads
     source: engine.Source
     snapshot: Callable[[], states.Snapshot]
     history: history.History
