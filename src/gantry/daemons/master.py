@@ -31,7 +31,7 @@ from gantry.operations import base
 from gantry.operations.query import engine
 from gantry.rpc import client, liveness
 from gantry.runtime import interface, paths
-from gantry.runtime.real import RealRuntime
+from gantry.runtime.real import RealRuntime, limits
 from gantry.state import events, history, lease, pruning, replication, snapshot, ssconf, transaction
 
 log = logging.getLogger(__name__)
@@ -405,6 +405,7 @@ def command_line() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return its exit code."""
     options = command_line().parse_args(argv)
+    limits.raise_open_files()
     gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
     try:
         asyncio.run(_run(RealRuntime(), paths.Paths.below(options.root), options))

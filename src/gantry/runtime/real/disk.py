@@ -94,6 +94,14 @@ def _sync_path(path: str) -> None:
         os.close(descriptor)
 
 
+def open_log(path: str, flags: int) -> int:
+    """Open a log file that only its owner and group may read, whatever its mode was; the ``opener`` of ``open``."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, MODE)
+    with contextlib.suppress(PermissionError):  # another user's file keeps its mode
+        os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & MODE)
+    return descriptor
+
+
 def _open_append(path: str, mode: int) -> int:
     # O_DSYNC writes and syncs in one call; between two calls the thread would wait for the interpreter lock.
     flags = os.O_RDWR | os.O_APPEND | os.O_DSYNC | os.O_CLOEXEC
