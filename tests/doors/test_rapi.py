@@ -177,6 +177,32 @@ def test_the_full_description_of_an_instance_needs_the_right_to_read(talk: Talk)
     assert talk.status("GET", "/2/nodes/node1/storage?output_fields=name", login="carol:three") == 403
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"allowed": [["add", "images", "/"]]},
+        {"allowed": [["remove", "kvm_path", "/usr/bin/kvm"]]},
+        {"enabled_hypervisors": ["fake", "chroot"]},
+        {"ipam_driver": "sql", "ipam_database": "sqlite:////tmp/x"},
+        {"hvparams": {"kvm": {"kvm_path": "/bin/sh"}}},
+        {"hvparams": {"kvm": {"kvm_extra": "-drive file=/etc/shadow"}}},
+        {"os_hvp": {"plain": {"kvm": {"initrd_path": "/etc/shadow"}}}},
+    ],
+)
+def test_a_user_of_the_remote_api_cannot_become_root_by_settings_of_the_cluster(
+    talk: Talk, lab: cluster.SimulatedCluster, body: dict[str, object]
+) -> None:
+    before = lab.daemons[lab.leader].store.snapshot.the_cluster
+    answer = talk.raw("PUT", "/2/modify", msgspec.json.encode(body))
+    if answer.status == 200:  # the job is refused
+        status, results = lab.run(lab.wait(int(answer.body)))
+        assert status == "error"
+        assert "gnt-cluster modify --allow" in str(results)
+    else:
+        assert (answer.status, b"only root may change" in answer.body) == (403, True)
+    assert lab.daemons[lab.leader].store.snapshot.the_cluster == before
+
+
 def test_refused_requests_have_the_status_of_http(talk: Talk) -> None:
     assert talk.status("GET", "/2/nothing") == 404
     assert talk.status("PATCH", "/2/instances") == 501

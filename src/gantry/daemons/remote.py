@@ -39,7 +39,7 @@ PORT = 5080
 def server(runtime: interface.Runtime, folders: paths.Paths, *, anonymous: bool = False) -> http.Server:
     """Wire the remote API of a master; ``anonymous`` allows requests without a user to read public resources."""
     gate = wire.Gate(users.Users(runtime, folders.users), anonymous=anonymous)
-    master = luxi.Pool(runtime.network, folders.luxi_socket)
+    master = luxi.Pool(runtime.network, folders.luxi_socket, remote=True)
     return http.Server(runtime, rapi.Application(runtime, master, gate=gate, folders=folders))
 
 
@@ -59,7 +59,7 @@ def neutron_server(
     passwords = None if everybody or tokens else access.Passwords(runtime, users.Users(runtime, folders.users))
     application = neutron.Application(
         runtime,
-        luxi.Pool(runtime.network, folders.luxi_socket),
+        luxi.Pool(runtime.network, folders.luxi_socket, remote=True),
         authenticator=tokens or passwords or access.Everybody(),
         projects=None if tokens else identity.Projects(runtime, passwords),
         scheme=scheme,

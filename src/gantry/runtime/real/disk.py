@@ -244,6 +244,10 @@ def _digest(path: str) -> str:
 class Disk:
     """The file system of this machine (see ``interface.Disk``)."""
 
+    def resolve(self, path: str) -> str:
+        """Return the absolute path without symbolic links."""
+        return os.path.realpath(path)
+
     def exists(self, path: str) -> bool:
         """Return whether there is a file or directory at ``path``."""
         return os.path.exists(path)
