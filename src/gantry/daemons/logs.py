@@ -20,9 +20,7 @@ class _LogFile(logging.handlers.WatchedFileHandler):
     """A log file with mode 0640, also after log rotation."""
 
     def _open(self) -> io.TextIOWrapper:
-        stream = open(self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=disk.open_log)  # noqa: SIM115
-        assert isinstance(stream, io.TextIOWrapper)
-        return stream
+        return disk.open_log_text(self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors)
 
 
 def configure(folders: paths.Paths, name: str, *, debug: bool) -> None:

@@ -21,7 +21,7 @@ def house() -> build.House:
     return build.House()
 
 
-def modify(**hvparams: str | bool) -> opcodes.InstanceSetParams:
+def modify(**hvparams: str | int | float | bool) -> opcodes.InstanceSetParams:
     return opcodes.InstanceSetParams(instance_name="vm1", hvparams=hvparams)
 
 

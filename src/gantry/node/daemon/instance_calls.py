@@ -6,7 +6,7 @@ import msgspec
 
 from gantry import errors
 from gantry.node import call_table, drivers
-from gantry.node.hypervisors import allowed
+from gantry.node.hypervisors import allowed, consoles
 from gantry.rpc import calls
 from gantry.runtime import interface
 
@@ -73,9 +73,11 @@ class Instances:
 
     async def _start(self, call: calls.InstanceStart) -> None:
         allowed.check(self._disk, call.instance)
+        consoles.check(self._disk, call.instance.hvparams)
         await self._hypervisor(call).start(call.instance, paused=call.paused)
 
     async def _validate(self, call: calls.HypervisorValidate) -> None:
+        consoles.check(self._disk, call.hvparams)
         await self._registry.hypervisor(call.hypervisor).validate(call.hvparams)
 
     async def _list(self, call: calls.InstanceList) -> tuple[calls.RunningInstance, ...]:

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import fcntl
 import hashlib
+import io
 import os
 import secrets
 import shutil
@@ -100,6 +101,13 @@ def open_log(path: str, flags: int) -> int:
     with contextlib.suppress(PermissionError):  # another user's file keeps its mode
         os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & MODE)
     return descriptor
+
+
+def open_log_text(path: str, mode: str, *, encoding: str | None, errors: str | None) -> io.TextIOWrapper:
+    """Open a log file as text, with the permissions of ``open_log``."""
+    stream = open(path, mode, encoding=encoding, errors=errors, opener=open_log)  # noqa: SIM115
+    assert isinstance(stream, io.TextIOWrapper)
+    return stream
 
 
 def _open_append(path: str, mode: int) -> int:
