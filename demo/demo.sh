@@ -23,7 +23,7 @@ port=1811
 
 # The options that the demonstration shows; an array a command.
 address() { echo "10.99.0.$1"; }
-init=(gnt-cluster init --enabled-hypervisors kvm
+init=(gnt-cluster init --enabled-hypervisors kvm --allow "images=$guest"
     -H "kvm:kernel_path=$guest/vmlinuz,initrd_path=$guest/initrd,root_path=/dev/vda,kernel_args=ro quiet no_timer_check"
     --enabled-disk-templates file --master-netdev br0 -N "mode=bridged,link=br0"
     --node-name node1 --primary-ip "$(address 1)" demo.example)

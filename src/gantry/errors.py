@@ -47,6 +47,13 @@ class InvalidError(PrerequisiteError):
     status = 400
 
 
+class ForbiddenError(PrerequisiteError):
+    """Only root on the master may do this."""
+
+    code = "forbidden"
+    status = 403
+
+
 class NotFoundError(PrerequisiteError):
     """An object that the request names does not exist."""
 

@@ -39,7 +39,7 @@ class Master:
 
     An answer is a value, or a function of the request's arguments; a job ends at the first look unless ``changes``
     scripts what WaitForJobChange answers. Opcodes must be valid for the real master. Requests are recorded in
-    ``requests``, submitted opcodes in ``ops``.
+    ``requests``, opcodes that were submitted or read in ``ops``.
     """
 
     def __init__(self, path: str) -> None:
@@ -49,6 +49,7 @@ class Master:
         self.changes: list[object] = []
         self.requests: list[tuple[str, list[Any]]] = []
         self.jobs: dict[int, Job] = {}
+        self.reads: list[dict[str, Any]] = []
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(path)
         self._listener.listen()
@@ -56,7 +57,7 @@ class Master:
 
     @property
     def ops(self) -> list[dict[str, Any]]:
-        return [op for job in self.jobs.values() for op in job.ops]
+        return [*(op for job in self.jobs.values() for op in job.ops), *self.reads]
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -112,6 +113,14 @@ class Master:
 
     def _SubmitManyJobs(self, jobs: list[list[dict[str, Any]]]) -> list[tuple[bool, int]]:  # noqa: N802
         return [(True, self._SubmitJob(ops)) for ops in jobs]
+
+    def _ReadOpcode(self, op: dict[str, Any]) -> list[object]:  # noqa: N802
+        opcodes.decode(op)
+        self.reads.append(op)
+        result = self.results.get(op["OP_ID"])
+        if isinstance(result, Fault):
+            raise result
+        return [result, self.logs.get(op["OP_ID"], [])]
 
     def _WaitForJobChange(self, job: int, *_: object) -> object:  # noqa: N802
         if self.changes:

@@ -84,6 +84,13 @@ def test_daemons_log_by_the_standard_library_and_so_do_the_libraries_they_use(sh
     assert (tmp_path / "log/some-daemon.log").read_text().endswith(" ERROR some.library: what it says\n")
 
 
+def test_logs_are_for_root_and_the_daemons_group_alone(shared: lab.Lab) -> None:
+    (shared.master / "log").chmod(0o755)
+    logs = [path for node in shared.nodes for path in (node.root / "log").rglob("*.log")]
+    assert {path.name for path in logs} >= {"master-daemon.log", "node-daemon.log"}
+    assert {oct(path.stat().st_mode & 0o777) for path in logs} == {"0o640"}
+
+
 def test_each_daemon_has_one_log(shared: lab.Lab) -> None:
     names = {path.name for path in (shared.master / "log").iterdir()}
     assert {"master-daemon.log", "node-daemon.log"} <= names

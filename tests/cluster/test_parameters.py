@@ -25,8 +25,9 @@ def cluster() -> Iterator[lab.Lab]:
         three_nodes.add_node()
         program = QEMU or "/bin/sh"
         three_nodes.run(
-            "gnt-cluster", "modify", "-f", "--enabled-hypervisors", "fake,kvm", "-H", f"kvm:kvm_path={program}"
-        )
+            "gnt-cluster", "modify", "-f", "--enabled-hypervisors", "fake,kvm", "-H", f"kvm:kvm_path={program}",
+            "--allow", f"kvm_path={program}", "--allow", f"images={three_nodes.folder}",
+        )  # fmt: skip
         yield three_nodes
 
 
@@ -98,13 +99,13 @@ def test_names_are_checked_on_the_master_and_values_on_the_node_before_anything_
     cluster.run(*add)
     before = _stored(cluster, "instances", "k.example")
     assert "did you mean kernel_path?" in cluster.refused(*MODIFY, "-H", "kernel_pth=/boot/k", "k.example")
-    assert "there is no file /nowhere on node node1" in cluster.refused(
-        *MODIFY, "-H", "kernel_path=/nowhere", "k.example"
+    assert "there is no file /boot/nowhere on node node1" in cluster.refused(
+        *MODIFY, "-H", "kernel_path=/boot/nowhere", "k.example"
     )
-    assert "there is no file /nowhere on node" in cluster.refused(
-        "gnt-cluster", "modify", "-H", "kvm:kernel_path=/nowhere"
+    assert "there is no file /boot/nowhere on node" in cluster.refused(
+        "gnt-cluster", "modify", "-H", "kvm:kernel_path=/boot/nowhere"
     )
-    system = ("gnt-os", "modify", "-H", "kvm:initrd_path=/nowhere", "plain")
+    system = ("gnt-os", "modify", "-H", "kvm:initrd_path=/boot/nowhere", "plain")
     assert "hypervisor kvm with OS plain: node node1: initrd_path: there is no file" in cluster.refused(*system)
     assert _stored(cluster, "instances", "k.example") == before
     cluster.run("gnt-instance", "remove", "-f", "k.example")

@@ -101,7 +101,7 @@ def served(cluster: lab.Lab, *options: str) -> Iterator[Remote]:
 
 def scraped(remote: Remote) -> dict[tuple[str, str], float]:
     """Return the metrics by name, and by kind and node of a certificate."""
-    answer = remote.ask("GET", "/metrics", login="", Accept="text/plain")
+    answer = remote.ask("GET", "/metrics", Accept="text/plain")
     assert answer.status == 200, answer.body
     return {
         (sample.name, " ".join(filter(None, map(sample.labels.get, ("certificate", "node"))))): sample.value
@@ -238,7 +238,7 @@ def test_only_users_of_the_file_with_their_password_may_change_things(remote: Re
         refused = remote.ask("PUT", "/2/tags?tag=stolen", login=login)
         assert refused.status == 401
         assert refused.headers["WWW-Authenticate"] == 'Basic realm="Ganeti Remote API"'
-    assert remote.ask("GET", "/2/tags", login="").status == 200
+    assert remote.ask("GET", "/2/tags", login="").status == 401
     assert remote.ask("GET", "/2/tags", login="alice:wrong").status == 401
     remote.done("PUT", "/2/tags?tag=allowed")
     plain = http.client.HTTPConnection("127.0.0.1", remote.port, timeout=30)
@@ -304,6 +304,9 @@ def test_it_is_a_process_of_its_own_that_finds_the_master_again(own: lab.Lab) ->
         assert remote.ask("GET", "/2/info").status == 200
         remote.done("PUT", "/2/tags?tag=again")
         assert own.run("gnt-cluster", "list-tags").stdout == "again\n"
+    with served(own, "--no-require-authentication") as remote:
+        assert remote.ask("GET", "/2/info", login="").status == 200
+        assert remote.ask("GET", "/2/query/node?fields=name", login="").status == 401
 
 
 def test_what_is_too_large_or_not_http_is_refused(remote: Remote) -> None:

@@ -118,7 +118,9 @@ def test_defaults_of_hypervisor_disk_and_bridge_hold_from_init_on_and_can_be_cha
     cluster.run(*add, "--no-nics", "small.example")
     assert "node1 has no bridge br-lab" in cluster.refused(*add, "nic.example")
     assert "has no bridge br-other" in cluster.refused("gnt-cluster", "modify", "--defaults", "bridge=br-other")
-    _modify(cluster, "-f", "--enabled-hypervisors", "fake,kvm", "-H", "kvm:kvm_path=/bin/sh")
+    _modify(
+        cluster, "-f", "--enabled-hypervisors", "fake,kvm", "--allow", "kvm_path=/bin/sh", "-H", "kvm:kvm_path=/bin/sh"
+    )
     log = _modify(cluster, "-f", "--defaults", "hypervisor=kvm,disksize=24m,bridge=br-other")
     assert "NIC link: br-lab becomes br-other" in log
     cluster.run(*add, "--no-nics", "--no-start", "large.example")

@@ -34,6 +34,7 @@ METHODS: dict[str, tuple[object, ...]] = {
     "QueryExports": ([], False),
     "QueryConfigValues": (["cluster_name"],),
     "QueryClusterInfo": (),
+    "ReadOpcode": ({"OP_ID": "OP_TAGS_SEARCH", "pattern": "x"},),
     "QueryTags": ("cluster", ""),
     "QueryNetworkHistory": ("net1", None, None, 10),
     "QueryHistory": ("instance", "vm1", None, None, 10),

@@ -143,7 +143,8 @@ def test_every_method_answers_in_the_shape_that_clients_know(lab: cluster.Simula
 
 @pytest.mark.parametrize("method", METHODS)
 def test_too_many_arguments_or_wrong_types_are_refused(lab: cluster.SimulatedCluster, method: str) -> None:
-    wrong: list[list[object]] = [[*METHODS[method], {}, {}], [{}] * len(METHODS[method]) or [0]]
+    other: object = 0 if method == "ReadOpcode" else {}
+    wrong: list[list[object]] = [[*METHODS[method], {}, {}], [other] * len(METHODS[method]) or [0]]
     for arguments in wrong:
         name, message = failure(lab, method, *arguments)
         assert name == "OpPrereqError"
@@ -185,6 +186,49 @@ def test_a_running_job_is_not_canceled(lab: cluster.SimulatedCluster, kill: list
     assert not done
     assert "no longer waiting" in message
     assert lab.run(lab.wait(number))[0] == "success"
+
+
+ALLOW = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "allowed": [["add", "images", "/srv/cd"]]}
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("SubmitJob", [[ALLOW]]),
+        ("SubmitJobToDrainedQueue", [[{"OP_ID": "OP_TEST_DELAY", "duration": 0}, ALLOW]]),
+        ("RunJob", [[ALLOW], 1]),
+    ],
+)
+@pytest.mark.parametrize("is_remote", [True, False])
+def test_only_root_changes_allow_lists_and_no_other_door_does_it_for_others(
+    lab: cluster.SimulatedCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    arguments: list[object],
+    is_remote: bool,
+) -> None:
+    if not is_remote:
+        monkeypatch.setattr(lab.master.network, "is_privileged", lambda writer: False)
+    message = json.dumps({"method": method, "args": arguments, "remote": is_remote}).encode() + ETX
+    (answer,) = ask(lab, message)
+    assert answer["success"] is False
+    assert answer["result"] == [
+        "OpPrereqError",
+        [
+            "only root may change the allow-lists, with a command on the master; run gnt-cluster modify there as root",
+            "forbidden",
+        ],
+    ]
+    many = json.dumps({"method": "SubmitManyJobs", "args": [[[ALLOW]]], "remote": is_remote}).encode() + ETX
+    assert "only root may change" in str(ask(lab, many)[0]["result"])
+    assert lab.daemons[lab.leader].store.snapshot.the_cluster.allowed == {}
+
+
+def test_root_changes_allow_lists_and_everybody_sees_them(lab: cluster.SimulatedCluster) -> None:
+    lab.run(lab.done(ALLOW))
+    assert "/srv/cd" in str(lab.run(lab.luxi("QueryClusterInfo")))
+    lab.run(lab.done({**ALLOW, "allowed": [["add", "images", "default"]]}))
+    assert lab.daemons[lab.leader].store.snapshot.the_cluster.allowed == {}
 
 
 def test_unknown_methods_and_jobs_have_their_errors(lab: cluster.SimulatedCluster) -> None:

@@ -199,7 +199,7 @@ def test_a_client_that_accepts_openmetrics_gets_that(
 
 
 def test_the_master_of_a_cluster_answers_with_its_nodes(lab: cluster.SimulatedCluster) -> None:
-    answer = ask(lab, remote.server(lab.master, cluster.FOLDERS))
+    answer = ask(lab, remote.server(lab.master, cluster.FOLDERS, anonymous=True))
     assert values(answer, metrics.UP) == {(): 1}
     assert [labels[:2] for labels in values(answer, metrics.CERTIFICATE_END)] == [
         ("node", "node1"),

@@ -12,7 +12,7 @@ import pytest
 from gantry.daemons import remote
 from gantry.doors import http
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import changes, reading, routes
+from gantry.doors.rapi import changes, reading, routes, wire
 from gantry.model import opcodes
 from gantry.runtime import interface
 from gantry.sim import cluster
@@ -91,13 +91,13 @@ def test_a_row_names_fields_of_its_opcode(change: changes.Change) -> None:
     assert aliases <= _known(change.op) | set(changes._CUSTOM.values())
 
 
+def _routes() -> tuple[routes.Route, ...]:
+    return (*reading.ROUTES, *changes.ROUTES)
+
+
 def test_no_two_routes_answer_the_same_request() -> None:
     known = [(route.method, tuple("*" if part[0] == "{" else part for part in route.parts)) for route in _routes()]
     assert len(known) == len(set(known))
-
-
-def _routes() -> tuple[routes.Route, ...]:
-    return (*reading.ROUTES, *changes.ROUTES)
 
 
 @pytest.mark.parametrize("route", reading.ROUTES, ids=lambda row: f"{row.method} {row.path}")
@@ -114,6 +114,93 @@ def test_every_read_is_answered(talk: Talk, route: routes.Route) -> None:
     assert talk.status(route.method, path) == 200
     if "bulk" in route.query:
         assert talk.status(route.method, path + "&bulk=1") == 200
+
+
+@pytest.mark.parametrize("route", _routes(), ids=lambda row: f"{row.method} {row.path}")
+def test_every_request_needs_a_user_unless_reading_is_open_to_everybody(
+    talk: Talk, lab: cluster.SimulatedCluster, route: routes.Route
+) -> None:
+    everybody = Talk(lab, remote.server(lab.master, cluster.FOLDERS, anonymous=True))
+    path = route.path.replace("{", "").replace("}", "")
+    assert talk.status(route.method, path, login="") == 401
+    assert (everybody.status(route.method, path, login="") == 401) is (route.access is not wire.Access.OPEN)
+
+
+def test_without_options_the_daemon_asks_for_a_user_and_listens_on_the_loopback() -> None:
+    parse = remote.command_line().parse_args
+    usual, ganeti, opened = parse([]), parse(["--require-authentication"]), parse(["--no-require-authentication"])
+    assert (usual.bind, usual.require_authentication) == ("127.0.0.1", True)
+    assert (ganeti.require_authentication, opened.require_authentication) == (True, False)
+    assert parse(["-b", "192.0.2.1"]).bind == "192.0.2.1"
+
+
+@pytest.mark.parametrize("route", reading.ROUTES, ids=lambda row: f"{row.method} {row.path}")
+def test_reading_makes_no_jobs(talk: Talk, lab: cluster.SimulatedCluster, route: routes.Route) -> None:
+    state = lab.daemons[lab.leader].store
+    before = state.snapshot.serial
+    names = {"instances": "vm1", "nodes": "node1", "groups": "default", "networks": "net1"}
+    kind = next((part for part in route.parts if part in names), "")
+    path = route.path.format(name=names.get(kind, ""), job=1, what="node") + "?fields=name&bulk=1"
+    for _ in range(20):
+        talk.status(route.method, path, {"fields": ["status"]} if route.parts[-1:] == ("wait",) else None)
+    assert state.snapshot.serial == before
+
+
+LONG = {"OP_ID": "OP_TEST_DELAY", "duration": 1000, "on_master": True, "on_nodes": []}
+INFO = "/2/instances/vm1/info"
+
+
+def test_reads_that_are_answered_with_a_job_share_it_until_it_has_ended(
+    talk: Talk, lab: cluster.SimulatedCluster
+) -> None:
+    lab.run(lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "max_running_jobs": 1}))
+    blocking = lab.run(lab.submit(LONG))
+    numbers = {talk.value("GET", INFO) for _ in range(30)}
+    assert len(numbers) == 1
+    paths = [f"/2/nodes/node1/storage?storage_type=file&output_fields=name&reason={i}" for i in range(3)]
+    assert len({talk.value("GET", path) for path in paths}) == 1
+    fields = ("name", "type", "size", "used", "free", "allocatable", "node")
+    several = [f"/2/nodes/node1/storage?output_fields={a},{b}" for a in fields for b in fields if a != b]
+    statuses = [talk.status("GET", path) for path in several]
+    assert statuses == [200] * (routes.READING_JOBS - 2) + [503] * (len(several) - routes.READING_JOBS + 2)
+    lab.run(lab.wait(blocking))
+    (number,) = numbers
+    assert isinstance(number, int)
+    lab.run(lab.wait(number))
+    assert talk.value("GET", INFO) not in numbers
+    lab.run(lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "max_running_jobs": "default"}))
+
+
+def test_the_full_description_of_an_instance_needs_the_right_to_read(talk: Talk) -> None:
+    assert talk.status("GET", INFO, login="carol:three") == 200
+    assert talk.status("GET", INFO, login="dora:four") == 403
+    assert talk.status("GET", "/2/nodes/node1/storage?output_fields=name", login="carol:three") == 403
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"allowed": [["add", "images", "/"]]},
+        {"allowed": [["remove", "kvm_path", "/usr/bin/kvm"]]},
+        {"enabled_hypervisors": ["fake", "chroot"]},
+        {"ipam_driver": "sql", "ipam_database": "sqlite:////tmp/x"},
+        {"hvparams": {"kvm": {"kvm_path": "/bin/sh"}}},
+        {"hvparams": {"kvm": {"kvm_extra": "-drive file=/etc/shadow"}}},
+        {"os_hvp": {"plain": {"kvm": {"initrd_path": "/etc/shadow"}}}},
+    ],
+)
+def test_a_user_of_the_remote_api_cannot_become_root_by_settings_of_the_cluster(
+    talk: Talk, lab: cluster.SimulatedCluster, body: dict[str, object]
+) -> None:
+    before = lab.daemons[lab.leader].store.snapshot.the_cluster
+    answer = talk.raw("PUT", "/2/modify", msgspec.json.encode(body))
+    if answer.status == 200:  # the job is refused
+        status, results = lab.run(lab.wait(int(answer.body)))
+        assert status == "error"
+        assert "gnt-cluster modify --allow" in str(results)
+    else:
+        assert (answer.status, b"only root may change" in answer.body) == (403, True)
+    assert lab.daemons[lab.leader].store.snapshot.the_cluster == before
 
 
 def test_refused_requests_have_the_status_of_http(talk: Talk) -> None:
@@ -239,5 +326,5 @@ def test_the_content_type_follows_the_accept_header(accept: str, kind: str | Non
 
 
 def test_a_certificate_is_demanded_off_the_loopback(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
-    assert remote.main(["--no-ssl", "--root", str(tmp_path)]) == 1
+    assert remote.main(["--no-ssl", "--bind", "0.0.0.0", "--root", str(tmp_path)]) == 1
     assert "without TLS" in capsys.readouterr().err

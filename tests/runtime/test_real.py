@@ -412,3 +412,23 @@ async def test_the_arguments_of_a_started_program_are_readable_at_once(
     runtime.processes.signal(pid, signal.SIGKILL)
     pid = await runtime.processes.start(["/bin/true"], environment={}, log=str(tmp_path / "log"))
     await poll(lambda: not runtime.processes.alive(pid))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize(("user", "is_privileged"), [(0, True), (65534, False)])
+async def test_the_kernel_tells_root_from_other_users(
+    runtime: RealRuntime, tmp_path: Path, user: int, is_privileged: bool
+) -> None:
+    os.chmod(tmp_path, 0o755)
+    seen: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def handler(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
+        seen.set_result(runtime.network.is_privileged(writer))
+
+    server = await runtime.network.serve_unix(str(tmp_path / "socket"), handler, mode=0o666, limit=100)
+    code = f"import os, socket; os.setuid({user}); socket.socket(socket.AF_UNIX).connect('socket')"
+    try:
+        await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], check=True, timeout=60, cwd=tmp_path)
+        assert await asyncio.wait_for(seen, 30) is is_privileged
+    finally:
+        await server.close()

@@ -155,6 +155,11 @@ class Client:
         """Submit a job and return its number."""
         return expect(self.call("SubmitJob", opcodes), int)
 
+    def read(self, opcode: Opcode) -> tuple[object, list[object]]:
+        """Return the result and the warnings of an opcode that only reads."""
+        result, warnings = expect(self.call("ReadOpcode", opcode), list)
+        return result, expect(warnings, list)
+
     def submit_many(self, jobs: Sequence[Sequence[Opcode]]) -> list[tuple[bool, object]]:
         """Submit jobs; return for each true and its number, or false and the error."""
         return expect(self.call("SubmitManyJobs", jobs), list)

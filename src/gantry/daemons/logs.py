@@ -2,15 +2,25 @@
 
     log/master-daemon.log, log/node-daemon.log, log/rapi-daemon.log; log/rapi-access.log has the requests
 
+Only root and the daemons' group may read the files: they name users, instances and addresses.
 Warnings and errors also go to standard error, for a daemon that is started by hand.
 """
 
+import io
 import logging
 import logging.handlers
 
 from gantry.runtime import paths
+from gantry.runtime.real import disk
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class _LogFile(logging.handlers.WatchedFileHandler):
+    """A log file with mode 0640, also after log rotation."""
+
+    def _open(self) -> io.TextIOWrapper:
+        return disk.open_log_text(self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors)
 
 
 def configure(folders: paths.Paths, name: str, *, debug: bool) -> None:
@@ -18,7 +28,7 @@ def configure(folders: paths.Paths, name: str, *, debug: bool) -> None:
 
     The folder must exist. The file is opened again after log rotation.
     """
-    file = logging.handlers.WatchedFileHandler(f"{folders.log}/{name}.log")
+    file = _LogFile(f"{folders.log}/{name}.log")
     file.setLevel(logging.DEBUG if debug else logging.INFO)
     screen = logging.StreamHandler()
     screen.setLevel(logging.DEBUG if debug else logging.WARNING)
@@ -35,7 +45,7 @@ def configure_screen(*, debug: bool) -> None:
 
 def configure_access(folders: paths.Paths, name: str) -> None:
     """Send the access log to a separate file, whose lines have the log format of web servers."""
-    file = logging.handlers.WatchedFileHandler(f"{folders.log}/{name}.log")
+    file = _LogFile(f"{folders.log}/{name}.log")
     file.setFormatter(logging.Formatter("%(message)s"))
     access = logging.getLogger("gantry.access")
     access.setLevel(logging.INFO)

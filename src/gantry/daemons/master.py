@@ -25,13 +25,13 @@ from gantry import __version__, errors
 from gantry.daemons import bootstrap, distribution, identity, introduction, logs, retrieval, role, segments, units
 from gantry.doors import luxi
 from gantry.ipam import embedded, shared
-from gantry.jobs import allocators, brief, environment, lock_table, locks, processor, queue, records
+from gantry.jobs import allocators, brief, environment, lock_table, locks, processor, queue, reads, records
 from gantry.model import job, opcodes
 from gantry.operations import base
 from gantry.operations.query import engine
 from gantry.rpc import client, liveness
 from gantry.runtime import interface, paths
-from gantry.runtime.real import RealRuntime
+from gantry.runtime.real import RealRuntime, limits
 from gantry.state import events, history, lease, pruning, replication, snapshot, ssconf, transaction
 
 log = logging.getLogger(__name__)
@@ -157,6 +157,8 @@ class Master:
         past_jobs = self.store.archive
         at_once = brief.Brief(book, manager, units=units.REGISTRY, services=services)
         self.queue = queue.Queue(book, runner, runtime, archived=past_jobs.job, in_one_step=at_once)
+        self.reads = reads.Reads(self.store, units=units.REGISTRY, services=services)
+        self._closing.push_async_callback(self.reads.close)
         source = engine.Source(
             snapshot=lambda: self.store.snapshot,
             ledger=ledger,
@@ -168,6 +170,7 @@ class Master:
         )
         services_of_door = luxi.Services(
             queue=self.queue,
+            reads=self.reads,
             source=source,
             snapshot=lambda: self.store.snapshot,
             history=past,
@@ -402,6 +405,7 @@ def command_line() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return its exit code."""
     options = command_line().parse_args(argv)
+    limits.raise_open_files()
     gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
     try:
         asyncio.run(_run(RealRuntime(), paths.Paths.below(options.root), options))

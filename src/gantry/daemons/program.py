@@ -1,4 +1,4 @@
-"""Common functions of daemons that run until a signal: the parser of ports, exit codes and error output."""
+"""Common functions of daemons that run until a signal: the parser of ports, limits, exit codes and error output."""
 
 import argparse
 import asyncio
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Coroutine
 
 from gantry import errors
+from gantry.runtime.real import limits
 
 
 def port(text: str) -> int:
@@ -16,7 +17,11 @@ def port(text: str) -> int:
 
 
 def run(name: str, work: Coroutine[object, object, None]) -> int:
-    """Run a program to its end and return its exit code; after an error 1, with a line on standard error."""
+    """Run a program to its end and return its exit code; after an error 1, with a line on standard error.
+
+    Its limit of open files is raised to ``limits.OPEN_FILES`` if the system allows it.
+    """
+    limits.raise_open_files()
     try:
         asyncio.run(work)
     except errors.GantryError as error:

@@ -1,6 +1,6 @@
 """gantry-rapi: the HTTP front ends, in a process on the master node that talks to the master daemon by LUXI.
 
-    gantry-rapi [--bind ADDRESS] [--port PORT] [--no-ssl] [--require-authentication] [--root DIR] [--debug]
+    gantry-rapi [--bind ADDRESS] [--port PORT] [--no-ssl] [--no-require-authentication] [--root DIR] [--debug]
                 [--neutron-port PORT] [--neutron-auth http_basic|keystone|none] [--neutron-open]
                 [--keystone-url URL ...]
 
@@ -31,13 +31,15 @@ from gantry.runtime import interface, paths, real
 
 log = logging.getLogger(__name__)
 
+ADDRESS = "127.0.0.1"
+"""The address to listen on, unless ``--bind`` names another one: nobody reaches a cluster that was not opened."""
 PORT = 5080
 
 
-def server(runtime: interface.Runtime, folders: paths.Paths, *, anonymous: bool = True) -> http.Server:
+def server(runtime: interface.Runtime, folders: paths.Paths, *, anonymous: bool = False) -> http.Server:
     """Wire the remote API of a master; ``anonymous`` allows requests without a user to read public resources."""
     gate = wire.Gate(users.Users(runtime, folders.users), anonymous=anonymous)
-    master = luxi.Pool(runtime.network, folders.luxi_socket)
+    master = luxi.Pool(runtime.network, folders.luxi_socket, remote=True)
     return http.Server(runtime, rapi.Application(runtime, master, gate=gate, folders=folders))
 
 
@@ -57,7 +59,7 @@ def neutron_server(
     passwords = None if everybody or tokens else access.Passwords(runtime, users.Users(runtime, folders.users))
     application = neutron.Application(
         runtime,
-        luxi.Pool(runtime.network, folders.luxi_socket),
+        luxi.Pool(runtime.network, folders.luxi_socket, remote=True),
         authenticator=tokens or passwords or access.Everybody(),
         projects=None if tokens else identity.Projects(runtime, passwords),
         scheme=scheme,
@@ -149,14 +151,21 @@ def command_line() -> argparse.ArgumentParser:
         prog="gantry-rapi", description="The remote API and the Neutron API of a Gantry cluster."
     )
     parser.add_argument(
-        "-b", "--bind", default="0.0.0.0", metavar="ADDRESS", help="listen on this address (default: all)"
+        "-b",
+        "--bind",
+        default=ADDRESS,
+        metavar="ADDRESS",
+        help=f"listen on this address (default: {ADDRESS}); 0.0.0.0 listens on all",
     )
     parser.add_argument(
         "-p", "--port", type=program.port, default=PORT, help=f"set the TCP port of the remote API (default: {PORT})"
     )
     parser.add_argument("--no-ssl", action="store_true", help="serve plain HTTP, on a loopback address only")
     parser.add_argument(
-        "--require-authentication", action="store_true", help="require a user name and a password for reading too"
+        "--require-authentication",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="require a user name and a password for reading too (default), or let everybody read",
     )
     parser.add_argument(
         "--neutron-port",

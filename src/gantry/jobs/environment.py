@@ -86,13 +86,32 @@ class JobLog:
         self._book.log(self._record, self._index, f"- WARNING: {message}")
 
 
+class ReadLog:
+    """The log of an opcode that only reads: it keeps the warnings for the client."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    @contextmanager
+    def stoppable(self) -> Iterator[Callable[[], bool]]:
+        """Yield that nobody canceled: there is no job that could be canceled."""
+        yield lambda: False
+
+    def info(self, message: str) -> None:
+        """Drop a message about what happens."""
+
+    def warning(self, message: str) -> None:
+        """Keep a problem that does not prevent an answer."""
+        self.warnings.append(message)
+
+
 @dataclass(frozen=True)
 class Environment:
     """``operations.base.Environment`` for one opcode."""
 
     services: Services
     store: records.Store
-    log: JobLog
+    log: JobLog | ReadLog
 
     async def check_journal(self) -> history.Check:
         """Check the newest part of the journal."""

@@ -90,7 +90,8 @@ class Cluster(base.Entity, frozen=True):
     ``replication`` is a policy of ``Replication``; if it is empty, the number of master candidates decides.
     ``revoked`` are the certificates of removed nodes, and those that were replaced, until they end.
     ``journal_retention`` and ``archive_retention`` are texts of ``retention``.
-    ``stray_guests`` is the rule of ``StrayGuests``.
+    ``stray_guests`` is the rule of ``StrayGuests``. ``allowed`` has the allow-lists that differ from the built-in ones
+    (``model.allowed``).
     The watcher is paused until ``watcher_pause``, in seconds since the epoch. While ``queue_drained`` is set, the queue
     accepts no jobs.
     """
@@ -133,6 +134,7 @@ class Cluster(base.Entity, frozen=True):
     journal_retention: str = JOURNAL_RETENTION
     archive_retention: str = ARCHIVE_RETENTION
     stray_guests: str = StrayGuests.REPORT.value
+    allowed: dict[str, tuple[str, ...]] = {}
 
     def replication_policy(self, candidates: int) -> Replication:
         """Return the policy in force with this number of master candidates, the master included."""

@@ -132,6 +132,7 @@ TEXTS: dict[str, str] = {
     "max": "The maximum of each size",
     "hidden_os": 'Operating systems or variants that lists omit: [["add", "busybox"], ["remove", ...]]',
     "blacklisted_os": "Operating systems or variants that cannot be installed, in the same form",
+    "allowed": 'Entries of allow-lists, which only root on the master may change: [["add", "images", "/srv/cd"], ...]',
     "ClusterSetParams.osparams": "Default OS parameters, by operating system",
     "osparams_private_cluster": "OS parameters that are stored but never shown",
     "ClusterSetParams.force": "Continue although nodes do not answer or lack a bridge",

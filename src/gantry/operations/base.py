@@ -384,6 +384,8 @@ class Unit(Generic[Op, Facts]):
     OPCODE: ClassVar[type[opcodes.Opcode]]
     BRIEF: ClassVar[bool] = False
     """Asks no node and changes only the state: a client that waits for the job gets it in one step (``jobs.brief``)."""
+    READS: ClassVar[bool] = False
+    """Changes nothing: clients may have its result without a job (``jobs.reads``)."""
 
     op: Op
     environment: Environment

@@ -11,7 +11,7 @@ import ipaddress
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import cluster, confidential, instance, network, parameters
+from gantry.model import allowed, cluster, confidential, instance, network, parameters
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -31,6 +31,7 @@ def fill(state: states.Snapshot, vm: instance.Instance, *, node: str = "") -> ca
         mtime=vm.mtime,
         tags=vm.tags,
         hvparams=parameters.fill_hypervisor(owner, vm),
+        allowed=fill_allowed(owner, vm),
         beparams=parameters.fill_backend(owner, vm),
         osparams=confidential.filled(owner, vm),
         disks=tuple(fill_disk(state, vm, index, disk, node=node) for index, disk in enumerate(vm.disks)),
@@ -38,6 +39,15 @@ def fill(state: states.Snapshot, vm: instance.Instance, *, node: str = "") -> ca
             fill_nic(owner, index, nic, net=state.networks.get(nic.network)) for index, nic in enumerate(vm.nics)
         ),
     )
+
+
+def fill_allowed(owner: cluster.Cluster, vm: instance.Instance) -> dict[str, calls.Allowed]:
+    """Return what a node may use as the values of an instance's parameters; built-in defaults are always allowed."""
+    names = {parameter: allowed.OF_PARAMETER[parameter] for parameter in allowed.own_values(owner, vm)}
+    return {
+        parameter: calls.Allowed(list=name, entries=allowed.entries(owner, name), form=allowed.LISTS[name].form.value)
+        for parameter, name in names.items()
+    }
 
 
 def fill_disk(

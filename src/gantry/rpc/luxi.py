@@ -45,16 +45,20 @@ class Caller(Protocol):
 
 
 class Client:
-    """A connection to the master daemon whose socket is ``path``; opened by the first call, ended by ``close``."""
+    """A connection to the master daemon whose socket is ``path``; opened by the first call, ended by ``close``.
 
-    def __init__(self, network: interface.Network, path: str) -> None:
+    With ``remote``, the master does not treat the requests as root's, whoever runs this process.
+    """
+
+    def __init__(self, network: interface.Network, path: str, *, remote: bool = False) -> None:
         self._network = network
         self._path = path
+        self._remote = {"remote": True} if remote else {}
         self._streams: tuple[bytestream.Reader, bytestream.Writer] | None = None
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
         """Call a method whose result is a ``kind``; raises the master's error, RemoteError without an answer."""
-        request = msgspec.json.encode({"method": method, "args": arguments}) + ETX
+        request = msgspec.json.encode({"method": method, "args": arguments, **self._remote}) + ETX
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 answer = _decode(await self._exchange(request), _Answer)
@@ -96,16 +100,17 @@ class Pool:
     A connection whose master has ended is opened again before its next use, so calls reach a restarted master at once.
     """
 
-    def __init__(self, network: interface.Network, path: str) -> None:
+    def __init__(self, network: interface.Network, path: str, *, remote: bool = False) -> None:
         self._network = network
         self._path = path
+        self._remote = remote
         self._slots = asyncio.Semaphore(CONNECTIONS)
         self._idle: list[Client] = []
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
         """Call a method as ``Client.call`` does; waits while ``CONNECTIONS`` others are under way."""
         async with self._slots:
-            client = self._idle.pop() if self._idle else Client(self._network, self._path)
+            client = self._idle.pop() if self._idle else Client(self._network, self._path, remote=self._remote)
             try:
                 return await client.call(kind, method, *arguments)
             finally:

@@ -116,6 +116,10 @@ class FileLock(Protocol):
 class Disk(Protocol):
     """The file system."""
 
+    def resolve(self, path: str) -> str:
+        """Return the absolute path without symbolic links and ``..``; parts that do not exist stay as they are."""
+        ...
+
     def exists(self, path: str) -> bool:
         """Return whether there is a file or directory at ``path``."""
         ...
@@ -312,6 +316,10 @@ class Network(Protocol):
 
         ``limit`` is the longest message in bytes that ``bytestream.Reader.readuntil`` accepts.
         """
+        ...
+
+    def is_privileged(self, writer: bytestream.Writer) -> bool:
+        """Return whether the peer of a connection that ``serve_unix`` accepted is root or this process's own user."""
         ...
 
     async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:

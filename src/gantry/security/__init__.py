@@ -1,10 +1,12 @@
 """Authentication of master and nodes: the cluster's certificate authority, its certificates, and TLS contexts.
 
 ``certificates`` reads certificates, ``authority`` issues them with the key that ``authority_key`` loads, ``contexts``
-makes TLS contexts, and ``join_token`` is what a new node shows. All are found here. See explanation/security.md.
+makes TLS contexts, and ``join_token`` is what a new node shows. ``allow_lists`` compares parameters with what root
+allows. All are found here. See explanation/security.md.
 """
 
 from gantry.security import authority_key
+from gantry.security.allow_lists import Form, permits
 from gantry.security.authority import (
     AUTHORITY_DAYS,
     EARLIER,
@@ -60,6 +62,7 @@ __all__ = [
     "NODE_DAYS",
     "Authority",
     "Facts",
+    "Form",
     "JoinToken",
     "MemberContext",
     "Pair",
@@ -87,6 +90,7 @@ __all__ = [
     "node_server_context",
     "outside_client_context",
     "own_certificate",
+    "permits",
     "renew_server_context",
     "require_authority",
     "serial_of",

@@ -37,6 +37,16 @@ def submitted_settings(master: Master) -> dict[str, object]:
             {"journal_retention": "30d,4G", "archive_retention": "default"},
         ),
         ("--stray-guests stop", {"stray_guests": "stop"}),
+        (
+            "--allow images=/srv/cd --allow 'kvm_extra=-smbios type=1,serial=*' --disallow images=/boot",
+            {
+                "allowed": [
+                    ["add", "images", "/srv/cd"],
+                    ["add", "kvm_extra", "-smbios type=1,serial=*"],
+                    ["remove", "images", "/boot"],
+                ]
+            },
+        ),
         ("--max-running-jobs 20 -f", {"max_running_jobs": 20, "force": True}),
         ("--dry-run --priority low -C 1", {"candidate_pool_size": 1, "dry_run": True, "priority": 10}),
     ],

@@ -207,7 +207,7 @@ def test_links_lead_through_the_proxy_in_front_of_a_server_without_tls(
 
 
 def test_no_authentication_requires_the_loopback(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
-    arguments = ["--neutron-port", "1", "--neutron-auth", "none", "--root", str(tmp_path)]
+    arguments = ["--bind", "0.0.0.0", "--neutron-port", "1", "--neutron-auth", "none", "--root", str(tmp_path)]
     assert remote.main(arguments) == 1
     assert "without authentication" in capsys.readouterr().err
 

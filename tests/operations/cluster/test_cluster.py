@@ -58,6 +58,15 @@ async def test_an_os_is_valid_when_all_nodes_have_it_alike(house: build.House) -
     }
 
 
+async def test_a_node_that_does_not_answer_is_marked_and_makes_no_os_invalid(house: build.House) -> None:
+    house.machine("node3").down = True
+    valid, _, status, *_ = (await systems(house))["plain"]
+    assert valid is True
+    assert isinstance(status, dict)
+    ((path, fine, problem, *_),) = status["node3"]
+    assert (path, fine, "node3" in problem) == ("", False, True)
+
+
 async def test_nodes_that_take_no_instances_need_no_os(house: build.House) -> None:
     house.machine("node2").systems = ()
     assert (await systems(house))["plain"][0] is False

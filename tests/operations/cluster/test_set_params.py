@@ -297,8 +297,8 @@ async def test_nodes_check_the_values_that_an_instance_would_get(house: build.Ho
 async def test_a_value_that_a_node_refuses_changes_nothing_not_even_by_force(house: build.House) -> None:
     doubt(house, "node2")
     for force in (False, True):
-        error = await house.refused(op(hvparams={"kvm": {"kernel_path": "/nowhere"}}, force=force))
-        assert "hypervisor kvm: kernel_path: there is no file /nowhere" in str(error)
+        error = await house.refused(op(hvparams={"kvm": {"kernel_path": "/boot/nowhere"}}, force=force))
+        assert "hypervisor kvm: kernel_path: there is no file /boot/nowhere" in str(error)
 
 
 async def test_a_bridge_has_to_be_there_unless_it_is_forced(house: build.House) -> None:

@@ -93,7 +93,7 @@ OF_HYPERVISORS: dict[str, dict[str, base.Value]] = {
         "boot_order": "dc",
         "acpi": False,
         "pae": False,
-        "cdrom_image_path": "/iso",
+        "cdrom_image_path": "/srv/iso/cd",
         "nic_type": "e1000",
         "disk_type": "ioemu",
         "vnc_bind_address": "127.0.0.1",

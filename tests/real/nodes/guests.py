@@ -97,6 +97,7 @@ class Guest(clusters.Guest):
         """Make it, start it, and wait until it answers and writes."""
         kernel = f"{HOST}{machines.GUEST}"
         hypervisor = f"kernel_path={kernel}/vmlinuz,initrd_path={kernel}/initrd,root_path=/dev/vda,kernel_args=ro quiet"
+        self.cluster.run("gnt-cluster", "modify", "--allow", f"images={kernel}")
         self.cluster.run(
             "gnt-instance", "add", "-t", "drbd", "-n", f"{primary}:{secondary}", "-o", OS, "-B", "memory=128",
             "-H", f"kvm:{hypervisor},migration_downtime=500", "--net", "0:mode=bridged,link=br0",

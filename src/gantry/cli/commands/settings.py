@@ -21,6 +21,12 @@ def opcode(call: command.Call) -> Structure:
     op = call.opcode(SET, **policies.opcode_fields(call.options))
     if call.options.hypervisor:
         op["hvparams"] = _by_hypervisor(call.options.hypervisor)
+    if changes := [
+        [action, *pair]
+        for action, pairs in (("add", call.option("allow")), ("remove", call.option("disallow")))
+        for pair in pairs or ()
+    ]:
+        op["allowed"] = changes
     for key, value in (call.options.defaults or {}).items():
         if key == "bridge":
             op["nicparams"] = _with_bridge(call.options.nic_parameters or {}, str(value))
@@ -37,6 +43,13 @@ def _with_bridge(nic: syntax.Parameters, bridge: str) -> syntax.Parameters:
     if "link" in nic or nic.get("mode", "bridged") != "bridged":
         raise errors.InvalidError("-N and --defaults bridge= both set the link of NICs", hint="give only one of them")
     return {**nic, "mode": syntax.RESET if bridge == syntax.RESET else "bridged", "link": bridge}
+
+
+def _entry(text: str) -> list[str]:
+    name, separator, entry = text.partition("=")
+    if not (name and separator and entry):
+        raise errors.InvalidError(f"{text!r} is not LIST=ENTRY", hint="as in images=/srv/cd")
+    return [name, entry]
 
 
 def modify(call: command.Call) -> int:
@@ -199,6 +212,20 @@ OPTIONS = (
     _switch("segment_ranges"),
     _switch("segment_fallback"),
     command.field_option(SET, "master_netdev", "--master-netdev", metavar="DEVICE"),
+    command.Option(
+        ("--allow",),
+        "As root, add an entry to an allow-list, as in images=/srv/cd; LIST=default resets the list",
+        "LIST=ENTRY",
+        repeatable=True,
+        parse=_entry,
+    ),
+    command.Option(
+        ("--disallow",),
+        "As root, remove an entry from an allow-list",
+        "LIST=ENTRY",
+        repeatable=True,
+        parse=_entry,
+    ),
 )
 TEXT = """
     Settings that no option names stay unchanged. The word default resets a setting, as in -C default or

@@ -74,6 +74,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'os_hvp': ('structure', 'Hypervisor parameters, by operating system and hypervisor', None, None, None, ()),
         'hidden_os': ('structure', 'Operating systems or variants that lists omit: [["add", "busybox"], ["remove", ...]]', None, None, None, ()),
         'blacklisted_os': ('structure', 'Operating systems or variants that cannot be installed, in the same form', None, None, None, ()),
+        'allowed': ('structure', 'Entries of allow-lists, which only root on the master may change: [["add", "images", "/srv/cd"], ...]', None, None, None, ()),
         'ipolicy': ('structure', 'Instance policy: bounds for the size of instances', None, None, None, ()),
         'force': ('flag', 'Continue although nodes do not answer or lack a bridge', False, None, None, ()),
     },

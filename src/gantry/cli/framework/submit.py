@@ -55,9 +55,11 @@ def submit(call: command.Call, op: Mapping[str, object]) -> int:
 
 
 def query(call: command.Call, op: Mapping[str, object]) -> object:
-    """Run an opcode that only reads, and return its result; its log goes to stderr."""
-    job = call.client.submit([prepare(call, op)])
-    return results(call.client, job, log=sys.stderr)[0]
+    """Return the result of an opcode that only reads, without a job; its warnings go to stderr."""
+    result, warnings = call.client.read(prepare(call, op))
+    for warning in warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
+    return result
 
 
 def carry_out_many(call: command.Call, named: Sequence[tuple[str, Mapping[str, object]]]) -> int:

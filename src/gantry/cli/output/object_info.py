@@ -347,6 +347,7 @@ def cluster(record: Record) -> Record:
         "OS parameters": record.get("osparams") or {},
         "Hidden OSes": _list(record.get("hidden_os")),
         "Blacklisted OSes": _list(record.get("blacklisted_os")),
+        "Allow-lists": record.get("allowed") or {},
         "Cluster parameters": {
             word: record[key] for key, word in CLUSTER_PARAMETERS.items() if record.get(key) not in (None, "")
         },

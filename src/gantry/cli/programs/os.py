@@ -61,7 +61,9 @@ def _on_nodes(node_status: object) -> dict[str, object]:
     """Return for each node the paths of the operating system, and whether each is valid or its problem."""
     nodes = client.expect(node_status, dict)
     return {
-        f"node {name}": [f"{path}: {'valid' if valid else problem}" for path, valid, problem, *_ in entries]
+        f"node {name}": [
+            f"{path}: {'valid' if valid else problem}" if path else problem for path, valid, problem, *_ in entries
+        ]
         for name, entries in nodes.items()
     }
 

@@ -18,7 +18,7 @@ import logging
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi import jobs, queries
+from gantry.doors.luxi import jobs, queries, services
 from gantry.doors.luxi.services import Methods, Services
 from gantry.runtime import bytestream, interface
 
@@ -38,19 +38,20 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Request(msgspec.Struct):
-    """A request of a client; other keys are ignored."""
+    """A request of a client; other keys are ignored. ``remote``: it passes on what a client elsewhere asked for."""
 
     method: str
     args: msgspec.Raw
+    remote: bool = False
 
 
 class Door:
     """The server side of LUXI."""
 
-    def __init__(self, runtime: interface.Runtime, services: Services) -> None:
+    def __init__(self, runtime: interface.Runtime, provided: Services) -> None:
         self._runtime = runtime
-        self._path = services.folders.luxi_socket
-        self._services = services
+        self._path = provided.folders.luxi_socket
+        self._services = provided
         self._server: interface.Server | None = None
         self._unanswered: set[asyncio.Future[object]] = set()
 
@@ -68,10 +69,11 @@ class Door:
 
     async def _serve(self, reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         """Answer the requests of a connection until the client disconnects, possibly in the middle of a message."""
+        is_root = self._runtime.network.is_privileged(writer)
         try:
             while True:
                 message = await reader.readuntil(ETX)
-                answer, valid = await self._answer(message[:-1])
+                answer, valid = await self._answer(message[:-1], is_root=is_root)
                 if notice := self._services.candidates.notice():
                     answer["notice"] = notice
                 writer.write(msgspec.json.encode(answer) + ETX)
@@ -87,12 +89,13 @@ class Door:
         finally:
             writer.close()
 
-    async def _answer(self, message: bytes) -> tuple[dict[str, object], bool]:
+    async def _answer(self, message: bytes, *, is_root: bool) -> tuple[dict[str, object], bool]:
         """Return the answer to a message, and whether the message was a valid request."""
         try:
             request = msgspec.json.decode(message, type=_Request)
         except _UNREADABLE as error:
             return {"success": False, "result": f"Failed to parse request: {error}"}, False
+        services.BY_ROOT.set(is_root and not request.remote)
         try:
             return {"success": True, "result": await self._call(request)}, True
         except errors.GantryError as error:

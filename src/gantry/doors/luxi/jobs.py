@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi.services import WAIT_LIMIT, Methods, Seconds, Services
-from gantry.model import job, opcodes
+from gantry.doors.luxi.services import BY_ROOT, WAIT_LIMIT, Methods, Seconds, Services
+from gantry.model import allowed, job, opcodes
 from gantry.operations.query import engine
 
 Ops = Sequence[dict[str, object]]
@@ -19,21 +19,31 @@ REFUSED = "refused"
 """The status in the answer of ``RunJob`` when a condition of the job is not met."""
 
 
+def _decoded(op: dict[str, object]) -> opcodes.AnyOpcode:
+    """Decode an opcode; ForbiddenError if only root may submit it."""
+    decoded = opcodes.decode(op)
+    if (what := allowed.needs_root(decoded)) and not BY_ROOT.get():
+        raise errors.ForbiddenError(
+            f"only root may change {what}, with a command on the master", hint="run gnt-cluster modify there as root"
+        )
+    return decoded
+
+
 async def _submit(services: Services, ops: Ops) -> int:
-    return await services.queue.submit([opcodes.decode(op) for op in ops])
+    return await services.queue.submit([_decoded(op) for op in ops])
 
 
 async def _submit_drained(services: Services, ops: Ops) -> int:
-    return await services.queue.submit([opcodes.decode(op) for op in ops], ignore_drain=True)
+    return await services.queue.submit([_decoded(op) for op in ops], ignore_drain=True)
 
 
 async def _submit_many(services: Services, many: Sequence[Ops]) -> list[tuple[bool, int | str]]:
     decoded: list[list[opcodes.AnyOpcode]] = []
-    faults: dict[int, errors.InvalidError] = {}
+    faults: dict[int, errors.PrerequisiteError] = {}
     for index, ops in enumerate(many):
         try:
-            decoded.append([opcodes.decode(op) for op in ops])
-        except errors.InvalidError as error:
+            decoded.append([_decoded(op) for op in ops])
+        except (errors.InvalidError, errors.ForbiddenError) as error:
             # The refused job keeps its position, as relative dependencies count positions.
             decoded.append([])
             faults[index] = error
@@ -79,7 +89,7 @@ async def _run(
     for index, condition in enumerate(conditions):
         if not (await engine.query(services.source, condition.kind, ["uuid"], filter_=condition.filter)).rows:
             return [0, REFUSED, [index]]
-    ended = await services.queue.run([opcodes.decode(op) for op in ops], timeout=min(seconds, WAIT_LIMIT))
+    ended = await services.queue.run([_decoded(op) for op in ops], timeout=min(seconds, WAIT_LIMIT))
     answer: list[object] = [ended.id, ended.status.value, [step.result for step in ended.ops]]
     if query and ended.status is job.Status.SUCCESS:
         rows = await engine.query(services.source, query.kind, query.fields, filter_=query.filter)

@@ -1,4 +1,4 @@
-"""The query methods of LUXI: they change nothing, take no locks, wait for no jobs (contracts/luxi.md#methods)."""
+"""The query methods of LUXI: they change nothing, take no locks, make no jobs (contracts/luxi.md#methods)."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -7,7 +7,7 @@ import msgspec
 
 from gantry import errors
 from gantry.doors.luxi.services import WAIT_LIMIT, Method, Methods, Seconds, Services
-from gantry.model import fields
+from gantry.model import fields, opcodes
 from gantry.operations.query import cluster, engine
 from gantry.state import events, export, history
 
@@ -83,6 +83,11 @@ async def _query_tags(services: Services, kind: str, name: str) -> Sequence[str]
     return find[kind](name).tags
 
 
+async def _read_opcode(services: Services, op: dict[str, object]) -> list[object]:
+    """Return result and warnings of an opcode that only reads, without a job (not in Ganeti)."""
+    return list(await services.reads.read(opcodes.decode(op)))
+
+
 async def _query_network_history(
     services: Services, name: str, address: str | None, moment: float | None, limit: int
 ) -> dict[str, object]:
@@ -155,6 +160,7 @@ METHODS: Methods = {
     "QueryConfigValues": (tuple[list[str]], _config_values),
     "QueryClusterInfo": (tuple[()], _cluster_info),
     "QueryTags": (tuple[str, str], _query_tags),
+    "ReadOpcode": (tuple[dict[str, object]], _read_opcode),
     "QueryNetworkHistory": (tuple[str, str | None, float | None, int], _query_network_history),
     "QueryHistory": (tuple[str | None, str | None, int | None, float | None, int], _query_history),
     "WaitForEvents": (tuple[Annotated[int, msgspec.Meta(ge=0)], int, Seconds], _wait_for_events),

@@ -3,17 +3,21 @@
 ``jobs`` and ``queries`` have the two classes of methods; ``luxi.Door`` calls them by name.
 """
 
+import contextvars
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
 
-from gantry.jobs import queue
+from gantry.jobs import queue, reads
 from gantry.operations.query import engine
 from gantry.runtime import paths
 from gantry.state import events, history, replication
 from gantry.state import snapshot as states
+
+BY_ROOT: contextvars.ContextVar[bool] = contextvars.ContextVar("BY_ROOT", default=False)
+"""Whether the request comes from root, or the user of the master daemon, on this machine: not through another door."""
 
 WAIT_LIMIT = 600.0
 """Maximum time of a request that waits, in seconds."""
@@ -29,6 +33,7 @@ class Services:
     """The parts of the master that the methods use."""
 
     queue: queue.Queue
+    reads: reads.Reads
     source: engine.Source
     snapshot: Callable[[], states.Snapshot]
     history: history.History

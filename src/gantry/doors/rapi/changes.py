@@ -3,7 +3,7 @@
 Each row of ``CHANGES`` is a method of a resource. A part of the path in braces is the opcode's field of that name; a
 query argument is the field that it is mapped to; the body has the opcode's other fields, by their own names or by those
 that existing clients use (contracts/remote-api.md#resources). The opcode validates the fields. The answer is the job
-id.
+id. Ganeti has two such resources that only read (GET): equal requests get the same job while it has not ended.
 """
 
 import dataclasses
@@ -37,13 +37,15 @@ class Change:
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
     fixed: Mapping[str, object] = dataclasses.field(default_factory=dict)
     body: bool = True
+    access: wire.Access = wire.Access.WRITE
     arrange: Callable[[Op], list[Op]] | None = None
 
     async def call(self, master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
         """Submit the job and return its number."""
         op = self._op(request, names)
         ops = self.arrange(op) if self.arrange else [op]
-        return wire.Answer(await master.submit(request, ops))
+        submit = master.submit_read if self.method == "GET" else master.submit
+        return wire.Answer(await submit(request, ops))
 
     def _op(self, request: wire.Request, names: Mapping[str, str]) -> Op:
         """Collect the opcode's fields: from the body, then the query, then the path."""
@@ -73,7 +75,7 @@ class Change:
     def route(self) -> routes.Route:
         """Return the route of the change."""
         query = tuple(sorted({"dry-run", "reason", *self.query}))
-        access = wire.Access.WRITE
+        access = self.access
         return routes.Route(self.method, self.path, access, self.call, f"job: `{self.op}`", query)
 
 
@@ -148,7 +150,7 @@ CHANGES: tuple[Change, ...] = (
     Change("DELETE", INSTANCE, "OP_INSTANCE_REMOVE", _query("shutdown_timeout"), fixed=_REMOVE_FIXED),
     Change(
         "GET", INSTANCE + "/info", "OP_INSTANCE_QUERY_DATA", _query("static"), body=False,
-        arrange=_as_list("instance_name", "instances"),
+        access=wire.Access.READ, arrange=_as_list("instance_name", "instances"),
     ),
     Change("POST", INSTANCE + "/reboot", "OP_INSTANCE_REBOOT", _query("ignore_secondaries", type="reboot_type")),
     Change("PUT", INSTANCE + "/startup", "OP_INSTANCE_STARTUP", _query("force", "no_remember"), body=False),

@@ -138,7 +138,7 @@ async def _info(master: routes.Master, request: wire.Request, names: Names) -> w
 
 
 class _System(msgspec.Struct, array_like=True):
-    """A job's result about an operating system."""
+    """The master's answer about an operating system."""
 
     name: str
     valid: bool
@@ -152,7 +152,7 @@ class _System(msgspec.Struct, array_like=True):
 
 async def _systems(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     fields = _System.__struct_fields__
-    result = await master.result(request, {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": fields})
+    result = await master.read({"OP_ID": "OP_OS_DIAGNOSE", "output_fields": fields})
     systems = msgspec.convert(result, list[_System])
     if request.flag("bulk"):
         return wire.Answer([msgspec.structs.asdict(system) for system in systems])
@@ -160,7 +160,7 @@ async def _systems(master: routes.Master, request: wire.Request, names: Names) -
 
 
 async def _console(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
-    return wire.Answer(await master.result(request, {"OP_ID": "OP_INSTANCE_CONSOLE", "instance_name": names["name"]}))
+    return wire.Answer(await master.read({"OP_ID": "OP_INSTANCE_CONSOLE", "instance_name": names["name"]}))
 
 
 async def _role(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:

@@ -4,9 +4,12 @@ Paths are written as in contracts/remote-api.md#resources, with the name of each
 ``/2/nodes/{node_name}/role``.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
+
+import msgspec
 
 from gantry import errors
 from gantry.doors.rapi import wire
@@ -21,8 +24,18 @@ WAIT_SECONDS = 10.0
 See contracts/remote-api.md#waiting-for-a-job.
 """
 
-JOB_TIMEOUT_SECONDS = 60.0
-"""Seconds that a read waits for the job that it needs."""
+READING_JOBS = 20
+"""The maximum number of unfinished jobs of requests that only read, but are answered with a job by contract."""
+
+UNFINISHED = ("queued", "waiting", "running", "canceling")
+
+
+@dataclass
+class _ReadingJobs:
+    """The jobs that only read and may not have ended: their numbers by their opcodes."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    jobs: dict[bytes, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,7 @@ class Master:
 
     caller: luxi.Caller
     clock: interface.Clock
+    reading: _ReadingJobs = field(default_factory=_ReadingJobs)
 
     async def submit(self, request: wire.Request, ops: Iterable[Mapping[str, object]]) -> int:
         """Submit a job, with the user and the reason of the request; return its number."""
@@ -41,30 +55,37 @@ class Master:
         trail.append([source, f"{request.method} /{'/'.join(request.path)}", stamp])
         return await self.caller.call(int, "SubmitJob", [{**op, "reason": trail} for op in ops])
 
-    async def result(self, request: wire.Request, op: Mapping[str, object]) -> object:
-        """Run a job of one opcode and return its result; BusyError after the timeout; the job's error if it fails."""
-        number = await self.submit(request, [op])
-        status: list[object] | None = None
-        end = self.clock.monotonic() + JOB_TIMEOUT_SECONDS
-        while status not in (["success"], ["error"], ["canceled"]):
-            if self.clock.monotonic() > end:
-                raise errors.BusyError(
-                    f"job {number} has not ended yet", hint=f"request its status later: /2/jobs/{number}"
-                )
-            change = await self.caller.call(object, "WaitForJobChange", number, ["status"], status, None, WAIT_SECONDS)
-            if isinstance(change, list) and change and isinstance(change[0], list):
-                status = change[0]
-        rows = await self.caller.call(list[list[object]], "QueryJobs", [number], ["opresult"])
-        results = rows[0][0] if rows and isinstance(rows[0][0], list) else [None]
-        if status != ["success"]:
-            raise _failure(results[0])
-        return results[0]
+    async def read(self, op: Mapping[str, object]) -> object:
+        """Return the result of an opcode that only reads; the master makes no job for it."""
+        result, _ = await self.caller.call(tuple[object, list[str]], "ReadOpcode", op)
+        return result
 
+    async def submit_read(self, request: wire.Request, ops: Sequence[Mapping[str, object]]) -> int:
+        """Return the number of a job that reads: a new one, or that of an equal request that has not ended.
 
-def _failure(result: object) -> errors.GantryError:
-    if isinstance(result, list) and len(result) == 2 and isinstance(result[1], list):
-        return errors.from_luxi(str(result[0]), result[1])
-    return errors.ExecutionError(f"the job failed: {result}")
+        Raises BusyError while ``READING_JOBS`` of them have not ended.
+        """
+        key = msgspec.json.encode(ops)
+        async with self.reading.lock:
+            await self._forget_ended()
+            number = self.reading.jobs.get(key)
+            if number is None:
+                if len(self.reading.jobs) >= READING_JOBS:
+                    raise errors.BusyError(
+                        f"{READING_JOBS} jobs that only read have not ended", hint="repeat the request in a few seconds"
+                    )
+                number = self.reading.jobs[key] = await self.submit(request, ops)
+        return number
+
+    async def _forget_ended(self) -> None:
+        if not self.reading.jobs:
+            return
+        numbers = list(self.reading.jobs.values())
+        rows = await self.caller.call(list[list[object]], "QueryJobs", numbers, ["id", "status"])
+        ended = {number for number, status in rows if status not in UNFINISHED}
+        for key, number in list(self.reading.jobs.items()):
+            if number in ended:
+                del self.reading.jobs[key]
 
 
 Call = Callable[[Master, wire.Request, Mapping[str, str]], Awaitable[wire.Answer]]

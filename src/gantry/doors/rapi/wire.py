@@ -68,7 +68,7 @@ class Gate:
     """The authentication: the users, and whether OPEN endpoints are available without a user."""
 
     known: users.Users
-    anonymous: bool = True
+    anonymous: bool = False
 
     async def user(self, header: str) -> users.User | None:
         """Return the user of a request, None without a login; RefusedError 401 if the password is wrong."""

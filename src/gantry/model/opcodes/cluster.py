@@ -18,6 +18,20 @@ Listing = Annotated[
 """Names to add to a list and to remove from it."""
 
 
+AllowChanges = Annotated[
+    tuple[
+        tuple[
+            Literal["add", "remove"],
+            Annotated[str, Meta(min_length=1, max_length=32)],
+            Annotated[str, Meta(min_length=1, max_length=1024)],
+        ],
+        ...,
+    ],
+    Meta(max_length=1000),
+]
+"""Entries to add to allow-lists and to remove from them: action, list, entry."""
+
+
 class ClusterDestroy(Opcode, frozen=True):
     """Destroy the cluster: the nodes delete its files, and the master daemon ends."""
 
@@ -106,6 +120,7 @@ class ClusterSetParams(Opcode, frozen=True):
     os_hvp: dict[str, dict[str, base.Parameters]] | None = None
     hidden_os: Listing | None = None
     blacklisted_os: Listing | None = None
+    allowed: AllowChanges | None = None
     ipolicy: policy.Change | None = None
     force: bool = False
 

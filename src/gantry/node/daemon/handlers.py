@@ -75,7 +75,7 @@ class Handlers:
         table.add(calls.HooksRun, self._hooks.run)
         self._disks.add_to(table)
         self._exports.add_to(table)
-        instance_calls.Instances(self._registry).add_to(table)
+        instance_calls.Instances(self._registry, self._runtime.disk).add_to(table)
         table.add(calls.NicValidate, self._nic_validate)
         table.add(calls.TestDelay, lambda call: self._runtime.clock.sleep(call.duration))
         return table

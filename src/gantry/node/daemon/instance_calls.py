@@ -6,7 +6,9 @@ import msgspec
 
 from gantry import errors
 from gantry.node import call_table, drivers
+from gantry.node.hypervisors import allowed, consoles
 from gantry.rpc import calls
+from gantry.runtime import interface
 
 
 class _InstanceCall(Protocol):
@@ -19,8 +21,9 @@ class _InstanceCall(Protocol):
 class Instances:
     """The instance calls of a node."""
 
-    def __init__(self, registry: drivers.Registry) -> None:
+    def __init__(self, registry: drivers.Registry, disk: interface.Disk) -> None:
         self._registry = registry
+        self._disk = disk
 
     def add_to(self, table: call_table.Table) -> None:
         """Add all calls to a table."""
@@ -29,7 +32,7 @@ class Instances:
         table.add(calls.InstanceInfo, lambda call: self._registry.hypervisor(call.hypervisor).info(call.name))
         table.add(calls.InstanceMachine, self._machine)
         table.add(calls.InstanceEndings, self._endings)
-        table.add(calls.InstanceStart, lambda call: self._hypervisor(call).start(call.instance, paused=call.paused))
+        table.add(calls.InstanceStart, self._start)
         table.add(
             calls.InstanceShutdown, lambda call: self._hypervisor(call).stop(call.instance.name, timeout=call.timeout)
         )
@@ -68,7 +71,13 @@ class Instances:
     def _hypervisor(self, call: _InstanceCall) -> drivers.Hypervisor:
         return self._registry.hypervisor(call.instance.hypervisor)
 
+    async def _start(self, call: calls.InstanceStart) -> None:
+        allowed.check(self._disk, call.instance)
+        consoles.check(self._disk, call.instance.hvparams)
+        await self._hypervisor(call).start(call.instance, paused=call.paused)
+
     async def _validate(self, call: calls.HypervisorValidate) -> None:
+        consoles.check(self._disk, call.hvparams)
         await self._registry.hypervisor(call.hypervisor).validate(call.hvparams)
 
     async def _list(self, call: calls.InstanceList) -> tuple[calls.RunningInstance, ...]:

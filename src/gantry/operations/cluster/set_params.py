@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from gantry import errors
+from gantry.model import allowed, cluster, instance, lock, opcodes, parameters, retention
 from gantry.model import base as entities
-from gantry.model import cluster, instance, lock, opcodes, parameters, retention
 from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.cluster import ipam_database
 from gantry.operations.disk_planning import disk_spec
@@ -24,7 +24,14 @@ from gantry.operations.node import accelerators, candidate_pool
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
-LISTS = ("enabled_hypervisors", "enabled_disk_templates", "network_thresholds", "hidden_os", "blacklisted_os")
+LISTS = (
+    "enabled_hypervisors",
+    "enabled_disk_templates",
+    "network_thresholds",
+    "hidden_os",
+    "blacklisted_os",
+    "allowed",
+)
 SETTINGS = (
     *parameters.CLUSTER,
     *LISTS,
@@ -53,7 +60,7 @@ def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Clu
     parameters.check_memory(parameters.fill(parameters.BACKEND, backend))
     nic = parameters.nic(op.nicparams or {})
     checked = {name: parameters.hypervisor(name, values) for name, values in (op.hvparams or {}).items()}
-    return structs.replace(
+    changed = structs.replace(
         owner,
         **_values(op),
         enabled_hypervisors=_with_first(hypervisors, op.default_hypervisor),
@@ -71,11 +78,14 @@ def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Clu
             owner.osparams_private_cluster, op.osparams_private_cluster or {}
         ),
         os_hvp=parameter_levels.systems(owner.os_hvp, op.os_hvp),
+        allowed=allowed.applied(owner, op),
         hidden_os=_listed(owner.hidden_os, op.hidden_os or ()),
         blacklisted_os=_listed(owner.blacklisted_os, op.blacklisted_os or ()),
         ipolicy=parameter_levels.limits(owner.ipolicy, op.ipolicy),
         default_iallocator_params=parameters.merge(owner.default_iallocator_params, op.default_iallocator_params or {}),
     )
+    allowed.check_change(changed, op)
+    return changed
 
 
 def _values(op: opcodes.ClusterSetParams) -> entities.Parameters:

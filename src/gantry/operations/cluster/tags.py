@@ -93,6 +93,7 @@ class TagsSearch(base.Planned[opcodes.TagsSearch]):
     """Finds tags; the result is a list of ``[path of the object, tag]`` (contracts/opcodes.md#results)."""
 
     OPCODE = opcodes.TagsSearch
+    READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take nothing: searches one snapshot."""

@@ -12,7 +12,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.address import ranges
 from gantry.ipam import embedded
-from gantry.model import cluster, instance, lock, network, opcodes, templates
+from gantry.model import allowed, cluster, instance, lock, network, opcodes, templates
 from gantry.operations import base, fill, hook_environment, stray_guests
 from gantry.operations.disk_planning import disk_spec
 from gantry.operations.node import candidate_pool
@@ -98,6 +98,8 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         with_reserve = [target for target in answering if needed[target.uuid]]
         node_statuses = await liveness.attend(self.environment.nodes, with_reserve, calls.NodeInfo(storage=()))
         good &= self._report(_check_memory(node_statuses, needed))
+        log.info("* Verifying allow-lists")
+        good &= self._report(_check_allowed(snapshot))
         log.info("* Verifying network pools")
         good &= self._report(_check_pools(snapshot, self.environment.ledger))
         log.info("* Verifying journal")
@@ -311,6 +313,14 @@ def _check_pools(snapshot: states.Snapshot, ledger: embedded.Ledger) -> Iterator
             limit = critical if share >= critical else warning
             message = f"its pools are {share:g} % in use, the threshold is {limit} %"
             yield Finding("ENETWORKPOOL", "network", net.name, message, is_warning=share < critical)
+
+
+def _check_allowed(snapshot: states.Snapshot) -> Iterator[Finding]:
+    owner = snapshot.the_cluster
+    for vm in sorted(snapshot.instances.values(), key=lambda vm: vm.name):
+        for _, sentence in allowed.outside(owner, vm.hypervisor, allowed.own_values(owner, vm)):
+            message = f"{sentence}; it will not start again, see gnt-cluster modify --allow"
+            yield Finding("EINSTANCEPOLICY", "instance", vm.name, message, is_warning=True)
 
 
 def _check_hooks(failures: Sequence[base.HookFailure]) -> Iterator[Finding]:

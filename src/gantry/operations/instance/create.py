@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from gantry import errors
+from gantry.model import allowed, cluster, confidential, instance, lock, opcodes, parameters
 from gantry.model import base as entities
-from gantry.model import cluster, confidential, instance, lock, opcodes, parameters
 from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.backup import restore
 from gantry.operations.disk_planning import disk_spec, transfer, volumes
@@ -115,6 +115,7 @@ class _Creation:
         if self._installs() or (export and export.content.scripted):
             installed = os_check.with_secrets(whole, self.op.osparams_secret)
             await self._check_os(snapshot, target, installed, imports=export is not None)
+        allowed.check(snapshot.the_cluster, whole.hypervisor, whole.hvparams)
         validate = calls.HypervisorValidate(hypervisor=whole.hypervisor, hvparams=whole.hvparams)
         await self.environment.nodes.call(target, validate)
         await self.environment.nodes.call(target, calls.NicValidate(nics=whole.nics))

@@ -263,6 +263,7 @@ class InstanceConsole(base.Unit[opcodes.InstanceConsole, calls.Console]):
     """Returns how to reach the console of a running instance."""
 
     OPCODE = opcodes.InstanceConsole
+    READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the instance and its node."""

@@ -30,6 +30,7 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
     """Describes instances in full (contracts/commands.md#instance-data)."""
 
     OPCODE = opcodes.InstanceQueryData
+    READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take nothing: a description is of one snapshot. Refuse unknown names."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from gantry import errors
+from gantry.model import allowed, confidential, instance, lock, opcodes, parameters
 from gantry.model import base as entities
-from gantry.model import confidential, instance, lock, opcodes, parameters
 from gantry.operations import base, device_index, fill, hook_environment, parameter_levels
 from gantry.operations.disk import changes, convert
 from gantry.operations.instance import hotplug
@@ -70,6 +70,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
             raise errors.InvalidError(
                 f"no change of instance {vm.name} was requested", hint="specify NICs, disks or parameters"
             )
+        allowed.check(snapshot.the_cluster, vm.hypervisor, op.hvparams)
         disk_facts = await convert.ask(self.environment, snapshot, vm, op)
         recorder = base.Recorder(self.environment.inputs)
         change = _Change(self, snapshot, disk_facts, recorder.inputs)

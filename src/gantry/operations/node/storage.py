@@ -36,6 +36,7 @@ class NodeQueryvols(base.Unit[opcodes.NodeQueryvols, list[Row]]):
     """Lists the logical volumes of the cluster's volume groups, with their instances."""
 
     OPCODE = opcodes.NodeQueryvols
+    READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the named nodes."""
@@ -70,6 +71,7 @@ class NodeQueryStorage(base.Unit[opcodes.NodeQueryStorage, list[Row]]):
     """Lists the storage units of nodes: volume groups, physical volumes, folders of files."""
 
     OPCODE = opcodes.NodeQueryStorage
+    READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the named nodes."""

@@ -12,9 +12,10 @@ Answers = Sequence[targets.Answer[tuple[calls.OsScript, ...]]]
 
 
 class OsDiagnose(base.Unit[opcodes.OsDiagnose, list[dict[str, object]]]):
-    """Asks every vm_capable node; an OS is valid if all of them have the same valid definition."""
+    """Asks every vm_capable node; an OS is valid if all nodes that answer have the same valid definition."""
 
     OPCODE = opcodes.OsDiagnose
+    READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take nothing."""
@@ -46,9 +47,11 @@ class OsDiagnose(base.Unit[opcodes.OsDiagnose, list[dict[str, object]]]):
 
 def _row(name: str, answers: Answers, *, owner: cluster.Cluster) -> dict[str, object]:
     by_node = {
-        answer.target.name: [definition for definition in answer.value or () if definition.name == name]
+        answer.target.name: [definition for definition in answer.value if definition.name == name]
         for answer in answers
+        if answer.value is not None
     }
+    without_answer = {answer.target.name: str(answer.error) for answer in answers if answer.value is None}
     known = [definition for definitions in by_node.values() for definition in definitions]
     same = len({(definition.variants, definition.parameters, definition.api_versions) for definition in known}) == 1
     valid = same and all(definitions and not definitions[0].problem for definitions in by_node.values())
@@ -70,7 +73,8 @@ def _row(name: str, answers: Answers, *, owner: cluster.Cluster) -> dict[str, ob
                 for definition in definitions
             ]
             for node, definitions in by_node.items()
-        },
+        }
+        | {node: [["", False, problem, [], []]] for node, problem in without_answer.items()},
         "variants": list(first.variants),
         "parameters": [list(parameter) for parameter in first.parameters],
         "api_versions": list(first.api_versions),

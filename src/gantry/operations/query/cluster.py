@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gantry import __version__
 from gantry.address import ranges
-from gantry.model import cluster, confidential, parameters, policy, templates
+from gantry.model import allowed, cluster, confidential, parameters, policy, templates
 from gantry.state import checkpoint
 from gantry.state import snapshot as states
 
@@ -83,6 +83,7 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "os_hvp": owner.os_hvp,
         "hidden_os": owner.hidden_os,
         "blacklisted_os": owner.blacklisted_os,
+        "allowed": {name: allowed.entries(owner, name) for name in allowed.LISTS},
         "ipolicy": msgspec.to_builtins(_policy(owner)),
         "candidate_pool_size": owner.candidate_pool_size,
         "replication": owner.replication_policy(candidates),

@@ -105,6 +105,7 @@ from gantry.rpc.calls.device import (
 )
 from gantry.rpc.calls.instance import (
     Address,
+    Allowed,
     Console,
     Disk,
     DiskPlug,
@@ -187,6 +188,7 @@ __all__ = [
     "SLOW",
     "URGENT",
     "Address",
+    "Allowed",
     "BlockdevAddchildren",
     "BlockdevAdopt",
     "BlockdevAssemble",

@@ -94,9 +94,18 @@ class Disk(Message, frozen=True):
     mirror: Mirror | None = None
 
 
+class Allowed(Message, frozen=True):
+    """The allow-list of a parameter: its name, its entries and their form (``security.permits``)."""
+
+    list: str
+    entries: tuple[str, ...]
+    form: str
+
+
 class Instance(Message, frozen=True):
     """An instance, filled; ``primary_node`` and ``secondary_nodes`` are names, for scripts.
 
+    ``allowed`` has the allow-lists of the parameters that have one and do not have their built-in default.
     ``network_port`` is that of its VNC or SPICE server; 0 leaves it to the node.
     """
 
@@ -112,6 +121,7 @@ class Instance(Message, frozen=True):
     tags: tuple[str, ...] = ()
     network_port: int = 0
     hvparams: dict[str, Value] = {}
+    allowed: dict[str, Allowed] = {}
     beparams: dict[str, Value] = {}
     osparams: dict[str, Value] = {}
     disks: tuple[Disk, ...] = ()

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import fcntl
 import hashlib
+import io
 import os
 import secrets
 import shutil
@@ -92,6 +93,21 @@ def _sync_path(path: str) -> None:
         _sync_file_system(descriptor, path)
     finally:
         os.close(descriptor)
+
+
+def open_log(path: str, flags: int) -> int:
+    """Open a log file that only its owner and group may read, whatever its mode was; the ``opener`` of ``open``."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, MODE)
+    with contextlib.suppress(PermissionError):  # another user's file keeps its mode
+        os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & MODE)
+    return descriptor
+
+
+def open_log_text(path: str, mode: str, *, encoding: str | None, errors: str | None) -> io.TextIOWrapper:
+    """Open a log file as text, with the permissions of ``open_log``."""
+    stream = open(path, mode, encoding=encoding, errors=errors, opener=open_log)  # noqa: SIM115
+    assert isinstance(stream, io.TextIOWrapper)
+    return stream
 
 
 def _open_append(path: str, mode: int) -> int:
@@ -235,6 +251,10 @@ def _digest(path: str) -> str:
 
 class Disk:
     """The file system of this machine (see ``interface.Disk``)."""
+
+    def resolve(self, path: str) -> str:
+        """Return the absolute path without symbolic links."""
+        return os.path.realpath(path)
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file or directory at ``path``."""

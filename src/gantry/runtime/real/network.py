@@ -85,6 +85,10 @@ class UnixServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+PEER_CREDENTIALS = struct.Struct("3i")
+"""Process, user and group of the peer of a UNIX socket (SO_PEERCRED)."""
+
+
 class Network:
     """The sockets of this machine (see ``interface.Network``)."""
 
@@ -93,6 +97,15 @@ class Network:
         server = UnixServer(path, handler)
         await server.start(mode=mode, limit=limit)
         return server
+
+    def is_privileged(self, writer: bytestream.Writer) -> bool:
+        """Return whether the peer is root or this process's own user, as the kernel recorded it at the connection."""
+        assert isinstance(writer, asyncio.StreamWriter)
+        credentials = writer.get_extra_info("socket").getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_CREDENTIALS.size
+        )
+        _, user, _ = PEER_CREDENTIALS.unpack(credentials)
+        return user in (0, os.geteuid())
 
     async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Connect to a UNIX socket."""

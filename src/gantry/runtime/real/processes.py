@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from gantry.runtime import bytestream, commands, serving
-from gantry.runtime.real import tracking
+from gantry.runtime.real import disk, limits, tracking
 
 KILL_TIMEOUT_SECONDS = 5.0
 """For a process to end after SIGKILL; a process that hangs in the kernel is abandoned."""
@@ -83,8 +83,8 @@ async def _kill(transport: asyncio.SubprocessTransport, output: _Output) -> None
 
 def _launch(arguments: Sequence[str], environment: Mapping[str, str] | None, log: str) -> subprocess.Popen[bytes]:
     """Start a program without asyncio, whose transports kill their programs when they are closed."""
-    with open(log, "ab") as file:
-        return subprocess.Popen(
+    with open(log, "ab", opener=disk.open_log) as file:
+        process = subprocess.Popen(
             arguments,
             stdin=subprocess.DEVNULL,
             stdout=file,
@@ -92,6 +92,8 @@ def _launch(arguments: Sequence[str], environment: Mapping[str, str] | None, log
             env=environment,
             start_new_session=True,
         )
+    limits.restore_for(process.pid)
+    return process
 
 
 def _reap(process: subprocess.Popen[bytes], descriptor: int, loop: asyncio.AbstractEventLoop) -> None:
@@ -105,10 +107,12 @@ def _connected(arguments: Sequence[str]) -> tuple[socket.socket, subprocess.Pope
     own, other = socket.socketpair()
     with other:
         try:
-            return own, subprocess.Popen(arguments, stdin=other.fileno(), start_new_session=True)
+            process = subprocess.Popen(arguments, stdin=other.fileno(), start_new_session=True)
         except OSError:
             own.close()
             raise
+    limits.restore_for(process.pid)
+    return own, process
 
 
 async def _serve(connection: socket.socket, handler: bytestream.Handler) -> None:
@@ -156,6 +160,7 @@ class Processes:
         )
         canceled = await _finished(launching)
         transport, output = launching.result()
+        limits.restore_for(transport.get_pid())
         self._tracker.started(transport.get_pid(), tracked)
         try:
             if canceled is not None:

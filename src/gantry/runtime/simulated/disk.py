@@ -126,6 +126,10 @@ class Disk:
         """Remove the directory entry of a UNIX socket, if it exists."""
         self._change({path: None})
 
+    def resolve(self, path: str) -> str:
+        """Return the path without ``..``: there are no symbolic links."""
+        return os.path.normpath(path)
+
     def exists(self, path: str) -> bool:
         """Return whether there is a file or directory at ``path``."""
         boot.check()

@@ -81,7 +81,7 @@ def _spice(instance: calls.Instance) -> list[str]:
         words.append("disable-ticketing=on")
     if encrypted:
         words += [f"x509-dir={_escaped(text(instance, 'vnc_x509_path'))}"]
-        words += [f"tls-ciphers={text(instance, 'spice_tls_ciphers')}"]
+        words += [f"tls-ciphers={_escaped(text(instance, 'spice_tls_ciphers'))}"]
     if version := int(instance.hvparams.get("spice_ip_version", 0)):
         words.append(f"ipv{version}=on")
     words += [f"{option}={text(instance, name)}" for name, option in SPICE_OPTIONS.items() if text(instance, name)]

@@ -1,0 +1,33 @@
+"""The limit of open files (RLIMIT_NOFILE): raised for a daemon, unchanged for the programs that it starts.
+
+A connection is an open file, and the usual limit of 1,024 is less than a daemon serves. ``daemons.program`` raises it
+once; programs get the limit with which the daemon was started, because some handle each possible file at their start.
+"""
+
+import contextlib
+import resource
+
+OPEN_FILES = 65_536
+"""The limit of a daemon, unless the system's hard limit is lower."""
+
+_before: list[int] = []
+"""The limit with which this process was started; empty while it is in force."""
+
+
+def raise_open_files() -> int:
+    """Raise this process's limit of open files to ``OPEN_FILES`` or the hard limit, and return it; never lower it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= limit:
+        return soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    _before[:] = [soft]
+    return limit
+
+
+def restore_for(pid: int) -> None:
+    """Give a program that this process has just started the limit that this process had before."""
+    for soft in _before:
+        # The program may have ended, or run as another user.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
