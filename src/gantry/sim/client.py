@@ -28,6 +28,8 @@ SEARCH_INTERVAL_SECONDS = 10.0
 RUN_JOB_SHARE = 0.4
 """The share of jobs with one opcode for which clients use ``RunJob``."""
 
+READABLE = "the state can be read at any time"
+
 FINAL = ("success", "error", "canceled")
 UNCHANGED = "nothing was changed"
 """What a NotMasterError says if the request had no effect."""
@@ -79,25 +81,33 @@ class Clients:
         if number:
             await self._follow(wish, mark, number)
 
+    def _release(self, wish: wishes.Wish, *, settled: bool) -> None:
+        """Release the objects of a wish; ``settled`` is whether no job of it can still run."""
+        if wish.moves and settled:
+            self.facts.end_moving()
+        self.facts.release(wish.keys)
+
     async def _submit(self, wish: wishes.Wish, mark: str) -> int:
         """Return the number of a job to follow; 0 if there was no answer, or if the job has already succeeded."""
         master = self.master()
         ops = [{**op, "comment": mark} for op in wish.ops]
         self._story.tell(mark, f"to {master or 'no master'}: {wish.text}")
+        if wish.moves:
+            self.facts.begin_moving()
         if not master:
-            self.facts.release(wish.keys)
+            self._release(wish, settled=True)
             return 0
         try:
             number, status, results = await self._begin(ops, on=master)
         except (errors.PrerequisiteError, errors.QueueDrainedError) as error:
             self._story.tell(mark, f"refused: {error.message}")
-            self.facts.release(wish.keys)
+            self._release(wish, settled=True)
             return 0
         except (OSError, errors.GantryError) as error:
             if isinstance(error, errors.NotMasterError) and UNCHANGED in str(error):
                 self._story.tell(mark, f"refused: {error.message}")
                 self.refused.append(mark)
-                self.facts.release(wish.keys)
+                self._release(wish, settled=True)
                 return 0
             self._story.tell(mark, f"no answer: {error}")
             self._doubts[mark] = wish, self._lab.daemons.get(master)
@@ -105,7 +115,7 @@ class Clients:
         self.jobs[number] = mark
         self._story.tell(mark, f"job {number}")
         if status == "success":
-            self._end(wish, mark, number, master=master, state=(status, [], results, []))
+            await self._end(wish, mark, number, master=master, state=(status, [], results, []))
             return 0
         # Whether a failed job has changed anything is only in its log.
         self._acknowledged.record(master, number, mark, status=_acknowledged_status(status))
@@ -130,7 +140,7 @@ class Clients:
             if state and state[1][0].get("comment") == mark:
                 status = state[0]
                 if status in FINAL:
-                    self._end(wish, mark, number, master=master, state=state)
+                    await self._end(wish, mark, number, master=master, state=state)
                     return
                 continue
             if self._is_gone(number, mark):
@@ -139,7 +149,7 @@ class Clients:
         self._story.tell(mark, f"job {number} is not known any more")
         self.jobs.pop(number, None)
         self.facts.doubt(wish.keys)
-        self.facts.release(wish.keys)
+        self._release(wish, settled=False)
 
     async def _wait_for_change(self, number: int, status: str, *, on: str) -> JobState | None:
         """Wait for a change of a job's status and return the job's new state; None if the job does not exist."""
@@ -157,19 +167,49 @@ class Clients:
         indexes = [index for index, ack in enumerate(self._acknowledged.all) if (ack.number, ack.tag) == (number, mark)]
         return all(map(self._acknowledged.is_number_lost, indexes))
 
-    def _end(self, wish: wishes.Wish, mark: str, number: int, *, master: str, state: JobState) -> None:
+    async def _end(self, wish: wishes.Wish, mark: str, number: int, *, master: str, state: JobState) -> None:
         status, _, results, log = state
         source = self._acknowledged.record(master, number, mark, status=status)
         self.ended[number] = status
         failure = next((result for result in results if status == "error" and result), None)
         self._story.tell(mark, f"job {number} has ended: {status}{f' {_short(failure)}' if failure else ''}")
-        if status == "success":
+        settled = not wish.moves or status != "success"
+        if not settled and await self._wait_for_all(_jobs(results), mark, wish):
+            settled = True
+            effects = wish.judge(results[0]) if wish.judge else {}
+            self._release(wish, settled=True)
+            self.facts.learn(effects, source)
+            return
+        if not settled:
+            self.facts.doubt(wish.keys)
+        elif status == "success":
             self.facts.learn(wish.effects, source)
         elif status == "error" and (any(log) or _class(failure) != NO_EFFECT):
             self.facts.doubt(wish.keys)
         else:
             self.facts.rely(wish.keys, source)
-        self.facts.release(wish.keys)
+        self._release(wish, settled=settled)
+
+    async def _wait_for_all(self, numbers: list[int], mark: str, wish: wishes.Wish) -> bool:
+        """Wait for the jobs that a job has submitted; return whether all of them are known to have succeeded."""
+        while numbers:
+            await self._lab.world.clock.sleep(SEARCH_INTERVAL_SECONDS)
+            masters = self._lab.masters()
+            if len(masters) != 1:
+                continue
+            try:
+                answer = await self.ask("QueryJobs", numbers, ["id", "status"], on=masters[0])
+            except (OSError, errors.GantryError):
+                continue
+            ends = dict(msgspec.convert(answer, list[tuple[int | None, str | None]]))
+            if set(ends.values()) <= {*FINAL, None}:
+                self._story.tell(mark, f"its jobs have ended: {ends}")
+                if set(ends.values()) != {"success"}:
+                    return False
+                for number in numbers:
+                    self.facts.rely(wish.keys, self._acknowledged.record(masters[0], number, "", status="success"))
+                return True
+        return True
 
     async def _search(self, wish: wishes.Wish, mark: str) -> int:
         """Return the number of a job whose submission was not answered; 0 if it was not and will not be accepted."""
@@ -190,7 +230,7 @@ class Clients:
                     self._acknowledged.record(masters[0], number, mark, status=_acknowledged_status(status))
                 else:
                     self.facts.doubt(wish.keys)
-                    self.facts.release(wish.keys)
+                    self._release(wish, settled=False)
                 return number
         return 0
 
@@ -218,7 +258,7 @@ class Clients:
         """Stop the search for jobs whose submission was not answered; the state of their objects is unknown."""
         for wish, _ in self._doubts.values():
             self.facts.doubt(wish.keys)
-            self.facts.release(wish.keys)
+            self._release(wish, settled=False)
         self._doubts.clear()
 
     async def meddle(self) -> None:
@@ -249,6 +289,18 @@ class Clients:
             await self._lab.world.clock.sleep(CHANGE_TIMEOUT_SECONDS)
             await self.undrain()
 
+    async def read(self, method: str, arguments: list[object]) -> None:
+        """Read something of a master; it must be readable, unless the question is wrong."""
+        master = self.master()
+        if not master:
+            return
+        try:
+            await self.ask(method, *arguments, on=master)
+        except errors.InternalError as error:
+            raise story.Violation(READABLE, f"an answer of {master} to {method} {arguments}", str(error)) from None
+        except (OSError, errors.GantryError) as error:
+            self._story.tell("reader", f"{method} {arguments[0]}: {error}")
+
     async def undrain(self) -> bool:
         """Open the queue wherever there is a master; return whether all of them did it."""
         masters = self._lab.masters()
@@ -267,6 +319,13 @@ class Clients:
 def _acknowledged_status(status: str) -> str:
     """Return the status that an acknowledgement implies: the job's end, or that the job was accepted."""
     return status if status in FINAL else copies.ACCEPTED
+
+
+def _jobs(results: list[object]) -> list[int]:
+    """Return the numbers of the jobs that a job has submitted, from its result."""
+    result = results[0] if results else None
+    submitted = result.get("jobs", ()) if isinstance(result, dict) else ()
+    return [number for accepted, number in msgspec.convert(submitted, list[tuple[bool, int]]) if accepted]
 
 
 def _class(failure: object) -> object:

@@ -14,6 +14,9 @@ Key = tuple[str, str]
 THERE = "there"
 """The field with whether the object exists."""
 
+UNSEEN = ("content", "copied")
+"""Fields that are not in the state, but on the nodes' disks (``node_disks``)."""
+
 Fields = Mapping[str, object]
 
 
@@ -31,6 +34,8 @@ class Facts:
 
     def __init__(self) -> None:
         self.things: dict[Key, Thing] = {}
+        # Jobs that may move instances which other clients have claimed.
+        self._moving = 0
 
     def thing(self, key: Key) -> Thing:
         """Return an object; a new one without known fields if it was never named."""
@@ -75,6 +80,22 @@ class Facts:
                 thing.fields, thing.sources = {}, []
             thing.fields.update(fields)
             thing.sources.append(source)
+        if self._moving:
+            self._forget_nodes()
+
+    def begin_moving(self) -> None:
+        """Forget where instances and their copies are, until ``end_moving``: a job may move any of them."""
+        self._moving += 1
+        self._forget_nodes()
+
+    def end_moving(self) -> None:
+        """End what ``begin_moving`` began."""
+        self._moving -= 1
+
+    def _forget_nodes(self) -> None:
+        for thing in self.things.values():
+            for name in [name for name in thing.fields if name in ("node", "copied") or name.startswith("on ")]:
+                del thing.fields[name]
 
     def rely(self, keys: Iterable[Key], source: int) -> None:
         """Record that objects are unchanged by an acknowledgement: if it is lost, so is the knowledge of them."""

@@ -126,7 +126,10 @@ def _check_state(state: states.Snapshot) -> None:
     _check_once(UNIQUE, "segment", (net.segment.key for net in state.networks.values() if net.segment))
     _check_once(UNIQUE, "port of a console", (vm.network_port for vm in vms if vm.network_port))
     _check_once(UNIQUE, "place of a node daemon", ((node.primary_ip, node.port) for node in nodes))
-    _check_once(UNIQUE, "file of a disk", (disk.logical_id for disk in _disks(state)))
+    disks = list(_disks(state))
+    _check_once(UNIQUE, "file or volume of a disk", (part for disk in disks for part in parts(disk)))
+    mirrored = [disk.mirror for disk in disks if disk.mirror]
+    _check_once(UNIQUE, "minor", ((node, number) for mirror in mirrored for node, number in mirror.minors.items()))
     # A lingering address may belong to a removed network.
     for allocation in (item for item in allocations if item.network in state.networks):
         address = ranges.parse_address(allocation.ip)
@@ -140,6 +143,11 @@ def _check_state(state: states.Snapshot) -> None:
 def owners(state: states.Snapshot) -> list[states.Owner]:
     """Return the possible owners of addresses: instances and ports."""
     return [*state.instances.values(), *state.ports.values()]
+
+
+def parts(disk: instance.Disk) -> list[str]:
+    """Return the names of the files or volumes of a disk on a node."""
+    return [part.logical_id[-1] for part in (disk.children or (disk,)) if part.logical_id]
 
 
 def _disks(state: states.Snapshot) -> Iterator[instance.Disk]:
@@ -211,7 +219,8 @@ class LeftBehind:
 def things(vm: instance.Instance) -> Iterator[Thing]:
     """Yield an instance's exclusive resources: disk files, and MAC and IP addresses, these two with the UUID."""
     for disk in vm.disks:
-        yield (disk.logical_id[-1],)
+        for part in parts(disk):
+            yield (part,)
     for nic in vm.nics:
         yield vm.uuid, nic.mac
     for allocation in vm.allocations():

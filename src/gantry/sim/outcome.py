@@ -5,7 +5,6 @@ the guests and disks that the state has, and every candidate has the whole state
 """
 
 import sys
-from collections.abc import Iterator
 
 import msgspec
 
@@ -16,7 +15,7 @@ from gantry.ipam import embedded
 from gantry.model import cluster as clusters
 from gantry.model import instance, network
 from gantry.rpc import luxi
-from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants
+from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants, node_disks, observed
 from gantry.sim.story import Violation
 from gantry.state import history
 from gantry.state import snapshot as states
@@ -33,8 +32,6 @@ COUNTED = "the ledger of addresses equals the state"
 WATCHER_ROUNDS = 3
 ROUND_SECONDS = 120.0
 """Between two rounds of the watcher; long enough for its jobs to end."""
-
-STORAGE = f"{cluster.FOLDERS.file_storage}"
 
 
 class Outcome:
@@ -158,9 +155,9 @@ class Outcome:
         for (kind, name), thing in self._clients.facts.things.items():
             if any(self._acknowledged.is_number_lost(source) for source in thing.sources):
                 continue
-            seen = _SEEN[kind](state, name)
+            seen = observed.SEEN[kind](state, name)
             for field, value in thing.fields.items():
-                if value is not None and seen.get(field, False) != value:
+                if value is not None and field not in facts.UNSEEN and seen.get(field, False) != value:
                     raise Violation(FACTS, f"{kind} {name}: {field} {value!r}", repr(seen.get(field, False)))
 
     def _check_nodes(self) -> None:
@@ -176,7 +173,7 @@ class Outcome:
         self._blocked = {guest.name for guest in guests if guest.uuid in self._left_behind.strays}
         for name, running in everywhere.items():
             self._check_machine(state, name, running=running)
-            self._check_disks(state, name)
+        node_disks.NodeDisks(self._lab, state, known=self._known, left_behind=self._left_behind).check()
 
     def _check_machine(self, state: states.Snapshot, name: str, *, running: dict[str, invariants.Guest]) -> None:
         uuid = state.names.get(("nodes", name), "")
@@ -209,21 +206,6 @@ class Outcome:
                 if nic.network and (vm.uuid, nic.network.uuid, address.ip) not in reserved:
                     raise Violation(NODES, f"{vm.name} without {address.ip}, which was released", "its guest uses it")
 
-    def _check_disks(self, state: states.Snapshot, name: str) -> None:
-        disk, uuid = self._lab.world.machine(name).disk, state.names.get(("nodes", name), "")
-        vms = [state.instances[key] for key in state.on_node.get(uuid) or ()]
-        expected = {disk.logical_id[-1] for vm in vms for disk in vm.disks}
-        folders = disk.names(STORAGE) if disk.exists(STORAGE) else []
-        there = {f"{STORAGE}/{folder}/{file}" for folder in folders for file in disk.names(f"{STORAGE}/{folder}")}
-        strange = sorted(path for path in there - expected if (path,) not in self._left_behind.things)
-        if strange:
-            raise Violation(NODES, f"no disks on {name} without an owner", strange[0])
-        # An acknowledged creation guarantees the disks; an interrupted creation was not acknowledged.
-        created = [vm for vm in vms if self._known(vm, facts.THERE)]
-        lost = {disk.logical_id[-1] for vm in created for disk in vm.disks} - there
-        if lost:
-            raise Violation(NODES, f"a disk on {name}: {min(lost)}", "there is none")
-
     def _check_candidates(self) -> None:
         """Check that every candidate has the whole state: the longest back-off is shorter than the settling time.
 
@@ -246,12 +228,14 @@ class Outcome:
             really = sum(_free(state, net, subnet) for subnet in net.subnets)
             if free != really:
                 raise Violation(COUNTED, f"{really} free addresses in {name}", str(free))
-        answer = await self._clients.ask("Query", "segmentrange", ["maximum", "used_count"], None, on=self._master)
+        answer = await self._clients.ask(
+            "Query", "segmentrange", ["minimum", "maximum", "used_count"], None, on=self._master
+        )
         used = [net.segment.segmentation_id for net in state.networks.values() if net.segment]
-        for (_, most), (_, count) in msgspec.convert(answer, _Table).data:
-            really = sum(1 <= number <= int(str(most)) for number in used)
+        for (_, least), (_, most), (_, count) in msgspec.convert(answer, _Table).data:
+            really = sum(int(str(least)) <= number <= int(str(most)) for number in used)
             if count != really:
-                raise Violation(COUNTED, f"{really} segments in use up to {most}", str(count))
+                raise Violation(COUNTED, f"{really} segments in use from {least} to {most}", str(count))
 
 
 def _free(state: states.Snapshot, net: network.Network, subnet: network.Subnet) -> int:
@@ -276,48 +260,3 @@ class _Table(msgspec.Struct):
 
 def _position(frame: copies.Frame | None) -> str:
     return f"serial {frame.serial} of epoch {frame.epoch}" if frame else "no copy"
-
-
-def _instance(state: states.Snapshot, name: str) -> dict[str, object]:
-    try:
-        vm = state.instance(name)
-    except errors.NotFoundError:
-        return {}
-    return {
-        facts.THERE: True,
-        "up": vm.admin_state is instance.AdminState.UP,
-        "node": state.nodes[vm.primary_node].name,
-        "nics": len(vm.nics),
-        "disks": len(vm.disks),
-    } | {f"tag {tag}": True for tag in vm.tags}
-
-
-def _network(state: states.Snapshot, name: str) -> dict[str, object]:
-    try:
-        net = state.network(name)
-    except errors.NotFoundError:
-        return {}
-    connected = any(net.uuid in group.networks for group in state.nodegroups.values())
-    ports = {f"port {uuid}": True for uuid in state.ports_in.get(net.uuid) or ()}
-    segment = {"segmented": True, "segment": net.segment.segmentation_id} if net.segment else {}
-    return {facts.THERE: True, "connected": connected, "prefix": net.mac_prefix} | ports | segment | dict(_parts(net))
-
-
-def _parts(net: network.Network) -> Iterator[tuple[str, object]]:
-    for subnet in net.subnets:
-        yield f"subnet {subnet.cidr}", True
-        for pool in subnet.pools:
-            yield f"pool {pool.name}", True
-        for text in subnet.external:
-            yield f"reserved {text}", True
-
-
-def _node(state: states.Snapshot, name: str) -> dict[str, object]:
-    try:
-        node = state.node(name)
-    except errors.NotFoundError:
-        return {}
-    return {facts.THERE: True, "offline": node.offline, "drained": node.drained}
-
-
-_SEEN = {"instance": _instance, "network": _network, "node": _node}

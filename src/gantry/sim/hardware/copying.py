@@ -76,6 +76,9 @@ class Copying:
         words = dict(word.partition("=")[::2] for word in call.arguments[1:])
         await self._machine.clock.sleep(SECONDS)
         if source := words.get("if", ""):
+            if source == "/dev/zero" and words.get("seek", "0") != "0":
+                # Only a new part of the disk is wiped.
+                return commands.Completed(0, b"", b"")
             data = b"" if source == "/dev/zero" else self.read(source)
             if "of" not in words:
                 return commands.Completed(0, data, b"")
