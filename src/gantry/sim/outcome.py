@@ -186,7 +186,9 @@ class Outcome:
         for vm in sorted((state.instances[key] for key in home), key=lambda vm: vm.name):
             known = self._known(vm, "up")
             up = vm.admin_state is instance.AdminState.UP
-            if up and vm.uuid not in running and vm.name not in self._blocked:
+            # A job on volumes that was interrupted may leave a disk that only an administrator can repair.
+            repairable = vm.disk_template in ("file", "diskless") or self._known(vm, facts.THERE)
+            if up and vm.uuid not in running and vm.name not in self._blocked and repairable:
                 raise Violation(NODES, f"{vm.name} running on {name}", "it does not run")
             # After an acknowledged failure of a stop, the guest may keep running.
             if known is False and not up and vm.uuid in running:

@@ -40,9 +40,12 @@ def _remove(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
 
 def _rename(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     (new,) = [other for other in NAMES if other != name]
+    for node in known.known(nodes.KIND, free=False):
+        # The nodes of the group are then in a group with another name.
+        known.thing((nodes.KIND, node)).fields.pop("group", None)
     op = {"OP_ID": "OP_GROUP_RENAME", "group_name": name, "new_name": new}
     effects = {(KIND, name): {facts.THERE: False}, (KIND, new): {facts.THERE: True}}
-    return wish.Wish(f"rename group {name} to {new}", [op], [*effects], effects, judge=None)
+    return wish.Wish(f"rename group {name} to {new}", [op], [*effects], effects)
 
 
 def _policy(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
