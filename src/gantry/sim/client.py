@@ -28,6 +28,7 @@ SEARCH_INTERVAL_SECONDS = 10.0
 RUN_JOB_SHARE = 0.4
 """The share of jobs with one opcode for which clients use ``RunJob``."""
 
+VETO = "an opcode that a hook refused is not carried out"
 READABLE = "the state can be read at any time"
 
 FINAL = ("success", "error", "canceled")
@@ -131,6 +132,7 @@ class Clients:
 
     async def _follow(self, wish: wishes.Wish, mark: str, number: int) -> None:
         status = copies.ACCEPTED
+        since, daemons_then = self._lab.world.clock.monotonic(), dict(self._lab.daemons)
         while True:
             master = self.master()
             try:
@@ -140,6 +142,8 @@ class Clients:
             if state and state[1][0].get("comment") == mark:
                 status = state[0]
                 if status in FINAL:
+                    if status == "success" and self._lab.daemons.get(master) is daemons_then.get(master):
+                        self._check_hooks(wish, master, str(state[3]), since=since)
                     await self._end(wish, mark, number, master=master, state=state)
                     return
                 continue
@@ -150,6 +154,17 @@ class Clients:
         self.jobs.pop(number, None)
         self.facts.doubt(wish.keys)
         self._release(wish, settled=False)
+
+    def _check_hooks(self, wish: wishes.Wish, master: str, log: str, *, since: float) -> None:
+        """Check that no script on the machine of the master refused an opcode that was carried out.
+
+        A script whose answer did not arrive does not count, and the job's log says so.
+        """
+        for op in wish.ops:
+            for _, name in wish.keys:
+                refused = self._lab.hooks.refused(master, str(op["OP_ID"]), name, since=since)
+                if refused and f"on {master}: did not run" not in log:
+                    raise story.Violation(VETO, f"no {op['OP_ID']} of {name}, which a hook refused", "it succeeded")
 
     async def _wait_for_change(self, number: int, status: str, *, on: str) -> JobState | None:
         """Wait for a change of a job's status and return the job's new state; None if the job does not exist."""

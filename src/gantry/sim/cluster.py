@@ -26,6 +26,7 @@ from gantry.daemons import bootstrap, master, role
 from gantry.node.daemon import wiring
 from gantry.runtime import paths, simulated
 from gantry.runtime.simulated import processes
+from gantry.sim import hooks
 from gantry.sim.hardware import copying, mirrors, volumes
 from gantry.state import recovery
 
@@ -55,7 +56,7 @@ class SimulatedCluster:
     """Machines ``node1`` to ``nodeN``; ``build`` makes the first the master. ``run`` runs all coroutines.
 
     ``daemons`` has the running master daemons by machine; ``leader`` is the machine that last started one. ``groups``
-    has the volume groups by machine, ``kernels`` the mirrored disks of all machines.
+    has the volume groups by machine, ``kernels`` the mirrored disks of all machines, ``hooks`` the hook scripts.
     """
 
     def __init__(self, seed: int, *, nodes: int = 3) -> None:
@@ -67,6 +68,7 @@ class SimulatedCluster:
         self._processes: dict[tuple[str, str], processes.Daemon] = {}
         self.kernels = mirrors.Mirrors(self.world, reachable=self._reaches)
         self.groups: dict[str, volumes.Volumes] = {}
+        self.hooks = hooks.Hooks(self.world)
         self.copying: dict[str, copying.Copying] = {}
         for number, name in enumerate(self.names):
             self.world.network.register(_address(number), name)

@@ -34,6 +34,9 @@ LEDGER = "the ledger of addresses knows what the state holds"
 MARK_SECONDS = 20.0
 """After the end of its lease, until a master has noticed it, even by a clock of half the speed."""
 
+SENT = "migrated"
+"""The state of a guest whose memory another node has, and which will not run here again."""
+
 Guest = fake.Guest
 Thing = tuple[str, ...]
 
@@ -179,10 +182,12 @@ def _check_epochs(lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies) 
 
 
 def guests(lab: cluster.SimulatedCluster, name: str) -> Iterator[fake.Guest]:
-    """Yield the guests that run on a machine."""
+    """Yield the guests that run on a machine, or may go on to run there: not what a migration has left behind."""
     disk, folder = lab.world.machine(name).disk, f"{cluster.FOLDERS.instances}/{fake.NAME}"
     for file in disk.names(folder) if lab.has_power(name) and disk.exists(folder) else ():
-        yield _GUEST.decode(disk.read(f"{folder}/{file}"))
+        guest = _GUEST.decode(disk.read(f"{folder}/{file}"))
+        if guest.running.state not in (*fake.INCOMING_STATES, SENT):
+            yield guest
 
 
 def _check_guests(lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies, *, firm: bool) -> None:

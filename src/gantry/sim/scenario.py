@@ -36,8 +36,8 @@ CLIENTS = 6
 GLANCE_EVERY = 3
 """Number of moments between two calls of ``glance``; a run has some thousands of moments."""
 
-STORAGE, MOVES, GROUPS, SETTINGS = "storage", "moves", "groups", "settings"
-THEMES = (STORAGE, STORAGE, MOVES, GROUPS, SETTINGS)
+STORAGE, MOVES, GROUPS, SETTINGS, HOOKS = "storage", "moves", "groups", "settings", "hooks"
+THEMES = (STORAGE, STORAGE, MOVES, GROUPS, SETTINGS, HOOKS)
 """What a run does besides its usual steps; each run has up to ``MAX_THEMES`` of them, so that each run stays short."""
 MAX_THEMES = 2
 
@@ -95,6 +95,8 @@ class Scenario:
 
     async def play(self) -> None:
         """Start the cluster, run all steps, end all faults, and check the outcome; raises Violation."""
+        for name in self._lab.names if HOOKS in self._themes else ():
+            await self._lab.hooks.install(name, cluster.FOLDERS.hooks)
         for name in reversed(self._lab.names):
             await self._lab.restart(name)
         for step in range(1, STEPS + 1):

@@ -34,15 +34,22 @@ def _add(chance: random.Random, name: str) -> wish.Wish:
 
 
 def _remove(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    _forget(known, name)
     op = {"OP_ID": "OP_GROUP_REMOVE", "group_name": name}
     return wish.single(f"remove group {name}", op, (KIND, name), {facts.THERE: False})
 
 
+def _forget(known: facts.Facts, *groups: str) -> None:
+    """Forget which nodes and networks belong to groups that may get another name, or be removed."""
+    for (kind, _), thing in known.things.items():
+        fields = ["group"] if kind == nodes.KIND else [f"in {group}" for group in groups]
+        for field in fields:
+            thing.fields.pop(field, None)
+
+
 def _rename(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     (new,) = [other for other in NAMES if other != name]
-    for node in known.known(nodes.KIND, free=False):
-        # The nodes of the group are then in a group with another name.
-        known.thing((nodes.KIND, node)).fields.pop("group", None)
+    _forget(known, name, new)
     op = {"OP_ID": "OP_GROUP_RENAME", "group_name": name, "new_name": new}
     effects = {(KIND, name): {facts.THERE: False}, (KIND, new): {facts.THERE: True}}
     return wish.Wish(f"rename group {name} to {new}", [op], [*effects], effects)
