@@ -8,13 +8,13 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from gantry import errors
 from gantry.daemons import master as daemons
-from gantry.sim import acknowledged, cluster, copies, facts, story
+from gantry.sim import acknowledged, cluster, copies, doors, facts, job_checks, story
 from gantry.sim.steps import wish as wishes
 
 ANSWER_TIMEOUT_SECONDS = 90.0
@@ -27,8 +27,10 @@ SEARCH_INTERVAL_SECONDS = 10.0
 
 RUN_JOB_SHARE = 0.4
 """The share of jobs with one opcode for which clients use ``RunJob``."""
+FOLLOWED = ("OP_INSTANCE_FAILOVER", "OP_INSTANCE_MIGRATE", "OP_INSTANCE_REPLACE_DISKS", "OP_INSTANCE_SET_PARAMS")
+"""Opcodes for which clients need the job's log, which ``RunJob`` does not return: it says which disks are left over."""
+LEFT_OVER = "remove disk"
 
-VETO = "an opcode that a hook refused is not carried out"
 READABLE = "the state can be read at any time"
 
 FINAL = ("success", "error", "canceled")
@@ -99,7 +101,7 @@ class Clients:
             self._release(wish, settled=True)
             return 0
         try:
-            number, status, results = await self._begin(ops, on=master)
+            number, status, results = await self._begin(wish, ops, mark, on=master)
         except (errors.PrerequisiteError, errors.QueueDrainedError) as error:
             self._story.tell(mark, f"refused: {error.message}")
             self._release(wish, settled=True)
@@ -122,28 +124,47 @@ class Clients:
         self._acknowledged.record(master, number, mark, status=_acknowledged_status(status))
         return number
 
-    async def _begin(self, ops: list[dict[str, object]], *, on: str) -> tuple[int, str, list[object]]:
-        """Submit a job, or run it with ``RunJob``; return its number, its status and its results."""
-        if len(ops) == 1 and self._chance.random() < RUN_JOB_SHARE:
+    async def _begin(
+        self, wish: wishes.Wish, ops: list[dict[str, object]], mark: str, *, on: str
+    ) -> tuple[int, str, list[object]]:
+        """Submit a job, by a front end or not, or run it with ``RunJob``; return its number, status and results."""
+        if len(ops) == 1 and (request := self._lab.doors.pick(wish.ops[0])):
+            return await self._begin_by_door(request, mark, on=on)
+        if len(ops) == 1 and ops[0]["OP_ID"] not in FOLLOWED and self._chance.random() < RUN_JOB_SHARE:
             return msgspec.convert(
                 await self.ask("RunJob", ops, CHANGE_TIMEOUT_SECONDS, on=on), tuple[int, str, list[object]]
             )
         return msgspec.convert(await self.ask("SubmitJob", ops, on=on), int), copies.ACCEPTED, []
 
+    async def _begin_by_door(self, request: doors.Request, mark: str, *, on: str) -> tuple[int, str, list[object]]:
+        """Send a request to a front end of the master; one of the Neutron API is answered when its job has ended."""
+        status, body = await self._lab.doors.send(on, request, user=mark)
+        self._story.tell(mark, f"{request.method} {request.path} on port {request.port}: {status}")
+        if number := doors.job_number(request, status, body):
+            return number, copies.ACCEPTED, []
+        number, job_status = await self._find_job(mark, on=on)
+        if not number and status < 400:
+            raise story.Violation(acknowledged.KEPT, f"the job of {mark}, answered with {status}", "there is none")
+        if not number:
+            raise errors.PrerequisiteError(f"{request.path} was refused with {status}: {body[:200]!r}")
+        if status < 400 and job_status != "success":
+            raise story.Violation(doors.ANSWERED, f"success of job {number} before its answer", f"it is {job_status}")
+        return number, "success" if status < 400 else copies.ACCEPTED, []
+
     async def _follow(self, wish: wishes.Wish, mark: str, number: int) -> None:
         status = copies.ACCEPTED
-        since, daemons_then = self._lab.world.clock.monotonic(), dict(self._lab.daemons)
+        beginning = job_checks.Beginning(self._lab)
         while True:
             master = self.master()
             try:
                 state = await self._wait_for_change(number, status, on=master) if master else None
             except (OSError, errors.GantryError):
                 state = None
-            if state and state[1][0].get("comment") == mark:
+            if state and copies.mark_of(state[1][0]) == mark:
                 status = state[0]
                 if status in FINAL:
-                    if status == "success" and self._lab.daemons.get(master) is daemons_then.get(master):
-                        self._check_hooks(wish, master, str(state[3]), since=since)
+                    if status == "success":
+                        beginning.check(wish, master, str(state[3]))
                     await self._end(wish, mark, number, master=master, state=state)
                     return
                 continue
@@ -154,17 +175,6 @@ class Clients:
         self.jobs.pop(number, None)
         self.facts.doubt(wish.keys)
         self._release(wish, settled=False)
-
-    def _check_hooks(self, wish: wishes.Wish, master: str, log: str, *, since: float) -> None:
-        """Check that no script on the machine of the master refused an opcode that was carried out.
-
-        A script whose answer did not arrive does not count, and the job's log says so.
-        """
-        for op in wish.ops:
-            for _, name in wish.keys:
-                refused = self._lab.hooks.refused(master, str(op["OP_ID"]), name, since=since)
-                if refused and f"on {master}: did not run" not in log:
-                    raise story.Violation(VETO, f"no {op['OP_ID']} of {name}, which a hook refused", "it succeeded")
 
     async def _wait_for_change(self, number: int, status: str, *, on: str) -> JobState | None:
         """Wait for a change of a job's status and return the job's new state; None if the job does not exist."""
@@ -188,6 +198,8 @@ class Clients:
         self.ended[number] = status
         failure = next((result for result in results if status == "error" and result), None)
         self._story.tell(mark, f"job {number} has ended: {status}{f' {_short(failure)}' if failure else ''}")
+        if _has_warning(log):
+            self.facts.tidy_no_more(wish.keys)
         settled = not wish.moves or status != "success"
         if not settled and await self._wait_for_all(_jobs(results), mark, wish):
             settled = True
@@ -213,13 +225,14 @@ class Clients:
             if len(masters) != 1:
                 continue
             try:
-                answer = await self.ask("QueryJobs", numbers, ["id", "status"], on=masters[0])
+                answer = await self.ask("QueryJobs", numbers, ["id", "status", "oplog"], on=masters[0])
             except (OSError, errors.GantryError):
                 continue
-            ends = dict(msgspec.convert(answer, list[tuple[int | None, str | None]]))
+            rows = msgspec.convert(answer, list[tuple[int | None, str | None, list[list[object]] | None]])
+            ends = {number: status for number, status, _ in rows}
             if set(ends.values()) <= {*FINAL, None}:
                 self._story.tell(mark, f"its jobs have ended: {ends}")
-                if set(ends.values()) != {"success"}:
+                if set(ends.values()) != {"success"} or any(_has_warning(log or []) for _, _, log in rows):
                     return False
                 for number in numbers:
                     self.facts.rely(wish.keys, self._acknowledged.record(masters[0], number, "", status="success"))
@@ -253,7 +266,7 @@ class Clients:
         """Return the number and the status of the job with a mark; number 0 if there is none."""
         rows = await self.ask("QueryJobs", None, ["id", "status", "ops"], on=on)
         jobs = msgspec.convert(rows, list[tuple[int, str, list[dict[str, object]]]])
-        return next(((number, status) for number, status, ops in jobs if ops[0].get("comment") == mark), (0, ""))
+        return next(((number, status) for number, status, ops in jobs if copies.mark_of(ops[0]) == mark), (0, ""))
 
     async def knock(self) -> None:
         """Make every master commit a job, so that a replaced master learns that it is replaced."""
@@ -310,6 +323,8 @@ class Clients:
         if not master:
             return
         try:
+            if self._lab.doors.enabled:
+                self._story.tell("reader", await self._lab.doors.read(master))
             await self.ask(method, *arguments, on=master)
         except errors.InternalError as error:
             raise story.Violation(READABLE, f"an answer of {master} to {method} {arguments}", str(error)) from None
@@ -334,6 +349,17 @@ class Clients:
 def _acknowledged_status(status: str) -> str:
     """Return the status that an acknowledgement implies: the job's end, or that the job was accepted."""
     return status if status in FINAL else copies.ACCEPTED
+
+
+def _has_warning(log: list[list[object]]) -> bool:
+    """Return whether a job's log has a warning that a disk may be left over."""
+    return any(kind == "warning" and LEFT_OVER in text for kind, text in _messages(log))
+
+
+def _messages(log: list[list[object]]) -> Iterator[tuple[str, str]]:
+    for entry in (entry for entries in log for entry in entries):
+        if isinstance(entry, list) and len(entry) == 4:
+            yield str(entry[2]), str(entry[3])
 
 
 def _jobs(results: list[object]) -> list[int]:

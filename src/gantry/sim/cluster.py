@@ -26,7 +26,7 @@ from gantry.daemons import bootstrap, master, role
 from gantry.node.daemon import wiring
 from gantry.runtime import paths, simulated
 from gantry.runtime.simulated import processes
-from gantry.sim import hooks
+from gantry.sim import doors, hooks
 from gantry.sim.hardware import copying, mirrors, volumes
 from gantry.state import recovery
 
@@ -56,7 +56,8 @@ class SimulatedCluster:
     """Machines ``node1`` to ``nodeN``; ``build`` makes the first the master. ``run`` runs all coroutines.
 
     ``daemons`` has the running master daemons by machine; ``leader`` is the machine that last started one. ``groups``
-    has the volume groups by machine, ``kernels`` the mirrored disks of all machines, ``hooks`` the hook scripts.
+    has the volume groups by machine, ``kernels`` the mirrored disks of all machines, ``hooks`` the hook scripts,
+    ``doors`` the HTTP front ends.
     """
 
     def __init__(self, seed: int, *, nodes: int = 3) -> None:
@@ -69,6 +70,7 @@ class SimulatedCluster:
         self.kernels = mirrors.Mirrors(self.world, reachable=self._reaches)
         self.groups: dict[str, volumes.Volumes] = {}
         self.hooks = hooks.Hooks(self.world)
+        self.doors = doors.Doors(self.world, FOLDERS, launch=self._launch)
         self.copying: dict[str, copying.Copying] = {}
         for number, name in enumerate(self.names):
             self.world.network.register(_address(number), name)
@@ -202,6 +204,8 @@ class SimulatedCluster:
         await self._install_files(name)
         agent = wiring.node(machine, FOLDERS, software="simulation", secure=False)
         await self._launch(name, NODE, lambda ready: agent.run("0.0.0.0", PORT, ready=ready))
+        if self.doors.enabled:
+            await self.doors.start(name)
 
     async def _install_files(self, name: str) -> None:
         """Write the files of installed programs and of the operating system, unless they exist."""

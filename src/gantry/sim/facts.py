@@ -22,11 +22,15 @@ Fields = Mapping[str, object]
 
 @dataclass
 class Thing:
-    """An object: its known fields, and the numbers of the acknowledgements (``acknowledged``) that they rely on."""
+    """An object: its known fields, and the numbers of the acknowledgements (``acknowledged``) that they rely on.
+
+    ``untidy`` is whether any job about it ended in a way, or with a warning, after which a disk of it may be left over.
+    """
 
     fields: dict[str, object] = field(default_factory=dict)
     sources: list[int] = field(default_factory=list)
     claimed: bool = False
+    untidy: bool = False
 
 
 class Facts:
@@ -102,8 +106,14 @@ class Facts:
         for key in keys:
             self.thing(key).sources.append(source)
 
+    def tidy_no_more(self, keys: Iterable[Key]) -> None:
+        """Record that disks of objects may be left over."""
+        for key in keys:
+            self.thing(key).untidy = True
+
     def doubt(self, keys: Iterable[Key]) -> None:
         """Forget all knowledge about objects."""
         for key in keys:
             self.thing(key).fields.clear()
             self.thing(key).sources.clear()
+            self.thing(key).untidy = True

@@ -3,9 +3,10 @@
 ``outcome`` calls ``check`` when the cluster has settled.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 
 from gantry.model import instance
+from gantry.rpc import calls
 from gantry.sim import cluster, facts, invariants
 from gantry.sim.hardware import volumes
 from gantry.sim.story import Violation
@@ -23,7 +24,10 @@ Known = Callable[[instance.Instance, str], object]
 
 
 class NodeDisks:
-    """The disks of all machines; ``left_behind`` as in ``invariants``."""
+    """The disks of all machines; ``left_behind`` as in ``invariants``.
+
+    Volumes of instances whose names are ``untidy`` may be left over: a job was interrupted, or has warned of that.
+    """
 
     def __init__(
         self,
@@ -32,11 +36,13 @@ class NodeDisks:
         *,
         known: Known,
         left_behind: invariants.LeftBehind,
+        untidy: Set[str],
     ) -> None:
         self._lab = lab
         self._state = state
         self._known = known
         self._left_behind = left_behind
+        self._untidy = untidy
 
     def check(self) -> None:
         """Check all machines; raises Violation."""
@@ -64,7 +70,11 @@ class NodeDisks:
 
     def _check_machine(self, name: str) -> None:
         expected, found = dict(self._expected(name)), self._found(name)
-        strange = sorted(part for part in found - expected.keys() if (part,) not in self._left_behind.things)
+        volumes_here = self._lab.groups[name].by_name
+        left_over = {part for part, volume in volumes_here.items() if _owner(volume) in self._untidy}
+        strange = sorted(
+            part for part in found - expected.keys() - left_over if (part,) not in self._left_behind.things
+        )
         if strange:
             raise Violation(DISKS, f"no disks on {name} without an owner", strange[0])
         # An acknowledged creation guarantees the disks; an interrupted creation was not acknowledged.
@@ -95,3 +105,9 @@ class NodeDisks:
     def _volume(self, name: str, disk: instance.Disk) -> volumes.Volume | None:
         data = disk.children[0] if disk.children else disk
         return self._lab.groups[name].by_name.get(data.logical_id[-1]) if data.logical_id else None
+
+
+def _owner(volume: volumes.Volume) -> str:
+    """Return the name of the instance to which a volume belongs, by its tag."""
+    names = [tag.removeprefix(calls.OWNER_TAG) for tag in volume.tags if tag.startswith(calls.OWNER_TAG)]
+    return names[0] if names else ""

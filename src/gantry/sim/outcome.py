@@ -173,7 +173,10 @@ class Outcome:
         self._blocked = {guest.name for guest in guests if guest.uuid in self._left_behind.strays}
         for name, running in everywhere.items():
             self._check_machine(state, name, running=running)
-        node_disks.NodeDisks(self._lab, state, known=self._known, left_behind=self._left_behind).check()
+        known_things = self._clients.facts.things.items()
+        untidy = {name for (kind, name), thing in known_things if kind == "instance" and thing.untidy}
+        left_behind = self._left_behind
+        node_disks.NodeDisks(self._lab, state, known=self._known, left_behind=left_behind, untidy=untidy).check()
 
     def _check_machine(self, state: states.Snapshot, name: str, *, running: dict[str, invariants.Guest]) -> None:
         uuid = state.names.get(("nodes", name), "")

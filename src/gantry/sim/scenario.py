@@ -36,8 +36,8 @@ CLIENTS = 6
 GLANCE_EVERY = 3
 """Number of moments between two calls of ``glance``; a run has some thousands of moments."""
 
-STORAGE, MOVES, GROUPS, SETTINGS, HOOKS = "storage", "moves", "groups", "settings", "hooks"
-THEMES = (STORAGE, STORAGE, MOVES, GROUPS, SETTINGS, HOOKS)
+STORAGE, MOVES, GROUPS, SETTINGS, HOOKS, DOORS = "storage", "moves", "groups", "settings", "hooks", "doors"
+THEMES = (STORAGE, STORAGE, MOVES, GROUPS, SETTINGS, HOOKS, DOORS)
 """What a run does besides its usual steps; each run has up to ``MAX_THEMES`` of them, so that each run stays short."""
 MAX_THEMES = 2
 
@@ -75,6 +75,7 @@ class Scenario:
         self._kind = kind
         self._themes = {self._chance.choice(THEMES) for _ in range(self._chance.randint(0, MAX_THEMES))}
         self._marks = invariants.Marks(lab)
+        self._used_ids = invariants.UsedIds(lab)
         self._clients = client.Clients(lab, self._facts, self._acknowledged, story=run_story)
         # A dictionary, for its order.
         self._busy: dict[asyncio.Task[None], None] = {}
@@ -97,6 +98,7 @@ class Scenario:
         """Start the cluster, run all steps, end all faults, and check the outcome; raises Violation."""
         for name in self._lab.names if HOOKS in self._themes else ():
             await self._lab.hooks.install(name, cluster.FOLDERS.hooks)
+        self._lab.doors.enabled = DOORS in self._themes
         for name in reversed(self._lab.names):
             await self._lab.restart(name)
         for step in range(1, STEPS + 1):
@@ -182,6 +184,7 @@ class Scenario:
             task.result()
         self._acknowledged.update()
         self._marks.check()
+        self._used_ids.check()
         invariants.check(self._lab, self._copies, self._story, firm=self._kind.firm)
 
     async def _finish(self) -> None:
@@ -210,6 +213,8 @@ class Scenario:
                     outcome.JOBS_END, f"ends of jobs within {DRAIN_TIMEOUT_SECONDS:g} s", f"jobs {numbers}"
                 )
             await clock.sleep(DRAIN_INTERVAL_SECONDS)
+            # An answer may have been lost only now.
+            self._clients.give_up()
             self._faults.pass_time(faults.NEVER)
             self._look()
             # A change that was stored without an acknowledgement, a drained queue too, may be valid only now.

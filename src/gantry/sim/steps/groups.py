@@ -23,7 +23,7 @@ def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
     if not known.get((KIND, name), facts.THERE) and chance.random() < 0.9:
         return _add(chance, name)
     kinds = [_assign, _assign, _assign, _assign, _policy, _rename, _remove, _connect, _connect, _verify]
-    kinds += [_change_group, _change_group, _evacuate]
+    kinds += [_change_group, _change_group, _evacuate, _fail_over, _fail_over, _fail_over]
     return chance.choice(kinds)(chance, known, name)
 
 
@@ -59,7 +59,7 @@ def _policy(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     policy = chance.choice(POLICIES)
     changes: dict[str, object] = {"alloc_policy": policy}
     if chance.random() < 0.5:
-        maximum = chance.choice([1024, 4096, 32768])
+        maximum = chance.choice([1024, 1024, 4096, 32768])
         changes["ipolicy"] = {"minmax": [{"max": {"memory-size": maximum}, "min": {"memory-size": 128}}]}
     if chance.random() < 0.3:
         changes["diskparams"] = {"drbd": {"resync-rate": chance.choice([1000, 2000])}}
@@ -113,6 +113,22 @@ def _change_group(chance: random.Random, known: facts.Facts, name: str) -> wish.
     return wish.Wish(
         f"move {vm} to another group", [op], [key], moves=True, judge=lambda _: {key: instances.anywhere()}
     )
+
+
+def _fail_over(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish | None:
+    """Move an instance without disks to a node of the group."""
+    members = [
+        node
+        for node in known.known(nodes.KIND, there=True, free=False)
+        if known.get((nodes.KIND, node), "group") == name
+    ]
+    there = [vm for vm in known.known(instances.KIND, there=True) if vm in instances.NAMES]
+    if not there or not members:
+        return None
+    vm, node = chance.choice(there), chance.choice(members)
+    op = {"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": vm, "target_node": node, "shutdown_timeout": 0}
+    effect = instances.anywhere() | {"node": node, "copied": None}
+    return wish.single(f"fail {vm} over to {node} in group {name}", op, (instances.KIND, vm), effect)
 
 
 def _evacuate(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
