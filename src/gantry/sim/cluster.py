@@ -27,7 +27,7 @@ from gantry.node.daemon import wiring
 from gantry.runtime import paths, simulated
 from gantry.runtime.simulated import processes
 from gantry.sim import doors, hooks
-from gantry.sim.hardware import copying, mirrors, volumes
+from gantry.sim.hardware import copying, databases, mirrors, volumes
 from gantry.state import recovery
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class SimulatedCluster:
 
     ``daemons`` has the running master daemons by machine; ``leader`` is the machine that last started one. ``groups``
     has the volume groups by machine, ``kernels`` the mirrored disks of all machines, ``hooks`` the hook scripts,
-    ``doors`` the HTTP front ends.
+    ``doors`` the HTTP front ends, ``database`` the database server that masters may share.
     """
 
     def __init__(self, seed: int, *, nodes: int = 3) -> None:
@@ -70,6 +70,7 @@ class SimulatedCluster:
         self.kernels = mirrors.Mirrors(self.world, reachable=self._reaches)
         self.groups: dict[str, volumes.Volumes] = {}
         self.hooks = hooks.Hooks(self.world)
+        self.database = databases.Server(self.world.source("database"))
         self.doors = doors.Doors(self.world, FOLDERS, launch=self._launch)
         self.copying: dict[str, copying.Copying] = {}
         for number, name in enumerate(self.names):
@@ -96,6 +97,7 @@ class SimulatedCluster:
 
     def __exit__(self, *_: object) -> None:
         self.world.close()
+        self.database.close()
 
     def run(self, work: Coroutine[object, object, T]) -> T:
         """Run a coroutine in virtual time."""
@@ -236,7 +238,15 @@ class SimulatedCluster:
                 ready()
 
             try:
-                await master.serve(self.world.machine(name), FOLDERS, request=request, stop=stop, up=up, secure=False)
+                await master.serve(
+                    self.world.machine(name),
+                    FOLDERS,
+                    request=request,
+                    stop=stop,
+                    up=up,
+                    secure=False,
+                    open_database=self.database.open,
+                )
             finally:
                 if started and self.daemons.get(name) is started[-1]:
                     del self.daemons[name]

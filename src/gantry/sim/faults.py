@@ -60,6 +60,7 @@ class Faults:
         kinds += [self._full_disk, self._skew, self._isolate, self._take_over]
         kinds += [self._isolate_master] * 2 + [self._slow_link, self._wrong_speed, self._lose_tail]
         kinds += [self._stop_daemons] * 2 + [self._take_over_both, self._failing_hooks, self._failing_volumes]
+        kinds += [self._failing_database] * 2
         self._chance.choice(kinds)()
 
     def pass_time(self, step: int) -> None:
@@ -268,6 +269,17 @@ class Faults:
         group, share = self._lab.groups[name], self._chance.choice([0.2, 0.5, 1.0])
         group.broken = share
         self._last(f"{name}'s volumes fail: {share}", lambda: setattr(group, "broken", 0.0))
+
+    def _failing_database(self) -> None:
+        """Let the database server be down, or lose the answers to commits."""
+        server = self._lab.database
+        if self._chance.random() < 0.5:
+            server.down = True
+            self._last("the database server is down", lambda: setattr(server, "down", False))
+        else:
+            server.unsure = self._chance.choice([0.2, 0.6])
+            text = f"the database server loses answers: {server.unsure}"
+            self._last(text, lambda: setattr(server, "unsure", 0.0))
 
     def _failing_hooks(self) -> None:
         """Let a share of the hook scripts fail, if there are any."""

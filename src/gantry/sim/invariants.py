@@ -17,6 +17,7 @@ from gantry.model import cluster as clusters
 from gantry.model import instance, job, network
 from gantry.node.hypervisors import fake
 from gantry.sim import cluster, copies
+from gantry.sim.hardware import databases
 from gantry.sim.story import Story, Violation
 from gantry.state import snapshot as states
 
@@ -32,6 +33,7 @@ WITHIN = "an address lies in a subnet of its network"
 SOUND = "no daemon fails in a way that its authors excluded"
 RANGES = "segment ranges do not overlap, and keep the ids that are in use"
 REFERENCES = "what an object refers to exists"
+SHARED = "an address of a shared database has one owner"
 LEDGER = "the ledger of addresses knows what the state holds"
 
 MARK_SECONDS = 20.0
@@ -107,6 +109,7 @@ def check(
     for name in lab.masters():
         daemon = lab.daemons[name]
         _check_state(daemon.store.snapshot)
+        _check_shared(lab, daemon.store.durable)
         _check_locks(daemon)
     _check_epochs(lab, copies_on_disk)
     _check_guests(lab, copies_on_disk, firm=firm)
@@ -151,6 +154,19 @@ def _check_state(state: states.Snapshot) -> None:
 def owners(state: states.Snapshot) -> list[states.Owner]:
     """Return the possible owners of addresses: instances and ports."""
     return [*state.instances.values(), *state.ports.values()]
+
+
+def _check_shared(lab: cluster.SimulatedCluster, state: states.Snapshot) -> None:
+    """Check that no other owner has an address of the state in the shared database, if the database decides."""
+    if state.the_cluster.ipam_driver != "sql":
+        return
+    others = {(subnet, address) for subnet, address, owner in lab.database.allocations() if owner == databases.OTHER}
+    for owner in owners(state) if others else ():
+        for allocation in owner.allocations():
+            net = state.networks.get(allocation.network)
+            for subnet in net.subnets if net else ():
+                if (subnet.uuid, allocation.ip) in others:
+                    raise Violation(SHARED, f"{allocation.ip} of {owner.name} for it alone", "another owner has it")
 
 
 def _check_references(state: states.Snapshot) -> None:

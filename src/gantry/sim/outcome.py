@@ -12,6 +12,7 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.doors import watcher
 from gantry.ipam import embedded
+from gantry.ipam.sql import sharing
 from gantry.model import cluster as clusters
 from gantry.model import instance, network
 from gantry.rpc import luxi
@@ -27,6 +28,7 @@ FACTS = "what a successful job has done stays done"
 NODES = "the state equals what the nodes hold"
 CANDIDATES = "candidates equal the master"
 NO_GAP = "the kept part of the journal has no gap"
+DATABASE = "a shared database has the addresses of the state"
 COUNTED = "the ledger of addresses equals the state"
 
 WATCHER_ROUNDS = 3
@@ -111,6 +113,7 @@ class Outcome:
         self._check_candidates()
         self._check_journal()
         await self._check_counts()
+        self._check_database()
 
     def _check_refused(self) -> None:
         """Check that no history has a job that a master refused because it had no majority."""
@@ -228,7 +231,9 @@ class Outcome:
         answer = await self._clients.ask("Query", "network", ["name", "free_count"], None, on=self._master)
         table = msgspec.convert(answer, _Table)
         state = self._state
-        for (_, name), (_, free) in table.data:
+        shared = state.the_cluster.ipam_driver == "sql"
+        # The ledger learns of other owners' addresses in a shared database only when it needs some.
+        for (_, name), (_, free) in () if shared else table.data:
             net = state.network(str(name))
             really = sum(_free(state, net, subnet) for subnet in net.subnets)
             if free != really:
@@ -241,6 +246,19 @@ class Outcome:
             really = sum(int(str(least)) <= number <= int(str(most)) for number in used)
             if count != really:
                 raise Violation(COUNTED, f"{really} segments in use from {least} to {most}", str(count))
+
+    def _check_database(self) -> None:
+        """Check that a shared database has the cluster's addresses, and no others as the cluster's."""
+        state = self._state
+        if state.the_cluster.ipam_driver != "sql":
+            return
+        mark = f"{sharing.CLUSTERS}{state.the_cluster.uuid}/"
+        stored = {ip for _, ip, owner in self._lab.database.allocations() if owner.startswith(mark)}
+        used = {item.ip for owner in invariants.owners(state) for item in owner.allocations() if item.network}
+        if used - stored:
+            raise Violation(DATABASE, f"{min(used - stored)} in the shared database", "it is not there")
+        if surplus := stored - used - {item.ip for item in state.resting.values()}:
+            raise Violation(DATABASE, "no more addresses than the state has", f"{min(surplus)} in the database")
 
 
 def _free(state: states.Snapshot, net: network.Network, subnet: network.Subnet) -> int:

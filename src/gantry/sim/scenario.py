@@ -15,6 +15,7 @@ from gantry.runtime.simulated import clock
 from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants, outcome, story
 from gantry.sim.steps import (
     backups,
+    database,
     disks,
     groups,
     instances,
@@ -36,8 +37,16 @@ CLIENTS = 6
 GLANCE_EVERY = 3
 """Number of moments between two calls of ``glance``; a run has some thousands of moments."""
 
-STORAGE, MOVES, GROUPS, SETTINGS, HOOKS, DOORS = "storage", "moves", "groups", "settings", "hooks", "doors"
-THEMES = (STORAGE, STORAGE, MOVES, GROUPS, SETTINGS, HOOKS, DOORS)
+STORAGE, MOVES, GROUPS, SETTINGS, HOOKS, DOORS, DATABASE = (
+    "storage",
+    "moves",
+    "groups",
+    "settings",
+    "hooks",
+    "doors",
+    "database",
+)
+THEMES = (STORAGE, STORAGE, MOVES, GROUPS, SETTINGS, HOOKS, DOORS, DATABASE)
 """What a run does besides its usual steps; each run has up to ``MAX_THEMES`` of them, so that each run stays short."""
 MAX_THEMES = 2
 
@@ -110,6 +119,8 @@ class Scenario:
                     self._wish()
             if self._chance.random() < 0.15:
                 self._begin(self._clients.meddle())
+            if DATABASE in self._themes and self._chance.random() < 0.3 and (text := self._lab.database.take()):
+                self._story.tell("other", f"{text} in the database")
             if self._chance.random() < 0.2:
                 method, arguments = reading.question(self._chance)
                 self._begin(self._clients.read(method, arguments))
@@ -139,6 +150,7 @@ class Scenario:
             ],
             MOVES: [lambda: moves.draw(chance, known)] * 4,
             GROUPS: [*[lambda: groups.draw(chance, known)] * 4, lambda: moves.draw(chance, known)],
+            DATABASE: [lambda: database.draw(chance, known), *[self._network, self._instance] * 2],
             SETTINGS: [*[lambda: settings.draw(chance, known)] * 3, *[lambda: ranges.draw(chance, known)] * 3],
         }
 
