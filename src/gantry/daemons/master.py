@@ -47,6 +47,8 @@ CLOSING_DELAY_SECONDS = 2.0
 class Master:
     """A master daemon: call ``start``, then ``live`` or ``close``; ``secure`` as in ``identity``.
 
+    ``open_database`` returns the database that a URL names, which a cluster may share (``ipam.shared``).
+
     ``destroyed`` is set when the cluster was destroyed, ``candidates.refused`` when another node has become the master.
     """
 

@@ -107,8 +107,8 @@ class Server:
             return ""
         other = driver.Driver(engines.Database(self), below=self._random.randrange)
         own = [(subnet, address) for subnet, address, owner in self.allocations() if owner == OTHER]
-        subnets = sorted(other.subnets(), key=lambda subnet: subnet.id)
         try:
+            subnets = sorted(other.subnets(), key=lambda subnet: subnet.id)
             if own and self._random.random() < 0.4:
                 subnet, address = self._random.choice(own)
                 other.deallocate(subnet, address, owner=OTHER)

@@ -11,6 +11,8 @@ from gantry.sim.steps import instances, networks, nodes, wish
 KIND = "nodegroup"
 NAMES = ("g1", "g2")
 FIRST = networks.GROUP
+SMALL = instances.MEMORY // 2
+"""MiB: a group with this limit of memory takes no instance."""
 POLICIES = ("preferred", "last_resort", "unallocable")
 
 
@@ -23,13 +25,20 @@ def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
     if not known.get((KIND, name), facts.THERE) and chance.random() < 0.9:
         return _add(chance, name)
     kinds = [_assign, _assign, _assign, _assign, _policy, _rename, _remove, _connect, _connect, _verify]
-    kinds += [_change_group, _change_group, _evacuate, _fail_over, _fail_over, _fail_over]
+    kinds += [_change_group, _change_group, _evacuate, *[_fail_over] * 6]
     return chance.choice(kinds)(chance, known, name)
+
+
+def _limits(maximum: int) -> dict[str, object]:
+    """Return an instance policy that allows so many MiB of memory at most."""
+    return {"minmax": [{"max": {"memory-size": maximum}, "min": {"memory-size": 128}}]}
 
 
 def _add(chance: random.Random, name: str) -> wish.Wish:
     policy = chance.choice(POLICIES)
     op: cluster.Opcode = {"OP_ID": "OP_GROUP_ADD", "group_name": name, "alloc_policy": policy, "tags": ["new"]}
+    if chance.random() < 0.6:
+        op = {**op, "ipolicy": _limits(SMALL)}
     return wish.single(f"add group {name}", op, (KIND, name), {facts.THERE: True, "policy": policy})
 
 
@@ -59,8 +68,7 @@ def _policy(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     policy = chance.choice(POLICIES)
     changes: dict[str, object] = {"alloc_policy": policy}
     if chance.random() < 0.5:
-        maximum = chance.choice([1024, 1024, 4096, 32768])
-        changes["ipolicy"] = {"minmax": [{"max": {"memory-size": maximum}, "min": {"memory-size": 128}}]}
+        changes["ipolicy"] = _limits(chance.choice([SMALL, 4096, 32768]))
     if chance.random() < 0.3:
         changes["diskparams"] = {"drbd": {"resync-rate": chance.choice([1000, 2000])}}
     op = {"OP_ID": "OP_GROUP_SET_PARAMS", "group_name": name, **changes}
@@ -116,16 +124,21 @@ def _change_group(chance: random.Random, known: facts.Facts, name: str) -> wish.
 
 
 def _fail_over(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish | None:
-    """Move an instance without disks to a node of the group."""
+    """Move an instance to a node of the group; without disks and NICs it may, if the policy allows it."""
     members = [
         node
         for node in known.known(nodes.KIND, there=True, free=False)
         if known.get((nodes.KIND, node), "group") == name
     ]
     there = [vm for vm in known.known(instances.KIND, there=True) if vm in instances.NAMES]
+    bare = [
+        vm
+        for vm in there
+        if not known.get((instances.KIND, vm), "disks") and not known.get((instances.KIND, vm), "nics")
+    ]
     if not there or not members:
         return None
-    vm, node = chance.choice(there), chance.choice(members)
+    vm, node = chance.choice(bare or there), chance.choice(members)
     op = {"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": vm, "target_node": node, "shutdown_timeout": 0}
     effect = instances.anywhere() | {"node": node, "copied": None}
     return wish.single(f"fail {vm} over to {node} in group {name}", op, (instances.KIND, vm), effect)

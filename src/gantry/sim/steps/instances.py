@@ -31,7 +31,7 @@ def draw(chance: random.Random, known: facts.Facts, *, storage: bool = False) ->
     there = known.get((KIND, name), facts.THERE)
     if not there and (there is False or chance.random() < 0.5) and chance.random() < 0.95:
         return _create(chance, known, name, storage=storage)
-    if storage and chance.random() < 0.3:
+    if there and chance.random() < (0.3 if storage else 0.1):
         return chance.choice([_rename, _reinstall, _describe, _console, _parameters])(chance, known, name)
     kinds = [_remove, _remove, _start, _stop, _stop, _reboot, _nic, _nic, _nic, _create, _tag]
     return chance.choice(kinds)(chance, known, name)

@@ -9,14 +9,34 @@ from gantry.sim import facts
 from gantry.sim.steps import nodes, wish
 
 FIELDS = {
-    "instance": ["name", "pnode", "snodes", "status", "oper_state", "admin_state", "nic.ips", "disk.sizes", "tags"],
+    "instance": [
+        "name",
+        "pnode",
+        "snodes",
+        "status",
+        "oper_state",
+        "admin_state",
+        "nic.ips",
+        "disk.sizes",
+        "tags",
+        "be/maxmem",
+        "hv/acpi",
+        "nic.macs",
+        "nic.networks",
+        "oper_ram",
+        "console",
+        "nic.bridges",
+        "hvparams",
+    ],
     "node": ["name", "role", "mfree", "dfree", "group", "pinst_list", "sinst_cnt", "offline", "uuid"],
     "group": ["name", "node_list", "pinst_cnt", "alloc_policy"],
     "network": ["name", "free_count", "reserved_count", "group_list", "inst_list", "map", "subnets", "pools"],
     "job": ["id", "status", "summary"],
     "cluster": ["cluster_name", "master_node", "enabled_hypervisors"],
-    "segmentrange": ["uuid", "minimum", "used_count", "available_count"],
-    "port": ["uuid", "network", "mac"],
+    "segmentrange": ["uuid", "minimum", "used_count", "available_count", "available", "used", "available_ranges"],
+    "port": ["uuid", "network", "mac", "fixed", "instance"],
+    "subnet": ["uuid", "cidr", "network", "gateway"],
+    "subnetpool": ["uuid", "name", "prefixes"],
     "export": ["node", "export"],
 }
 FILTERS: list[object] = [
@@ -29,6 +49,11 @@ FILTERS: list[object] = [
     ["=", "name"],
     ["=[]", "tags", "t1"],
     ["<", "uuid", 5],
+    ["=", "uuid", "00000000-0000-4000-8800-000000000001"],
+    ["=", "network", "net1"],
+    ["|", ["=", "network_uuid", "x"], ["=", "mac", "aa:00:00:00:00:01"]],
+    ["=", "device_id", "x"],
+    ["=", "subnets", "10.1.0.0/28"],
 ]
 
 

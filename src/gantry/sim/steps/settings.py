@@ -54,7 +54,20 @@ NESTED: Mapping[str, tuple[object, ...]] = {
 
 def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
     """Return a wish about the cluster."""
-    kinds: list[Callable[[random.Random, facts.Facts], wish.Wish]] = [_set, _set, _set, _nested, _nested, _tag, _pool]
+    kinds: list[Callable[[random.Random, facts.Facts], wish.Wish]] = [
+        _set,
+        _set,
+        _set,
+        _nested,
+        _nested,
+        _tag,
+        _pool,
+        _pool,
+    ]
+    if chance.random() < 0.04:
+        return wish.Wish("renew certificates", [{"OP_ID": "OP_CLUSTER_RENEW_CRYPTO"}])
+    if chance.random() < 0.04:
+        return wish.Wish("look for stray guests", [{"OP_ID": "OP_CLUSTER_REPAIR_STRAY_GUESTS"}])
     return chance.choice(kinds)(chance, known)
 
 
