@@ -86,24 +86,24 @@ def files(parts: Sequence[Part]) -> list[File]:
     """Return the files of the package with what all processes have executed."""
     executed, imported = _union(part.executed for part in parts), _union(part.imported for part in parts)
     recorder = _recorder()
-    found = []
+    measured_files = []
     for path in sorted(executed):
         statements = frozenset(recorder.analysis2(path)[1])
-        found.append(
+        measured_files.append(
             File(path, statements, statements & frozenset(imported[path]), statements - frozenset(executed[path]))
         )
-    return found
+    return measured_files
 
 
-def share(found: Sequence[File]) -> float:
+def share(measured_files: Sequence[File]) -> float:
     """Return the percentage of executed statements."""
-    total = sum(len(file.statements) for file in found)
-    return 100.0 * (total - sum(len(file.missing) for file in found)) / total
+    total = sum(len(file.statements) for file in measured_files)
+    return 100.0 * (total - sum(len(file.missing) for file in measured_files)) / total
 
 
-def _share_inside(found: Sequence[File]) -> float:
-    total = sum(file.inside for file in found)
-    return 100.0 * (total - sum(len(file.missing) for file in found)) / total
+def _share_inside(measured_files: Sequence[File]) -> float:
+    total = sum(file.inside for file in measured_files)
+    return 100.0 * (total - sum(len(file.missing) for file in measured_files)) / total
 
 
 def _runs(lines: Iterable[int]) -> str:
@@ -117,10 +117,10 @@ def _runs(lines: Iterable[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in texts)
 
 
-def report(found: Sequence[File], *, missing: bool) -> str:
+def report(measured_files: Sequence[File], *, missing: bool) -> str:
     """Return the table."""
     rows = []
-    for file in found:
+    for file in measured_files:
         if not file.statements:
             continue
         name = file.path.rpartition("/gantry/operations/")[2]
@@ -129,7 +129,8 @@ def report(found: Sequence[File], *, missing: bool) -> str:
         rows.append(
             f"{name:<40} {len(file.statements):5} statements, {len(file.missing):4} missing {percent:4.0f} %{lines}"
         )
-    rows.append(f"statements executed: {share(found):.1f} %; of those in functions: {_share_inside(found):.1f} %")
+    everywhere, inside = share(measured_files), _share_inside(measured_files)
+    rows.append(f"statements executed: {everywhere:.1f} %; of those in functions: {inside:.1f} %")
     return "\n".join(rows)
 
 
@@ -152,13 +153,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     with concurrent.futures.ProcessPoolExecutor(options.processes) as pool:
         parts = list(pool.map(measure, _split(options.seeds, options.processes)))
-    found = files(parts)
-    print(report(found, missing=options.missing))
+    measured_files = files(parts)
+    print(report(measured_files, missing=options.missing))
     if broken := sorted(seed for part in parts for seed in part.broken):
         print(f"seeds that broke a promise: {', '.join(map(str, broken))}")
-    if share(found) < options.bound:
+    if share(measured_files) < options.bound:
         print(f"fewer than {options.bound:g} % of {Path(PACKAGE.replace('.', '/'))}")
-    return 1 if broken or share(found) < options.bound else 0
+    return 1 if broken or share(measured_files) < options.bound else 0
 
 
 if __name__ == "__main__":

@@ -164,5 +164,5 @@ def test_a_mistake_is_found_by_the_promise_that_it_breaks(mistake: Patch, monkey
         built.lab(0, kind).world.close()
     mistake(monkeypatch)
     first, promise = OPERATION_MISTAKES[mistake]
-    broken_promises = (scenario.run(seed).broken for seed in [first, *range(SEEDS)])
-    assert next(filter(None, broken_promises), "") == promise
+    # Another promise may be broken too, and end a seed before this one is seen.
+    assert promise in (scenario.run(seed).broken for seed in [first, *range(SEEDS)])

@@ -160,12 +160,12 @@ def _check_shared(lab: cluster.SimulatedCluster, state: states.Snapshot) -> None
     """Check that no other owner has an address of the state in the shared database, if the database decides."""
     if state.the_cluster.ipam_driver != "sql":
         return
-    others = {(subnet, address) for subnet, address, owner in lab.database.allocations() if owner == databases.OTHER}
-    for owner in owners(state) if others else ():
+    foreign = {(subnet, address) for subnet, address, owner in lab.database.allocations() if owner == databases.OTHER}
+    for owner in owners(state) if foreign else ():
         for allocation in owner.allocations():
             net = state.networks.get(allocation.network)
             for subnet in net.subnets if net else ():
-                if (subnet.uuid, allocation.ip) in others:
+                if (subnet.uuid, allocation.ip) in foreign:
                     raise Violation(SHARED, f"{allocation.ip} of {owner.name} for it alone", "another owner has it")
 
 

@@ -62,24 +62,24 @@ class NodeDisks:
             if uuid in detached.nodes:
                 yield from ((part, None) for part in invariants.parts(detached.disk))
 
-    def _found(self, name: str) -> set[str]:
+    def _names_on_disk(self, name: str) -> set[str]:
         disk = self._lab.world.machine(name).disk
         folders = disk.names(STORAGE) if disk.exists(STORAGE) else []
         files = {f"{STORAGE}/{folder}/{file}" for folder in folders for file in disk.names(f"{STORAGE}/{folder}")}
         return files | set(self._lab.groups[name].by_name)
 
     def _check_machine(self, name: str) -> None:
-        expected, found = dict(self._expected(name)), self._found(name)
+        expected, present = dict(self._expected(name)), self._names_on_disk(name)
         volumes_here = self._lab.groups[name].by_name
         left_over = {part for part, volume in volumes_here.items() if _owner(volume) in self._untidy}
         strange = sorted(
-            part for part in found - expected.keys() - left_over if (part,) not in self._left_behind.things
+            part for part in present - expected.keys() - left_over if (part,) not in self._left_behind.things
         )
         if strange:
             raise Violation(DISKS, f"no disks on {name} without an owner", strange[0])
         # An acknowledged creation guarantees the disks; an interrupted creation was not acknowledged.
         created = {part for part, vm in expected.items() if vm and self._known(vm, facts.THERE)}
-        if lost := created - found:
+        if lost := created - present:
             raise Violation(DISKS, f"a disk on {name}: {min(lost)}", "there is none")
 
     def _check_disk(self, vm: instance.Instance, disk: instance.Disk) -> None:

@@ -52,8 +52,8 @@ class Copying:
             volume = self._kernels.volume(minor) if minor else None
             return volume.content if volume else b""
         if path.startswith("/dev/"):
-            found = self._group.at(path)
-            return found.content if found else b""
+            volume = self._group.at(path)
+            return volume.content if volume else b""
         return self._machine.disk.read(path)[:64].rstrip(b"\0")
 
     async def write(self, path: str, data: bytes) -> bool:

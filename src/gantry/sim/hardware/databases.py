@@ -7,7 +7,6 @@ commits whose answer is lost, after they were done.
 
 import itertools
 import random
-import sqlite3
 
 from gantry import errors
 from gantry.ipam.sql import driver, engines, records, requests, statements
@@ -21,11 +20,14 @@ _numbers = itertools.count()
 class _Connection:
     """A connection whose commits may lose their answer."""
 
-    Error = sqlite3.Error
-
-    def __init__(self, server: "Server", inner: sqlite3.Connection) -> None:
+    def __init__(self, server: "Server", inner: engines.Connection) -> None:
         self._server = server
         self._inner = inner
+
+    @property
+    def Error(self) -> type[Exception]:  # noqa: N802 - the name is from PEP 249
+        """The base class of the errors that the connection raises."""
+        return self._inner.Error
 
     def cursor(self) -> statements.Cursor:
         """Return a new cursor."""
@@ -56,9 +58,9 @@ class Server:
         self.down = False
         self.unsure = 0.0
         self._random = source
-        self._path = f"file:simulation{next(_numbers)}?mode=memory&cache=shared"
+        self._name = f"simulation{next(_numbers)}"
         # The database exists as long as a connection to it.
-        self._anchor = sqlite3.connect(self._path, uri=True, isolation_level=None, check_same_thread=False)
+        self._anchor = engines.connect_in_memory(self._name)
 
     def close(self) -> None:
         """Remove the database."""
@@ -73,7 +75,7 @@ class Server:
     def connect(self) -> engines.Connection:
         """Return a new connection; EnvironmentFaultError while the server is down."""
         self._check()
-        inner = sqlite3.connect(self._path, uri=True, isolation_level=None, check_same_thread=False)
+        inner = engines.connect_in_memory(self._name)
         return _Connection(self, inner)
 
     def begin(self, work: statements.Statements, *, write: bool) -> None:

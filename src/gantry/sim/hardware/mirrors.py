@@ -48,7 +48,7 @@ class Minor:
 
 
 class Mirrors:
-    """All kernels; ``reachable`` tells whether the first machine's messages reach the second and back."""
+    """All kernels; ``reachable`` returns whether the first machine's messages reach the second and back."""
 
     def __init__(self, world: simulated.World, *, reachable: Callable[[str, str], bool]) -> None:
         self._world = world
@@ -348,9 +348,9 @@ class Mirrors:
     def _resize(self, name: str, words: Sequence[str]) -> None:
         minor = self._at(name, words[0])
         sides = [each for each in (minor, minor.peer) if each is not None]
-        found = [self._volumes[each.machine].at(each.data) for each in sides if each.data]
+        data_volumes = [self._volumes[each.machine].at(each.data) for each in sides if each.data]
         for each in sides:
-            each.size = min((volume.size for volume in found if volume), default=each.size)
+            each.size = min((volume.size for volume in data_volumes if volume), default=each.size)
 
     def _pause(self, name: str, words: Sequence[str]) -> None:
         self._at(name, words[0]).paused = True

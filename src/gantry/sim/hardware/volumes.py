@@ -76,11 +76,11 @@ WITH_VALUE = (
 
 def split(arguments: Sequence[str]) -> Words:
     """Separate options from other words."""
-    words, rest = Words(), list(arguments)
-    while rest:
-        word = rest.pop(0)
+    words, remaining = Words(), list(arguments)
+    while remaining:
+        word = remaining.pop(0)
         if word in WITH_VALUE:
-            words.options.setdefault(word, []).append(rest.pop(0))
+            words.options.setdefault(word, []).append(remaining.pop(0))
         elif word.startswith("-"):
             words.options.setdefault(word, []).append("")
         else:

@@ -30,7 +30,7 @@ def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
 
 
 def _limits(maximum: int) -> dict[str, object]:
-    """Return an instance policy that allows so many MiB of memory at most."""
+    """Return an instance policy that allows that many MiB of memory at most."""
     return {"minmax": [{"max": {"memory-size": maximum}, "min": {"memory-size": 128}}]}
 
 

@@ -31,8 +31,8 @@ def _target(chance: random.Random, known: facts.Facts, name: str) -> str | None:
         return None
     names = known.known(nodes.KIND, there=True, free=False)
     own = known.get((instances.KIND, name), "node")
-    others = [node for node in names if node != own or chance.random() < 0.05]
-    return chance.choice(others) if others else None
+    other_nodes = [node for node in names if node != own or chance.random() < 0.05]
+    return chance.choice(other_nodes) if other_nodes else None
 
 
 def _relocated(name: str, target: str | None) -> facts.Fields:
