@@ -16,6 +16,7 @@ ONLY =
 BUT =
 VERSION =
 SEEDS = 0-9999
+COVERED = 0-149
 MINUTES = 60
 RUNS = 1
 
@@ -97,6 +98,9 @@ test-long: system venv ## kills of a master, cut cables, long fuzzing: KILLS=200
 simulate: venv ## whole clusters under faults, from 10,000 seeds: SEEDS=0-99 runs fewer, SEEDS=7-7 the one; half an hour
 	@PYTHONHASHSEED=0 $(BIN)/python -m gantry.sim.program --seeds $(SEEDS)
 
+simulate-coverage: venv ## which lines of the operations COVERED=0-149 seeds of the simulation execute; fails below 80 %
+	@PYTHONHASHSEED=0 $(BIN)/python tools/simulation_coverage.py --seeds $(COVERED)
+
 golden: venv ## writes the golden files anew; read the difference before you commit it
 	@GOLDEN=1 $(PYTEST) -m '' tests/golden
 
@@ -123,4 +127,4 @@ promises: venv ## how many promises the last runs of the tests of this tree kept
 	@$(BIN)/python -m tools.promises
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-language check-types \
-	test quick unit test-real kube-server test-kube test-long simulate golden bench soak docs changelog promises
+	test quick unit test-real kube-server test-kube test-long simulate simulate-coverage golden bench soak docs changelog promises

@@ -25,6 +25,7 @@ from gantry import __version__, errors
 from gantry.daemons import bootstrap, distribution, identity, introduction, logs, retrieval, role, segments, units
 from gantry.doors import luxi
 from gantry.ipam import embedded, shared
+from gantry.ipam.sql import engines
 from gantry.jobs import allocators, brief, environment, lock_table, locks, processor, queue, reads, records
 from gantry.model import job, opcodes
 from gantry.operations import base
@@ -46,6 +47,8 @@ CLOSING_DELAY_SECONDS = 2.0
 class Master:
     """A master daemon: call ``start``, then ``live`` or ``close``; ``secure`` as in ``identity``.
 
+    ``open_database`` returns the database that a URL names, which a cluster may share (``ipam.shared``).
+
     ``destroyed`` is set when the cluster was destroyed, ``candidates.refused`` when another node has become the master.
     """
 
@@ -56,8 +59,10 @@ class Master:
         *,
         secure: bool = True,
         request: role.Request = role.Request(),  # noqa: B008 - it is immutable
+        open_database: shared.OpenDatabase = engines.open_database,
     ) -> None:
         self._runtime = runtime
+        self._open_database = open_database
         self._folders = folders
         self._secure = secure
         self._closing = contextlib.AsyncExitStack()
@@ -92,7 +97,7 @@ class Master:
         ledger = embedded.Ledger(runtime.clock.now)
         ledger.follow(self.store.snapshot, self.store.snapshot, ())
         self.store.observe(ledger.follow)
-        self.addresses = shared.Shared(runtime, ledger, self.store)
+        self.addresses = shared.Shared(runtime, ledger, self.store, open_database=self._open_database)
         self.store.observe(self.addresses.follow)
         self.distribution = distribution.Distribution(self.nodes, candidates, lambda: self.store.snapshot)
         self.store.observe(self.distribution.follow)
@@ -262,6 +267,7 @@ async def serve(
     stop: asyncio.Event,
     up: Callable[[Master], None],
     secure: bool = True,
+    open_database: shared.OpenDatabase = engines.open_database,
 ) -> None:
     """Run the master until ``Master.live`` ends; call ``up`` each time the master has started to listen.
 
@@ -269,7 +275,7 @@ async def serve(
     got too few promises, it never becomes the master. So this daemon starts over, and the vote decides.
     """
     while True:
-        master = Master(runtime, folders, secure=secure, request=request)
+        master = Master(runtime, folders, secure=secure, request=request, open_database=open_database)
         await master.start()
         up(master)
         try:

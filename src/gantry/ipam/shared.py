@@ -49,6 +49,10 @@ SUBNETS_PER_TRANSACTION = 100
 """How many subnets one transaction compares and corrects."""
 
 
+OpenDatabase = Callable[[str], engines.Database]
+"""Returns the database that a URL names (``engines.open_database``); simulations have a database of their own."""
+
+
 class Store(unsettled.States, Protocol):
     """The state (``state.transaction.Store``)."""
 
@@ -61,8 +65,16 @@ class Store(unsettled.States, Protocol):
 class Shared:
     """The addresses of a master's cluster in a shared database."""
 
-    def __init__(self, runtime: interface.Runtime, ledger: embedded.Ledger, store: Store) -> None:
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        ledger: embedded.Ledger,
+        store: Store,
+        *,
+        open_database: OpenDatabase = engines.open_database,
+    ) -> None:
         self._runtime = runtime
+        self._open = open_database
         self._ledger = ledger
         self._store = store
         self._database: engines.Database | None = None
@@ -89,7 +101,7 @@ class Shared:
         """Use the database that the state names, if any; compare it with the state as soon as it answers."""
         owner = self._store.snapshot.the_cluster
         if owner.ipam_driver == "sql":
-            self._use(engines.open_database(owner.ipam_database))
+            self._use(self._open(owner.ipam_database))
 
     async def close(self) -> None:
         """End the task and close the idle connections."""
@@ -317,7 +329,7 @@ class Shared:
 
     async def check(self, url: str) -> None:
         """Create a database's tables, and raise the error that prevents its use; write no address."""
-        database, expected = engines.open_database(url), await self._expected()
+        database, expected = self._open(url), await self._expected()
         try:
             survey = await self._runtime.block(lambda: _survey(database, expected))
         finally:
@@ -326,7 +338,7 @@ class Shared:
 
     async def move_in(self, url: str) -> None:
         """Write all addresses into a database, which decides from now on; call ``abandon`` or ``settle`` afterwards."""
-        database = engines.open_database(url)
+        database = self._open(url)
         async with self._compare_lock:
             self._previous, self._moving = self._database, True
             # From here on, plans are secured in this database, and wait until it is ready.

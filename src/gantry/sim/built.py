@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gantry.sim import cluster, story
+from gantry.sim.hardware import volumes
 
 SEED = 0
 SETTLE_SECONDS = 60.0
@@ -63,6 +64,8 @@ def _image(kind: Kind) -> _Image:
                 replication=kind.replication,
                 journal_retention=kind.retention,
                 archive_retention=kind.retention,
+                vg_name=volumes.GROUP,
+                enabled_disk_templates=["file", "plain", "drbd", "diskless"],
             )
         )
         lab.run(lab.world.clock.sleep(SETTLE_SECONDS))

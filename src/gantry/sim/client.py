@@ -8,13 +8,13 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from gantry import errors
 from gantry.daemons import master as daemons
-from gantry.sim import acknowledged, cluster, copies, facts, story
+from gantry.sim import acknowledged, cluster, copies, doors, facts, job_checks, story
 from gantry.sim.steps import wish as wishes
 
 ANSWER_TIMEOUT_SECONDS = 90.0
@@ -27,6 +27,11 @@ SEARCH_INTERVAL_SECONDS = 10.0
 
 RUN_JOB_SHARE = 0.4
 """The share of jobs with one opcode for which clients use ``RunJob``."""
+FOLLOWED = ("OP_INSTANCE_FAILOVER", "OP_INSTANCE_MIGRATE", "OP_INSTANCE_REPLACE_DISKS", "OP_INSTANCE_SET_PARAMS")
+"""Opcodes for which clients need the job's log, which ``RunJob`` does not return: it says which disks are left over."""
+LEFT_OVER = "remove disk"
+
+READABLE = "the state can be read at any time"
 
 FINAL = ("success", "error", "canceled")
 UNCHANGED = "nothing was changed"
@@ -79,25 +84,33 @@ class Clients:
         if number:
             await self._follow(wish, mark, number)
 
+    def _release(self, wish: wishes.Wish, *, settled: bool) -> None:
+        """Release the objects of a wish; ``settled`` is whether no job of it can still run."""
+        if wish.moves and settled:
+            self.facts.end_moving()
+        self.facts.release(wish.keys)
+
     async def _submit(self, wish: wishes.Wish, mark: str) -> int:
         """Return the number of a job to follow; 0 if there was no answer, or if the job has already succeeded."""
         master = self.master()
         ops = [{**op, "comment": mark} for op in wish.ops]
         self._story.tell(mark, f"to {master or 'no master'}: {wish.text}")
+        if wish.moves:
+            self.facts.begin_moving()
         if not master:
-            self.facts.release(wish.keys)
+            self._release(wish, settled=True)
             return 0
         try:
-            number, status, results = await self._begin(ops, on=master)
+            number, status, results = await self._begin(wish, ops, mark, on=master)
         except (errors.PrerequisiteError, errors.QueueDrainedError) as error:
             self._story.tell(mark, f"refused: {error.message}")
-            self.facts.release(wish.keys)
+            self._release(wish, settled=True)
             return 0
         except (OSError, errors.GantryError) as error:
             if isinstance(error, errors.NotMasterError) and UNCHANGED in str(error):
                 self._story.tell(mark, f"refused: {error.message}")
                 self.refused.append(mark)
-                self.facts.release(wish.keys)
+                self._release(wish, settled=True)
                 return 0
             self._story.tell(mark, f"no answer: {error}")
             self._doubts[mark] = wish, self._lab.daemons.get(master)
@@ -105,32 +118,54 @@ class Clients:
         self.jobs[number] = mark
         self._story.tell(mark, f"job {number}")
         if status == "success":
-            self._end(wish, mark, number, master=master, state=(status, [], results, []))
+            await self._end(wish, mark, number, master=master, state=(status, [], results, []))
             return 0
         # Whether a failed job has changed anything is only in its log.
         self._acknowledged.record(master, number, mark, status=_acknowledged_status(status))
         return number
 
-    async def _begin(self, ops: list[dict[str, object]], *, on: str) -> tuple[int, str, list[object]]:
-        """Submit a job, or run it with ``RunJob``; return its number, its status and its results."""
-        if len(ops) == 1 and self._chance.random() < RUN_JOB_SHARE:
+    async def _begin(
+        self, wish: wishes.Wish, ops: list[dict[str, object]], mark: str, *, on: str
+    ) -> tuple[int, str, list[object]]:
+        """Submit a job, by a front end or not, or run it with ``RunJob``; return its number, status and results."""
+        if len(ops) == 1 and (request := self._lab.doors.pick(wish.ops[0])):
+            return await self._begin_by_door(request, mark, on=on)
+        if len(ops) == 1 and ops[0]["OP_ID"] not in FOLLOWED and self._chance.random() < RUN_JOB_SHARE:
             return msgspec.convert(
                 await self.ask("RunJob", ops, CHANGE_TIMEOUT_SECONDS, on=on), tuple[int, str, list[object]]
             )
         return msgspec.convert(await self.ask("SubmitJob", ops, on=on), int), copies.ACCEPTED, []
 
+    async def _begin_by_door(self, request: doors.Request, mark: str, *, on: str) -> tuple[int, str, list[object]]:
+        """Send a request to a front end of the master; one of the Neutron API is answered when its job has ended."""
+        status, body = await self._lab.doors.send(on, request, user=mark)
+        self._story.tell(mark, f"{request.method} {request.path} on port {request.port}: {status}")
+        if number := doors.job_number(request, status, body):
+            return number, copies.ACCEPTED, []
+        number, job_status = await self._find_job(mark, on=on)
+        if not number and status < 400:
+            raise story.Violation(acknowledged.KEPT, f"the job of {mark}, answered with {status}", "there is none")
+        if not number:
+            raise errors.PrerequisiteError(f"{request.path} was refused with {status}: {body[:200]!r}")
+        if status < 400 and job_status != "success":
+            raise story.Violation(doors.ANSWERED, f"success of job {number} before its answer", f"it is {job_status}")
+        return number, "success" if status < 400 else copies.ACCEPTED, []
+
     async def _follow(self, wish: wishes.Wish, mark: str, number: int) -> None:
         status = copies.ACCEPTED
+        beginning = job_checks.Beginning(self._lab)
         while True:
             master = self.master()
             try:
                 state = await self._wait_for_change(number, status, on=master) if master else None
             except (OSError, errors.GantryError):
                 state = None
-            if state and state[1][0].get("comment") == mark:
+            if state and copies.mark_of(state[1][0]) == mark:
                 status = state[0]
                 if status in FINAL:
-                    self._end(wish, mark, number, master=master, state=state)
+                    if status == "success":
+                        beginning.check(wish, master, str(state[3]))
+                    await self._end(wish, mark, number, master=master, state=state)
                     return
                 continue
             if self._is_gone(number, mark):
@@ -139,7 +174,7 @@ class Clients:
         self._story.tell(mark, f"job {number} is not known any more")
         self.jobs.pop(number, None)
         self.facts.doubt(wish.keys)
-        self.facts.release(wish.keys)
+        self._release(wish, settled=False)
 
     async def _wait_for_change(self, number: int, status: str, *, on: str) -> JobState | None:
         """Wait for a change of a job's status and return the job's new state; None if the job does not exist."""
@@ -157,19 +192,52 @@ class Clients:
         indexes = [index for index, ack in enumerate(self._acknowledged.all) if (ack.number, ack.tag) == (number, mark)]
         return all(map(self._acknowledged.is_number_lost, indexes))
 
-    def _end(self, wish: wishes.Wish, mark: str, number: int, *, master: str, state: JobState) -> None:
+    async def _end(self, wish: wishes.Wish, mark: str, number: int, *, master: str, state: JobState) -> None:
         status, _, results, log = state
         source = self._acknowledged.record(master, number, mark, status=status)
         self.ended[number] = status
         failure = next((result for result in results if status == "error" and result), None)
         self._story.tell(mark, f"job {number} has ended: {status}{f' {_short(failure)}' if failure else ''}")
-        if status == "success":
+        if _has_warning(log):
+            self.facts.tidy_no_more(wish.keys)
+        settled = not wish.moves or status != "success"
+        if not settled and await self._wait_for_all(_jobs(results), mark, wish):
+            settled = True
+            effects = wish.judge(results[0]) if wish.judge else {}
+            self._release(wish, settled=True)
+            self.facts.learn(effects, source)
+            return
+        if not settled:
+            self.facts.doubt(wish.keys)
+        elif status == "success":
             self.facts.learn(wish.effects, source)
         elif status == "error" and (any(log) or _class(failure) != NO_EFFECT):
             self.facts.doubt(wish.keys)
         else:
             self.facts.rely(wish.keys, source)
-        self.facts.release(wish.keys)
+        self._release(wish, settled=settled)
+
+    async def _wait_for_all(self, numbers: list[int], mark: str, wish: wishes.Wish) -> bool:
+        """Wait for the jobs that a job has submitted; return whether all of them are known to have succeeded."""
+        while numbers:
+            await self._lab.world.clock.sleep(SEARCH_INTERVAL_SECONDS)
+            masters = self._lab.masters()
+            if len(masters) != 1:
+                continue
+            try:
+                answer = await self.ask("QueryJobs", numbers, ["id", "status", "oplog"], on=masters[0])
+            except (OSError, errors.GantryError):
+                continue
+            rows = msgspec.convert(answer, list[tuple[int | None, str | None, list[list[object]] | None]])
+            ends = {number: status for number, status, _ in rows}
+            if set(ends.values()) <= {*FINAL, None}:
+                self._story.tell(mark, f"its jobs have ended: {ends}")
+                if set(ends.values()) != {"success"} or any(_has_warning(log or []) for _, _, log in rows):
+                    return False
+                for number in numbers:
+                    self.facts.rely(wish.keys, self._acknowledged.record(masters[0], number, "", status="success"))
+                return True
+        return True
 
     async def _search(self, wish: wishes.Wish, mark: str) -> int:
         """Return the number of a job whose submission was not answered; 0 if it was not and will not be accepted."""
@@ -190,7 +258,7 @@ class Clients:
                     self._acknowledged.record(masters[0], number, mark, status=_acknowledged_status(status))
                 else:
                     self.facts.doubt(wish.keys)
-                    self.facts.release(wish.keys)
+                    self._release(wish, settled=False)
                 return number
         return 0
 
@@ -198,7 +266,7 @@ class Clients:
         """Return the number and the status of the job with a mark; number 0 if there is none."""
         rows = await self.ask("QueryJobs", None, ["id", "status", "ops"], on=on)
         jobs = msgspec.convert(rows, list[tuple[int, str, list[dict[str, object]]]])
-        return next(((number, status) for number, status, ops in jobs if ops[0].get("comment") == mark), (0, ""))
+        return next(((number, status) for number, status, ops in jobs if copies.mark_of(ops[0]) == mark), (0, ""))
 
     async def knock(self) -> None:
         """Make every master commit a job, so that a replaced master learns that it is replaced."""
@@ -218,7 +286,7 @@ class Clients:
         """Stop the search for jobs whose submission was not answered; the state of their objects is unknown."""
         for wish, _ in self._doubts.values():
             self.facts.doubt(wish.keys)
-            self.facts.release(wish.keys)
+            self._release(wish, settled=False)
         self._doubts.clear()
 
     async def meddle(self) -> None:
@@ -249,6 +317,20 @@ class Clients:
             await self._lab.world.clock.sleep(CHANGE_TIMEOUT_SECONDS)
             await self.undrain()
 
+    async def read(self, method: str, arguments: list[object]) -> None:
+        """Read something of a master; it must be readable, unless the question is wrong."""
+        master = self.master()
+        if not master:
+            return
+        try:
+            if self._lab.doors.enabled:
+                self._story.tell("reader", await self._lab.doors.read(master))
+            await self.ask(method, *arguments, on=master)
+        except errors.InternalError as error:
+            raise story.Violation(READABLE, f"an answer of {master} to {method} {arguments}", str(error)) from None
+        except (OSError, errors.GantryError) as error:
+            self._story.tell("reader", f"{method} {arguments[0]}: {error}")
+
     async def undrain(self) -> bool:
         """Open the queue wherever there is a master; return whether all of them did it."""
         masters = self._lab.masters()
@@ -267,6 +349,24 @@ class Clients:
 def _acknowledged_status(status: str) -> str:
     """Return the status that an acknowledgement implies: the job's end, or that the job was accepted."""
     return status if status in FINAL else copies.ACCEPTED
+
+
+def _has_warning(log: list[list[object]]) -> bool:
+    """Return whether a job's log has a warning that a disk may be left over."""
+    return any(kind == "warning" and LEFT_OVER in text for kind, text in _messages(log))
+
+
+def _messages(log: list[list[object]]) -> Iterator[tuple[str, str]]:
+    for entry in (entry for entries in log for entry in entries):
+        if isinstance(entry, list) and len(entry) == 4:
+            yield str(entry[2]), str(entry[3])
+
+
+def _jobs(results: list[object]) -> list[int]:
+    """Return the numbers of the jobs that a job has submitted, from its result."""
+    result = results[0] if results else None
+    submitted = result.get("jobs", ()) if isinstance(result, dict) else ()
+    return [number for accepted, number in msgspec.convert(submitted, list[tuple[bool, int]]) if accepted]
 
 
 def _class(failure: object) -> object:

@@ -26,6 +26,8 @@ from gantry.daemons import bootstrap, master, role
 from gantry.node.daemon import wiring
 from gantry.runtime import paths, simulated
 from gantry.runtime.simulated import processes
+from gantry.sim import doors, hooks
+from gantry.sim.hardware import copying, databases, mirrors, volumes
 from gantry.state import recovery
 
 T = TypeVar("T")
@@ -33,6 +35,7 @@ T = TypeVar("T")
 FOLDERS = paths.Paths.below("/gantry")
 SEGMENTS = b"[ml2_type_gre]\ntunnel_id_ranges = 1:3\n"
 """The file of default segment ranges on each machine: few ids, so that they run out."""
+OS_FOLDER = f"{FOLDERS.srv}/os/{copying.OS_NAME}"
 PORT = 1811
 NODE, MASTER = "gantry-noded", "gantry-masterd"
 MEMORY = b"MemTotal: 16777216 kB\nMemAvailable: 16777216 kB\n"
@@ -52,7 +55,9 @@ class _Answer(msgspec.Struct):
 class SimulatedCluster:
     """Machines ``node1`` to ``nodeN``; ``build`` makes the first the master. ``run`` runs all coroutines.
 
-    ``daemons`` has the running master daemons by machine; ``leader`` is the machine that last started one.
+    ``daemons`` has the running master daemons by machine; ``leader`` is the machine that last started one. ``groups``
+    has the volume groups by machine, ``kernels`` the mirrored disks of all machines, ``hooks`` the hook scripts,
+    ``doors`` the HTTP front ends, ``database`` the database server that masters may share.
     """
 
     def __init__(self, seed: int, *, nodes: int = 3) -> None:
@@ -62,14 +67,37 @@ class SimulatedCluster:
         self.daemons: dict[str, master.Master] = {}
         self._dark: set[str] = set()
         self._processes: dict[tuple[str, str], processes.Daemon] = {}
+        self.kernels = mirrors.Mirrors(self.world, reachable=self._reaches)
+        self.groups: dict[str, volumes.Volumes] = {}
+        self.hooks = hooks.Hooks(self.world)
+        self.database = databases.Server(self.world.source("database"))
+        self.doors = doors.Doors(self.world, FOLDERS, launch=self._launch)
+        self.copying: dict[str, copying.Copying] = {}
         for number, name in enumerate(self.names):
             self.world.network.register(_address(number), name)
+            self._install(name)
+
+    def _install(self, name: str) -> None:
+        """Add the hardware and the programs of a machine."""
+        machine = self.world.machine(name)
+        group = self.groups[name] = volumes.Volumes(machine.clock, self.world.source(f"{name}/volumes"))
+        group.install(machine.processes.programs)
+        self.kernels.install(name, group)
+        self.copying[name] = copying.Copying(machine, group=group, kernels=self.kernels)
+        self.copying[name].install(OS_FOLDER)
+        machine.disk.generated["/proc/meminfo"] = lambda: MEMORY
+
+    def _reaches(self, first: str, second: str) -> bool:
+        """Return whether two machines with power reach each other."""
+        cut = self.world.network.is_cut(first, second) or self.world.network.is_cut(second, first)
+        return not cut and self.has_power(first) and self.has_power(second)
 
     def __enter__(self) -> "SimulatedCluster":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.world.close()
+        self.database.close()
 
     def run(self, work: Coroutine[object, object, T]) -> T:
         """Run a coroutine in virtual time."""
@@ -145,6 +173,7 @@ class SimulatedCluster:
         self.daemons.pop(name, None)
         self.world.crash(name)
         self._dark.add(name)
+        self.kernels.lose_power(name)
 
     def end_at(self, name: str, visits: int, *, power: bool = True) -> None:
         """Crash a machine (or, without ``power``, kill it) during its ``visits``-th write or sync from now."""
@@ -170,13 +199,26 @@ class SimulatedCluster:
             # On a real machine this folder is in memory.
             await machine.disk.remove_tree(FOLDERS.run)
             self._dark.discard(name)
-        folders = (FOLDERS.lib, FOLDERS.run, FOLDERS.log, FOLDERS.etc, FOLDERS.instances, FOLDERS.file_storage, "/proc")
+        folders = (FOLDERS.lib, FOLDERS.run, FOLDERS.log, FOLDERS.etc, FOLDERS.instances, FOLDERS.file_storage)
         for folder in folders:
             await machine.disk.make_directory(folder)
-        await machine.disk.write("/proc/meminfo", MEMORY)
         await machine.disk.write(FOLDERS.segments, SEGMENTS)
+        await self._install_files(name)
         agent = wiring.node(machine, FOLDERS, software="simulation", secure=False)
         await self._launch(name, NODE, lambda ready: agent.run("0.0.0.0", PORT, ready=ready))
+        if self.doors.enabled:
+            await self.doors.start(name)
+
+    async def _install_files(self, name: str) -> None:
+        """Write the files of installed programs and of the operating system, unless they exist."""
+        disk = self.world.machine(name).disk
+        files = {f"{copying.FOLDER}/{program}": b"" for program in copying.PROGRAMS}
+        files |= {f"{OS_FOLDER}/{script}": b"#!" for script in copying.SCRIPTS}
+        files[f"{OS_FOLDER}/ganeti_api_version"] = b"20\n"
+        for path, content in files.items():
+            if not disk.exists(path):
+                await disk.make_directory(path.rpartition("/")[0])
+                await disk.write(path, content, mode=0o755)
 
     async def start_master(self, name: str = "", request: role.Request = role.Request()) -> None:  # noqa: B008 - it is immutable
         """Start the master daemon of a machine (default: the leader), and wait until it answers.
@@ -196,7 +238,15 @@ class SimulatedCluster:
                 ready()
 
             try:
-                await master.serve(self.world.machine(name), FOLDERS, request=request, stop=stop, up=up, secure=False)
+                await master.serve(
+                    self.world.machine(name),
+                    FOLDERS,
+                    request=request,
+                    stop=stop,
+                    up=up,
+                    secure=False,
+                    open_database=self.database.open,
+                )
             finally:
                 if started and self.daemons.get(name) is started[-1]:
                     del self.daemons[name]

@@ -21,6 +21,11 @@ from gantry.state import frame, journal
 
 class _Input(msgspec.Struct):
     comment: str | None = None
+    reason: list[tuple[str, str, int]] = []
+
+
+DOORS = ("gnt:rapi:", "gnt:neutron:")
+"""The beginnings of the sources in the reasons of jobs that came through a front end; its user follows."""
 
 
 class _Step(msgspec.Struct):
@@ -70,6 +75,17 @@ _KEY = msgspec.json.Decoder(str)
 _CHECKPOINT = msgspec.json.Decoder(_Checkpoint)
 _BEGUN = re.compile(r"node (\S+) confirmed as master")
 """The reason in the first record of an epoch."""
+
+
+def mark_of(raw: object) -> str:
+    """Return the mark of the client that submitted an opcode: its comment, or the user of a front end."""
+    return _mark(msgspec.convert(raw, _Input))
+
+
+def _mark(op: _Input) -> str:
+    users = [source.removeprefix(door) for source, _, _ in op.reason for door in DOORS if source.startswith(door)]
+    return op.comment or (users[0] if users else "")
+
 
 ACCEPTED = "queued"
 """The status in the first record of a job, unless the job has already ended."""
@@ -180,7 +196,7 @@ class Copies:
             jobs = [_JOB.decode(value) for verb, kind, value in changes if (verb, kind) == ("put", "jobs")]
             vms = [_INSTANCE.decode(value) for verb, kind, value in changes if (verb, kind) == ("put", "instances")]
             gone = [_KEY.decode(value) for verb, kind, value in changes if (verb, kind) == ("delete", "jobs")]
-            job_keys = tuple((job.id, job.ops[0].input.comment or "", job.status) for job in jobs)
+            job_keys = tuple((job.id, _mark(job.ops[0].input), job.status) for job in jobs)
             begun = [match[1] for record in records if (match := _BEGUN.fullmatch(record.cause.reason))]
             at_work = max(record.cause.job for record in records)
             before = self.frames.get(scanned.previous)

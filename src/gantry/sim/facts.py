@@ -14,16 +14,23 @@ Key = tuple[str, str]
 THERE = "there"
 """The field with whether the object exists."""
 
+UNSEEN = ("content", "copied")
+"""Fields that are not in the state, but on the nodes' disks (``node_disks``)."""
+
 Fields = Mapping[str, object]
 
 
 @dataclass
 class Thing:
-    """An object: its known fields, and the numbers of the acknowledgements (``acknowledged``) that they rely on."""
+    """An object: its known fields, and the numbers of the acknowledgements (``acknowledged``) that they rely on.
+
+    ``untidy`` is whether any job about it ended in a way, or with a warning, after which a disk of it may be left over.
+    """
 
     fields: dict[str, object] = field(default_factory=dict)
     sources: list[int] = field(default_factory=list)
     claimed: bool = False
+    untidy: bool = False
 
 
 class Facts:
@@ -31,6 +38,8 @@ class Facts:
 
     def __init__(self) -> None:
         self.things: dict[Key, Thing] = {}
+        # Jobs that may move instances which other clients have claimed.
+        self._moving = 0
 
     def thing(self, key: Key) -> Thing:
         """Return an object; a new one without known fields if it was never named."""
@@ -75,14 +84,36 @@ class Facts:
                 thing.fields, thing.sources = {}, []
             thing.fields.update(fields)
             thing.sources.append(source)
+        if self._moving:
+            self._forget_nodes()
+
+    def begin_moving(self) -> None:
+        """Forget where instances and their copies are, until ``end_moving``: a job may move any of them."""
+        self._moving += 1
+        self._forget_nodes()
+
+    def end_moving(self) -> None:
+        """End what ``begin_moving`` began."""
+        self._moving -= 1
+
+    def _forget_nodes(self) -> None:
+        for thing in self.things.values():
+            for name in [name for name in thing.fields if name in ("node", "copied") or name.startswith("on ")]:
+                del thing.fields[name]
 
     def rely(self, keys: Iterable[Key], source: int) -> None:
         """Record that objects are unchanged by an acknowledgement: if it is lost, so is the knowledge of them."""
         for key in keys:
             self.thing(key).sources.append(source)
 
+    def tidy_no_more(self, keys: Iterable[Key]) -> None:
+        """Record that disks of objects may be left over."""
+        for key in keys:
+            self.thing(key).untidy = True
+
     def doubt(self, keys: Iterable[Key]) -> None:
         """Forget all knowledge about objects."""
         for key in keys:
             self.thing(key).fields.clear()
             self.thing(key).sources.clear()
+            self.thing(key).untidy = True

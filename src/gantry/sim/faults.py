@@ -59,7 +59,8 @@ class Faults:
         kinds += [self._failing_disk] * 2 + [self._failing_guests] * 4
         kinds += [self._full_disk, self._skew, self._isolate, self._take_over]
         kinds += [self._isolate_master] * 2 + [self._slow_link, self._wrong_speed, self._lose_tail]
-        kinds += [self._stop_daemons] * 2 + [self._take_over_both]
+        kinds += [self._stop_daemons] * 2 + [self._take_over_both, self._failing_hooks, self._failing_volumes]
+        kinds += [self._failing_database] * 2
         self._chance.choice(kinds)()
 
     def pass_time(self, step: int) -> None:
@@ -261,6 +262,30 @@ class Faults:
         share = self._chance.choice([0.3, 0.7, 1.0])
         disk.broken = {folder: share}
         self._last(f"{name}'s {folder} fails: {share}", lambda: setattr(disk, "broken", {}))
+
+    def _failing_volumes(self) -> None:
+        """Let LVM on a machine fail to change a share of the volumes."""
+        name = self._chance.choice(self._lab.names)
+        group, share = self._lab.groups[name], self._chance.choice([0.2, 0.5, 1.0])
+        group.broken = share
+        self._last(f"{name}'s volumes fail: {share}", lambda: setattr(group, "broken", 0.0))
+
+    def _failing_database(self) -> None:
+        """Let the database server be down, or lose the answers to commits."""
+        server = self._lab.database
+        if self._chance.random() < 0.5:
+            server.down = True
+            self._last("the database server is down", lambda: setattr(server, "down", False))
+        else:
+            server.unsure = self._chance.choice([0.2, 0.6])
+            text = f"the database server loses answers: {server.unsure}"
+            self._last(text, lambda: setattr(server, "unsure", 0.0))
+
+    def _failing_hooks(self) -> None:
+        """Let a share of the hook scripts fail, if there are any."""
+        self._lab.hooks.failing = self._chance.choice([0.3, 1.0])
+        text = f"hooks fail: {self._lab.hooks.failing}"
+        self._last(text, lambda: setattr(self._lab.hooks, "failing", 0.0))
 
     def _skew(self) -> None:
         name, seconds = self._chance.choice(self._lab.names), self._chance.choice(SKEWS)

@@ -4,6 +4,7 @@
 checks of acknowledgements, ``outcome`` those of the final state, after all faults have ended.
 """
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ import msgspec
 from gantry.address import ranges
 from gantry.daemons import master
 from gantry.model import cluster as clusters
-from gantry.model import instance, job
+from gantry.model import instance, job, network
 from gantry.node.hypervisors import fake
 from gantry.sim import cluster, copies
+from gantry.sim.hardware import databases
 from gantry.sim.story import Story, Violation
 from gantry.state import snapshot as states
 
@@ -29,10 +31,16 @@ ONE_EPOCH = "at most one master writes: an epoch belongs to one machine"
 WHOLE = "a job is stored before what it changes, or with it"
 WITHIN = "an address lies in a subnet of its network"
 SOUND = "no daemon fails in a way that its authors excluded"
+RANGES = "segment ranges do not overlap, and keep the ids that are in use"
+REFERENCES = "what an object refers to exists"
+SHARED = "an address of a shared database has one owner"
 LEDGER = "the ledger of addresses knows what the state holds"
 
 MARK_SECONDS = 20.0
 """After the end of its lease, until a master has noticed it, even by a clock of half the speed."""
+
+SENT = "migrated"
+"""The state of a guest whose memory another node has, and which will not run here again."""
 
 Guest = fake.Guest
 Thing = tuple[str, ...]
@@ -101,6 +109,7 @@ def check(
     for name in lab.masters():
         daemon = lab.daemons[name]
         _check_state(daemon.store.snapshot)
+        _check_shared(lab, daemon.store.durable)
         _check_locks(daemon)
     _check_epochs(lab, copies_on_disk)
     _check_guests(lab, copies_on_disk, firm=firm)
@@ -126,7 +135,12 @@ def _check_state(state: states.Snapshot) -> None:
     _check_once(UNIQUE, "segment", (net.segment.key for net in state.networks.values() if net.segment))
     _check_once(UNIQUE, "port of a console", (vm.network_port for vm in vms if vm.network_port))
     _check_once(UNIQUE, "place of a node daemon", ((node.primary_ip, node.port) for node in nodes))
-    _check_once(UNIQUE, "file of a disk", (disk.logical_id for disk in _disks(state)))
+    disks = list(_disks(state))
+    _check_once(UNIQUE, "file or volume of a disk", (part for disk in disks for part in parts(disk)))
+    mirrored = [disk.mirror for disk in disks if disk.mirror]
+    _check_once(UNIQUE, "minor", ((node, number) for mirror in mirrored for node, number in mirror.minors.items()))
+    _check_references(state)
+    _check_ranges(state)
     # A lingering address may belong to a removed network.
     for allocation in (item for item in allocations if item.network in state.networks):
         address = ranges.parse_address(allocation.ip)
@@ -140,6 +154,76 @@ def _check_state(state: states.Snapshot) -> None:
 def owners(state: states.Snapshot) -> list[states.Owner]:
     """Return the possible owners of addresses: instances and ports."""
     return [*state.instances.values(), *state.ports.values()]
+
+
+def _check_shared(lab: cluster.SimulatedCluster, state: states.Snapshot) -> None:
+    """Check that no other owner has an address of the state in the shared database, if the database decides."""
+    if state.the_cluster.ipam_driver != "sql":
+        return
+    foreign = {(subnet, address) for subnet, address, owner in lab.database.allocations() if owner == databases.OTHER}
+    for owner in owners(state) if foreign else ():
+        for allocation in owner.allocations():
+            net = state.networks.get(allocation.network)
+            for subnet in net.subnets if net else ():
+                if (subnet.uuid, allocation.ip) in foreign:
+                    raise Violation(SHARED, f"{allocation.ip} of {owner.name} for it alone", "another owner has it")
+
+
+def _check_references(state: states.Snapshot) -> None:
+    for node in state.nodes.values():
+        if node.group not in state.nodegroups:
+            raise Violation(REFERENCES, f"the node group of {node.name}", "it was removed")
+    for vm in state.instances.values():
+        if not {*vm.nodes} <= state.nodes.keys():
+            raise Violation(REFERENCES, f"the nodes of {vm.name}", "one was removed")
+
+
+def _check_ranges(state: states.Snapshot) -> None:
+    managed = [each for each in state.segmentranges.values() if not each.default]
+    for first, second in itertools.combinations(managed, 2):
+        same = (first.network_type, first.physical_network) == (second.network_type, second.physical_network)
+        if same and first.minimum <= second.maximum and second.minimum <= first.maximum:
+            raise Violation(RANGES, f"segment ranges {first.name} and {second.name} apart", "they share an id")
+
+
+class UsedIds:
+    """Checks that no segment range loses an id while a network has it."""
+
+    def __init__(self, lab: cluster.SimulatedCluster) -> None:
+        self._lab = lab
+        self._before: dict[str, tuple[master.Master, states.Snapshot]] = {}
+
+    def check(self) -> None:
+        """Compare the state of each master with its state at the last call; raises Violation."""
+        for name in self._lab.masters():
+            daemon = self._lab.daemons[name]
+            known, before = self._before.get(name, (daemon, daemon.store.snapshot))
+            self._before[name] = daemon, daemon.store.snapshot
+            if known is daemon:
+                _check_kept(before, daemon.store.snapshot)
+
+
+def _check_kept(before: states.Snapshot, after: states.Snapshot) -> None:
+    for uuid, net in before.networks.items():
+        if net.segment is None or after.networks.get(uuid) != net:
+            continue
+        for run in before.segmentranges.values():
+            if not run.default and _contains(run, net.segment):
+                new = after.segmentranges.get(run.uuid)
+                if new is None or not _contains(new, net.segment):
+                    raise Violation(
+                        RANGES, f"{net.segment.segmentation_id} of {net.name} in range {run.name}", "it left the range"
+                    )
+
+
+def _contains(run: network.SegmentRange, segment: network.Segment) -> bool:
+    same = (run.network_type, run.physical_network) == (segment.network_type, segment.physical_network)
+    return same and run.minimum <= segment.segmentation_id <= run.maximum
+
+
+def parts(disk: instance.Disk) -> list[str]:
+    """Return the names of the files or volumes of a disk on a node."""
+    return [part.logical_id[-1] for part in (disk.children or (disk,)) if part.logical_id]
 
 
 def _disks(state: states.Snapshot) -> Iterator[instance.Disk]:
@@ -171,10 +255,12 @@ def _check_epochs(lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies) 
 
 
 def guests(lab: cluster.SimulatedCluster, name: str) -> Iterator[fake.Guest]:
-    """Yield the guests that run on a machine."""
+    """Yield the guests that run on a machine, or may go on to run there: not what a migration has left behind."""
     disk, folder = lab.world.machine(name).disk, f"{cluster.FOLDERS.instances}/{fake.NAME}"
     for file in disk.names(folder) if lab.has_power(name) and disk.exists(folder) else ():
-        yield _GUEST.decode(disk.read(f"{folder}/{file}"))
+        guest = _GUEST.decode(disk.read(f"{folder}/{file}"))
+        if guest.running.state not in (*fake.INCOMING_STATES, SENT):
+            yield guest
 
 
 def _check_guests(lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies, *, firm: bool) -> None:
@@ -211,7 +297,8 @@ class LeftBehind:
 def things(vm: instance.Instance) -> Iterator[Thing]:
     """Yield an instance's exclusive resources: disk files, and MAC and IP addresses, these two with the UUID."""
     for disk in vm.disks:
-        yield (disk.logical_id[-1],)
+        for part in parts(disk):
+            yield (part,)
     for nic in vm.nics:
         yield vm.uuid, nic.mac
     for allocation in vm.allocations():

@@ -5,7 +5,6 @@ the guests and disks that the state has, and every candidate has the whole state
 """
 
 import sys
-from collections.abc import Iterator
 
 import msgspec
 
@@ -13,10 +12,11 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.doors import watcher
 from gantry.ipam import embedded
+from gantry.ipam.sql import sharing
 from gantry.model import cluster as clusters
 from gantry.model import instance, network
 from gantry.rpc import luxi
-from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants
+from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants, node_disks, observed
 from gantry.sim.story import Violation
 from gantry.state import history
 from gantry.state import snapshot as states
@@ -28,13 +28,12 @@ FACTS = "what a successful job has done stays done"
 NODES = "the state equals what the nodes hold"
 CANDIDATES = "candidates equal the master"
 NO_GAP = "the kept part of the journal has no gap"
+DATABASE = "a shared database has the addresses of the state"
 COUNTED = "the ledger of addresses equals the state"
 
 WATCHER_ROUNDS = 3
 ROUND_SECONDS = 120.0
 """Between two rounds of the watcher; long enough for its jobs to end."""
-
-STORAGE = f"{cluster.FOLDERS.file_storage}"
 
 
 class Outcome:
@@ -114,6 +113,7 @@ class Outcome:
         self._check_candidates()
         self._check_journal()
         await self._check_counts()
+        self._check_database()
 
     def _check_refused(self) -> None:
         """Check that no history has a job that a master refused because it had no majority."""
@@ -158,9 +158,9 @@ class Outcome:
         for (kind, name), thing in self._clients.facts.things.items():
             if any(self._acknowledged.is_number_lost(source) for source in thing.sources):
                 continue
-            seen = _SEEN[kind](state, name)
+            seen = observed.SEEN[kind](state, name)
             for field, value in thing.fields.items():
-                if value is not None and seen.get(field, False) != value:
+                if value is not None and field not in facts.UNSEEN and seen.get(field, False) != value:
                     raise Violation(FACTS, f"{kind} {name}: {field} {value!r}", repr(seen.get(field, False)))
 
     def _check_nodes(self) -> None:
@@ -176,7 +176,10 @@ class Outcome:
         self._blocked = {guest.name for guest in guests if guest.uuid in self._left_behind.strays}
         for name, running in everywhere.items():
             self._check_machine(state, name, running=running)
-            self._check_disks(state, name)
+        known_things = self._clients.facts.things.items()
+        untidy = {name for (kind, name), thing in known_things if kind == "instance" and thing.untidy}
+        left_behind = self._left_behind
+        node_disks.NodeDisks(self._lab, state, known=self._known, left_behind=left_behind, untidy=untidy).check()
 
     def _check_machine(self, state: states.Snapshot, name: str, *, running: dict[str, invariants.Guest]) -> None:
         uuid = state.names.get(("nodes", name), "")
@@ -189,7 +192,9 @@ class Outcome:
         for vm in sorted((state.instances[key] for key in home), key=lambda vm: vm.name):
             known = self._known(vm, "up")
             up = vm.admin_state is instance.AdminState.UP
-            if up and vm.uuid not in running and vm.name not in self._blocked:
+            # A job on volumes that was interrupted may leave a disk that only an administrator can repair.
+            repairable = vm.disk_template in ("file", "diskless") or self._known(vm, facts.THERE)
+            if up and vm.uuid not in running and vm.name not in self._blocked and repairable:
                 raise Violation(NODES, f"{vm.name} running on {name}", "it does not run")
             # After an acknowledged failure of a stop, the guest may keep running.
             if known is False and not up and vm.uuid in running:
@@ -209,21 +214,6 @@ class Outcome:
                 if nic.network and (vm.uuid, nic.network.uuid, address.ip) not in reserved:
                     raise Violation(NODES, f"{vm.name} without {address.ip}, which was released", "its guest uses it")
 
-    def _check_disks(self, state: states.Snapshot, name: str) -> None:
-        disk, uuid = self._lab.world.machine(name).disk, state.names.get(("nodes", name), "")
-        vms = [state.instances[key] for key in state.on_node.get(uuid) or ()]
-        expected = {disk.logical_id[-1] for vm in vms for disk in vm.disks}
-        folders = disk.names(STORAGE) if disk.exists(STORAGE) else []
-        there = {f"{STORAGE}/{folder}/{file}" for folder in folders for file in disk.names(f"{STORAGE}/{folder}")}
-        strange = sorted(path for path in there - expected if (path,) not in self._left_behind.things)
-        if strange:
-            raise Violation(NODES, f"no disks on {name} without an owner", strange[0])
-        # An acknowledged creation guarantees the disks; an interrupted creation was not acknowledged.
-        created = [vm for vm in vms if self._known(vm, facts.THERE)]
-        lost = {disk.logical_id[-1] for vm in created for disk in vm.disks} - there
-        if lost:
-            raise Violation(NODES, f"a disk on {name}: {min(lost)}", "there is none")
-
     def _check_candidates(self) -> None:
         """Check that every candidate has the whole state: the longest back-off is shorter than the settling time.
 
@@ -241,17 +231,34 @@ class Outcome:
         answer = await self._clients.ask("Query", "network", ["name", "free_count"], None, on=self._master)
         table = msgspec.convert(answer, _Table)
         state = self._state
-        for (_, name), (_, free) in table.data:
+        shared = state.the_cluster.ipam_driver == "sql"
+        # The ledger learns of other owners' addresses in a shared database only when it needs some.
+        for (_, name), (_, free) in () if shared else table.data:
             net = state.network(str(name))
             really = sum(_free(state, net, subnet) for subnet in net.subnets)
             if free != really:
                 raise Violation(COUNTED, f"{really} free addresses in {name}", str(free))
-        answer = await self._clients.ask("Query", "segmentrange", ["maximum", "used_count"], None, on=self._master)
+        answer = await self._clients.ask(
+            "Query", "segmentrange", ["minimum", "maximum", "used_count"], None, on=self._master
+        )
         used = [net.segment.segmentation_id for net in state.networks.values() if net.segment]
-        for (_, most), (_, count) in msgspec.convert(answer, _Table).data:
-            really = sum(1 <= number <= int(str(most)) for number in used)
+        for (_, least), (_, most), (_, count) in msgspec.convert(answer, _Table).data:
+            really = sum(int(str(least)) <= number <= int(str(most)) for number in used)
             if count != really:
-                raise Violation(COUNTED, f"{really} segments in use up to {most}", str(count))
+                raise Violation(COUNTED, f"{really} segments in use from {least} to {most}", str(count))
+
+    def _check_database(self) -> None:
+        """Check that a shared database has the cluster's addresses, and no others as the cluster's."""
+        state = self._state
+        if state.the_cluster.ipam_driver != "sql":
+            return
+        mark = f"{sharing.CLUSTERS}{state.the_cluster.uuid}/"
+        stored = {ip for _, ip, owner in self._lab.database.allocations() if owner.startswith(mark)}
+        used = {item.ip for owner in invariants.owners(state) for item in owner.allocations() if item.network}
+        if used - stored:
+            raise Violation(DATABASE, f"{min(used - stored)} in the shared database", "it is not there")
+        if surplus := stored - used - {item.ip for item in state.resting.values()}:
+            raise Violation(DATABASE, "no more addresses than the state has", f"{min(surplus)} in the database")
 
 
 def _free(state: states.Snapshot, net: network.Network, subnet: network.Subnet) -> int:
@@ -276,48 +283,3 @@ class _Table(msgspec.Struct):
 
 def _position(frame: copies.Frame | None) -> str:
     return f"serial {frame.serial} of epoch {frame.epoch}" if frame else "no copy"
-
-
-def _instance(state: states.Snapshot, name: str) -> dict[str, object]:
-    try:
-        vm = state.instance(name)
-    except errors.NotFoundError:
-        return {}
-    return {
-        facts.THERE: True,
-        "up": vm.admin_state is instance.AdminState.UP,
-        "node": state.nodes[vm.primary_node].name,
-        "nics": len(vm.nics),
-        "disks": len(vm.disks),
-    } | {f"tag {tag}": True for tag in vm.tags}
-
-
-def _network(state: states.Snapshot, name: str) -> dict[str, object]:
-    try:
-        net = state.network(name)
-    except errors.NotFoundError:
-        return {}
-    connected = any(net.uuid in group.networks for group in state.nodegroups.values())
-    ports = {f"port {uuid}": True for uuid in state.ports_in.get(net.uuid) or ()}
-    segment = {"segmented": True, "segment": net.segment.segmentation_id} if net.segment else {}
-    return {facts.THERE: True, "connected": connected, "prefix": net.mac_prefix} | ports | segment | dict(_parts(net))
-
-
-def _parts(net: network.Network) -> Iterator[tuple[str, object]]:
-    for subnet in net.subnets:
-        yield f"subnet {subnet.cidr}", True
-        for pool in subnet.pools:
-            yield f"pool {pool.name}", True
-        for text in subnet.external:
-            yield f"reserved {text}", True
-
-
-def _node(state: states.Snapshot, name: str) -> dict[str, object]:
-    try:
-        node = state.node(name)
-    except errors.NotFoundError:
-        return {}
-    return {facts.THERE: True, "offline": node.offline, "drained": node.drained}
-
-
-_SEEN = {"instance": _instance, "network": _network, "node": _node}

@@ -8,12 +8,26 @@ A scenario takes virtual minutes. A violation ends it at once; the story has its
 
 import asyncio
 import traceback
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 
 from gantry.runtime.simulated import clock
 from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants, outcome, story
-from gantry.sim.steps import instances, maintenance, networks, nodes, segments
+from gantry.sim.steps import (
+    backups,
+    database,
+    disks,
+    groups,
+    instances,
+    maintenance,
+    moves,
+    networks,
+    nodes,
+    ranges,
+    reading,
+    segments,
+    settings,
+)
 from gantry.sim.steps import wish as wishes
 
 STEPS = 60
@@ -22,6 +36,19 @@ CLIENTS = 6
 
 GLANCE_EVERY = 3
 """Number of moments between two calls of ``glance``; a run has some thousands of moments."""
+
+STORAGE, MOVES, GROUPS, SETTINGS, HOOKS, DOORS, DATABASE = (
+    "storage",
+    "moves",
+    "groups",
+    "settings",
+    "hooks",
+    "doors",
+    "database",
+)
+THEMES = (STORAGE, STORAGE, MOVES, GROUPS, SETTINGS, HOOKS, DOORS, DATABASE)
+"""What a run does besides its usual steps; each run has up to ``MAX_THEMES`` of them, so that each run stays short."""
+MAX_THEMES = 2
 
 UNBROKEN = "a scenario comes to its end"
 """The promise that an unexpected error in the scenario's own code breaks."""
@@ -55,17 +82,21 @@ class Scenario:
         self._acknowledged = acknowledged.Acknowledgements(lab, self._copies, candidates=lab.names[: kind.pool])
         self._faults = faults.Faults(lab, self._copies, run_story)
         self._kind = kind
+        self._themes = {self._chance.choice(THEMES) for _ in range(self._chance.randint(0, MAX_THEMES))}
         self._marks = invariants.Marks(lab)
+        self._used_ids = invariants.UsedIds(lab)
         self._clients = client.Clients(lab, self._facts, self._acknowledged, story=run_story)
         # A dictionary, for its order.
         self._busy: dict[asyncio.Task[None], None] = {}
         self._moments = 0
         self._glimpsed: story.Violation | None = None
         lab.world.loop.between = self._glance
-        fresh = {facts.THERE: True, "offline": False, "drained": False}
+        fresh = {facts.THERE: True, "offline": False, "drained": False, "group": groups.FIRST}
         self._facts.begin({("node", name): fresh for name in lab.names})
         self._facts.begin({("instance", name): {facts.THERE: False} for name in instances.NAMES})
         self._facts.begin({("network", name): {facts.THERE: False} for name in (*networks.NAMES, *segments.NAMES)})
+        self._facts.begin({(groups.KIND, name): {facts.THERE: False} for name in groups.NAMES})
+        self._facts.begin({(ranges.KIND, name): {facts.THERE: False} for name in ranges.UUIDS})
 
     @property
     def jobs(self) -> int:
@@ -74,6 +105,9 @@ class Scenario:
 
     async def play(self) -> None:
         """Start the cluster, run all steps, end all faults, and check the outcome; raises Violation."""
+        for name in self._lab.names if HOOKS in self._themes else ():
+            await self._lab.hooks.install(name, cluster.FOLDERS.hooks)
+        self._lab.doors.enabled = DOORS in self._themes
         for name in reversed(self._lab.names):
             await self._lab.restart(name)
         for step in range(1, STEPS + 1):
@@ -85,6 +119,11 @@ class Scenario:
                     self._wish()
             if self._chance.random() < 0.15:
                 self._begin(self._clients.meddle())
+            if DATABASE in self._themes and self._chance.random() < 0.3 and (text := self._lab.database.take()):
+                self._story.tell("other", f"{text} in the database")
+            if self._chance.random() < 0.2:
+                method, arguments = reading.question(self._chance)
+                self._begin(self._clients.read(method, arguments))
             await self._lab.world.clock.sleep(self._chance.choice([0.0, 0.05, 0.5, 2.0, 5.0, 15.0]))
             self._look()
         await self._faults.heal(self._clients.knock)
@@ -93,15 +132,33 @@ class Scenario:
     def _wish(self) -> None:
         draws = [self._instance, self._instance, self._instance, self._network, self._network, self._segment]
         draws += [self._node, self._other]
+        draws += [draw for theme, more in self._themed.items() if theme in self._themes for draw in more]
         wish = self._chance.choice(draws)()
         if wish and self._facts.claim(wish.keys):
             self._begin(self._clients.carry_out(wish))
+
+    @property
+    def _themed(self) -> Mapping[str, Sequence[Callable[[], wishes.Wish | None]]]:
+        """Return the steps of each theme."""
+        chance, known = self._chance, self._facts
+        return {
+            STORAGE: [
+                *[lambda: disks.draw(chance, known)] * 4,
+                *[lambda: moves.draw(chance, known)] * 2,
+                lambda: backups.draw(chance, known),
+                lambda: reading.draw(chance, known),
+            ],
+            MOVES: [lambda: moves.draw(chance, known)] * 4,
+            GROUPS: [*[lambda: groups.draw(chance, known)] * 4, lambda: moves.draw(chance, known)],
+            DATABASE: [lambda: database.draw(chance, known), *[self._network, self._instance] * 2],
+            SETTINGS: [*[lambda: settings.draw(chance, known)] * 3, *[lambda: ranges.draw(chance, known)] * 3],
+        }
 
     def _begin(self, work: Coroutine[object, object, None]) -> None:
         self._busy[asyncio.get_running_loop().create_task(work)] = None
 
     def _instance(self) -> wishes.Wish | None:
-        return instances.draw(self._chance, self._facts)
+        return instances.draw(self._chance, self._facts, storage=STORAGE in self._themes)
 
     def _network(self) -> wishes.Wish | None:
         return networks.draw(self._chance, self._facts)
@@ -139,6 +196,7 @@ class Scenario:
             task.result()
         self._acknowledged.update()
         self._marks.check()
+        self._used_ids.check()
         invariants.check(self._lab, self._copies, self._story, firm=self._kind.firm)
 
     async def _finish(self) -> None:
@@ -167,6 +225,8 @@ class Scenario:
                     outcome.JOBS_END, f"ends of jobs within {DRAIN_TIMEOUT_SECONDS:g} s", f"jobs {numbers}"
                 )
             await clock.sleep(DRAIN_INTERVAL_SECONDS)
+            # An answer may have been lost only now.
+            self._clients.give_up()
             self._faults.pass_time(faults.NEVER)
             self._look()
             # A change that was stored without an acknowledgement, a drained queue too, may be valid only now.

@@ -253,6 +253,15 @@ async def test_whatever_breaks_before_the_new_pair_is_recorded_it_runs_again_whe
         assert A3 not in house.mirrors.copies
 
 
+async def test_a_node_with_the_rest_of_a_migration_is_refused_before_the_instance_stops() -> None:
+    house = House()
+    house.machine("node2").running["vm1"] = house.machine("node1").running["vm1"]
+    error = await house.refused(failover())
+    assert "node node2 has a guest of instance vm1 already" in error.message
+    assert error.hint == "gnt-instance migrate --cleanup vm1"
+    assert (house.vm.primary_node, house.mirrors.started) == ("n1", [A1])
+
+
 @pytest.mark.parametrize("local", ["Inconsistent", "Outdated", "Diskless"])
 async def test_a_copy_that_is_not_complete_is_not_built_on(local: str) -> None:
     house = House()

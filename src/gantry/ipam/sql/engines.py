@@ -121,6 +121,12 @@ class Sqlite:
         work.script("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
+def connect_in_memory(name: str) -> sqlite3.Connection:
+    """Return a new connection to a database in memory, which exists as long as any connection to it (simulations)."""
+    path = f"file:{name}?mode=memory&cache=shared"
+    return sqlite3.connect(path, uri=True, isolation_level=None, check_same_thread=False)
+
+
 class Postgresql:
     """A PostgreSQL database, for many servers."""
 

@@ -119,6 +119,11 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
         pair: pairing.Pairing | None,
     ) -> None:
         await relocation.check_fits(self.environment, snapshot, vm, node=target, requirements=requirements)
+        if await relocation.running(self.environment, snapshot, vm, target.uuid) is not None:
+            raise errors.WrongStateError(
+                f"node {target.name} has a guest of instance {vm.name} already: an earlier move is not finished",
+                hint=f"gnt-instance migrate --cleanup {vm.name}",
+            )
         if pair and not pair.swapped:
             await remirror.check_free_space(self.environment, snapshot, vm, node=target)
 

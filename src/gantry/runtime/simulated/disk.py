@@ -30,7 +30,8 @@ class Disk:
     system, and if it was not reported to any of them, to the next that is opened. ``delay`` is the range of seconds
     that a write or sync takes. ``on_visit`` is called during each write and sync: if it ends the machine, the write is
     torn. ``on_remove`` is called with the path of a file before ``remove`` removes the file. ``broken`` maps folders to
-    the share of files below them that cannot be created or replaced.
+    the share of files below them that cannot be created or replaced. ``generated`` has the files whose content the
+    kernel makes when they are read, as those of /proc: for each path the function that makes it.
     """
 
     def __init__(self, machine_clock: clock.Clock, source: random.Random) -> None:
@@ -40,6 +41,7 @@ class Disk:
         self.fail_write = 0.0
         self.fail_sync = 0.0
         self.broken: Mapping[str, float] = {}
+        self.generated: dict[str, Callable[[], bytes]] = {}
         self.delay = (0.0, 0.002)
         self.on_visit: Callable[[], None] | None = None
         self.on_remove: Callable[[str], None] | None = None
@@ -133,7 +135,7 @@ class Disk:
     def exists(self, path: str) -> bool:
         """Return whether there is a file or directory at ``path``."""
         boot.check()
-        return path in self._names
+        return path in self._names or path in self.generated
 
     def status(self, path: str) -> interface.FileStatus:
         """Return the status of the file at ``path``."""
@@ -150,6 +152,9 @@ class Disk:
 
     def read(self, path: str) -> bytes:
         """Return the whole content of a file."""
+        if path in self.generated:
+            boot.check()
+            return self.generated[path]()
         node = self._file(path)
         if self.fails(self.fail_read):
             raise files.error(errno.EIO, path)
@@ -263,6 +268,12 @@ class Disk:
             raise files.error(errno.EEXIST, path)
         self._refuse_broken(path)
         self._change({path: files.Node(mode=mode, mtime=self.clock.now(), hole=size)})
+
+    async def lengthen(self, path: str, size: int) -> None:
+        """Make a file at least ``size`` bytes long, with a hole at its end, as ``truncate`` does."""
+        await self.work()
+        node = self._file(path)
+        node.hole = max(node.hole, size - len(node.content))
 
     def free_space(self, path: str) -> tuple[int, int]:
         """Return free and total bytes."""

@@ -43,7 +43,7 @@ def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
     if not known.get((KIND, name), "connected") and chance.random() < 0.8:
         return _connect(name, known)
     kinds = [_subnet, _subnet, _pool, _pool, _reserve, _reserve, _port, _port, _prefix]
-    kinds += [_disconnect, _remove, _nonsense]
+    kinds += [_disconnect, _remove, _nonsense, _detail, _detail, _from_pool, _change_port]
     return chance.choice(kinds)(chance, known, name)
 
 
@@ -131,6 +131,57 @@ def _port(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
 def _prefix(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     prefix = f"aa:00:{chance.randint(1, 9):02x}"
     return _change(name, f"MAC prefix {prefix}", {"prefix": prefix}, mac_prefix=prefix)
+
+
+def _detail(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    """Change a property of a subnet, a pool or the network that no other wish relies on."""
+    cidr = _of(name, chance.choice(SUBNETS))
+    gateway = _of(name, "2001:db8:{}::1" if ":" in cidr else f"10.{{}}.{1 if '.1.' in cidr else 0}.1")
+    change: dict[str, object] = chance.choice(
+        [
+            {"name": f"s{chance.randint(0, 3)}"},
+            {"gateway": gateway},
+            {"gateway": "none"},
+            {"dhcp": True, "description": "text"},
+            {"dns_nameservers": ["192.0.2.53"], "host_routes": [{"destination": "0.0.0.0/0", "nexthop": gateway}]},
+            {"label": "a label"},
+            {"tags": ["blue"]},
+            {"cidr": cidr},
+        ]
+    )
+    arguments: dict[str, object] = chance.choice(
+        [
+            {"subnets": [{"action": "modify", "ident": cidr, **change}]},
+            {"subnets": [{"action": "modify", "ident": cidr, **change}]},
+            {"label": "a network", "description": "text", "admin_state_up": False},
+            {"pools": [{"action": "modify", "ident": f"{name}p0", "name": f"{name}p0"}]},
+            {"shared": True, "tags": ["red"]},
+        ]
+    )
+    return _change(name, f"change {arguments}", {}, **arguments)
+
+
+def _from_pool(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    """Add a subnet whose CIDR is allocated from a subnet pool, or remove it."""
+    pool = f"00000000-0000-4000-9000-{chance.randint(1, 2):012}"
+    subnet = {"action": "add", "subnetpool": pool, "prefixlen": 28, "usual": True, "name": f"{name}pooled"}
+    if chance.random() < 0.4:
+        subnet = {"action": "remove", "ident": f"{name}pooled"}
+    return _change(name, f"{subnet['action']} a subnet of pool {pool[-1]}", {}, subnets=[subnet])
+
+
+def _change_port(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    uuid = f"{name.removeprefix('net'):0>8}-0000-4000-8000-{chance.randrange(PORTS):012}"
+    change: dict[str, object] = chance.choice(
+        [
+            {"name": "a port", "device_id": "vm9"},
+            {"fixed": [{"ip": _of(name, f"10.{{}}.0.{chance.randint(1, 14)}")}]},
+            {"fixed": []},
+            {"mac": f"aa:00:00:00:00:{chance.randint(1, 9):02x}"},
+        ]
+    )
+    op: cluster.Opcode = {"OP_ID": "OP_PORT_SET_PARAMS", "port": uuid, **change}
+    return wish.single(f"network {name}: change port {uuid}: {[*change]}", op, (KIND, name), {})
 
 
 def _nonsense(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
