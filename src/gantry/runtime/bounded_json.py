@@ -1,8 +1,8 @@
 """Limits of what a client's bytes may make of a parser: how deep JSON is nested, how many digits a number has.
 
 Every server checks a message here before it decodes it. Without the limits, a number of 5,000 digits or 50,000 nested
-lists is an exception that is not about the request (Python refuses to convert the one and to descend into the other),
-and so is what comes of a number that fits no float. Pure; servers give the error their own form.
+lists raises an exception in the middle of a handler: Python converts no longer number and descends no deeper. A number
+that fits no float fails even later. Pure; each server answers the error in its own form.
 """
 
 import itertools
@@ -27,7 +27,7 @@ _ONLY_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _TOO_LONG = b"0" * (MAX_DIGITS + 1)
 _NUMBER = re.compile(f"[0-9]{{1,{NUMBER_DIGITS}}}")
 _OPENING, _BRACKETS = b"[{", b"[]{}"
-_OTHERS = bytes(set(range(256)) - set(_BRACKETS))
+_NOT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
 _STEPS = [(byte in _OPENING) - (byte in _BRACKETS and byte not in _OPENING) for byte in range(256)]
 
 
@@ -44,10 +44,10 @@ def check(data: bytes) -> None:
     many = data.count(b"[") + data.count(b"{") > MAX_DEPTH
     if not many and not _has_long_number(data):
         return
-    rest = _STRING.sub(b" ", data)
-    if _has_long_number(rest):
+    outside_strings = _STRING.sub(b" ", data)
+    if _has_long_number(outside_strings):
         raise UnreadableError(f"a number has more than {MAX_DIGITS} digits")
-    depths = itertools.accumulate(map(_STEPS.__getitem__, rest.translate(None, _OTHERS)))
+    depths = itertools.accumulate(map(_STEPS.__getitem__, outside_strings.translate(None, _NOT_BRACKETS)))
     if many and any(depth > MAX_DEPTH for depth in depths):
         raise UnreadableError(f"more than {MAX_DEPTH} levels of nesting")
 

@@ -4,6 +4,7 @@ Paths are written as in contracts/remote-api.md#resources, with the name of each
 ``/2/nodes/{node_name}/role``.
 """
 
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -82,7 +83,7 @@ class Route:
     text: str
     query: tuple[str, ...] = ()
 
-    @property
+    @functools.cached_property
     def parts(self) -> tuple[str, ...]:
         """Return the parts of the path."""
         return tuple(part for part in self.path.split("/") if part)
