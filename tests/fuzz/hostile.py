@@ -23,13 +23,14 @@ STRINGS = (
     b'"../../etc/passwd"', b'"' + b"9" * 4400 + b'"', b'"\xf0\x9f\xa6\x86"', b'"1\\n2"', b'"true"', b'"NaN"', b'"\\u0000\\ud83e\\udd86"',
 )  # fmt: skip
 OTHERS = (b"null", b"true", b"false", b"NaN", b"Infinity", b"[]", b"{}", b"", b"]", b'{"a":1,"a":2}', b'{"":{}}', b"[null]", b"[[]]", b"[{}]")
-TOKENS = (*NUMBERS, *STRINGS, *OTHERS, *DEEP)
+YAML = (b"!!int one", b"!!timestamp one", b"!!binary AAAA", b"&a [*a]", b".inf", b"0x" + b"f" * 5000, b"59:" * 2000 + b"1", b"2026-01-01", b"{<<: [1]}")
+TOKENS = (*NUMBERS, *STRINGS, *OTHERS, *DEEP, *YAML)
 
 TEXTS = (
     "", " ", "0", "1", "-1", "9" * 18, "9" * 19, "9" * 4400, "1e9", "%00", "%", "%ff", "%zz", "%2e%2e", "..", "a%2Fb", "a/b", "*",
     "node1", "vm1", "net1", "default", "x" * 300, "x" * 5000, "%D9%A3", "%F0%9F%A6%86", "%ED%A0%80", "true", "null", "None", "[", "a,b",
     "a=b", "a in (b", "!", "name", "0x1f", "192.0.2.0/24", "2001:db8::1", "192.0.2.999", "fe80::1%25eth0", "11111111-1111-1111-1111-111111111111",
-    "%0d%0a", "{}", "{0.__class__}", "$(id)", "All", "1;2", "+",
+    "%0d%0a", "application/json;as=Table", "metadata.name%3Da", "a%20in%20(b)", "YQ==", "{}", "{0.__class__}", "$(id)", "All", "1;2", "+",
 )  # fmt: skip
 HEADER_VALUES = (
     "", " ", "*/*", "application/json", "application/yaml", "text/html", "a/b;q=x", ";;;,,,=", "*/*;q=1e999", "x" * 8000, "é", "�",

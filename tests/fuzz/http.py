@@ -1,6 +1,8 @@
 """Hostile HTTP requests to a server in this process, from its OpenAPI description."""
 
+import asyncio
 import base64
+import contextlib
 import dataclasses
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -33,6 +35,8 @@ class Operation:
     query: tuple[str, ...] = ()
     body: object = None
     kinds: tuple[str, ...] = ("application/json",)
+    seeds: tuple[bytes, ...] = ()
+    """Bodies of another format than JSON, which are edited as bytes."""
 
 
 def operations(document: Mapping[str, object]) -> list[Operation]:
@@ -84,7 +88,9 @@ class Door:
         path += hostile.query(chance, operation.query, self.schemas.known)
         method = chance.choice(METHODS) if chance.one_in(20) else operation.method
         body = b""
-        if operation.body is not None or chance.one_in(8):
+        if operation.seeds:
+            body = hostile.edited(chance, chance.choice(operation.seeds))
+        elif operation.body is not None or chance.one_in(8):
             body = hostile.body(chance, self.schemas.sample(chance, operation.body))
         kind = {"content-type": chance.choice(operation.kinds)}
         odd = hostile.headers(chance, self.headers)
@@ -100,7 +106,10 @@ class Door:
         answer = await self.server.answer(request)
         assert answer.status < 500 or answer.status in self.allowed, (number, request, answer)
         if answer.pieces is not None:
-            await answer.pieces.aclose()
+            async with contextlib.aclosing(answer.pieces) as pieces:
+                with contextlib.suppress(TimeoutError, StopAsyncIteration):
+                    async with asyncio.timeout(1):
+                        await anext(pieces)
         return str(answer.status)
 
     async def check(self) -> None:
