@@ -13,7 +13,13 @@ from urllib import parse
 
 Json = dict[str, object]
 
-DEEP = (b"[" * 90 + b"]" * 90, b"[" * 101 + b"]" * 101, b"[" * 5000 + b"]" * 5000, b"[" * 50_000, b'{"a":' * 3000 + b"1")
+DEEP = (
+    b"[" * 90 + b"]" * 90,
+    b"[" * 101 + b"]" * 101,
+    b"[" * 5000 + b"]" * 5000,
+    b"[" * 50_000,
+    b'{"a":' * 3000 + b"1",
+)
 NUMBERS = (
     b"1e999", b"-1e999", b"1e308", b"-0.0", b"0.1", b"1e-400", b"18446744073709551616", b"-9223372036854775809",
     b"2147483648", b"-1", b"0", b"1", b"65536", b"9" * 19, b"9" * 39, b"9" * 300, b"9" * 400, b"9" * 4400, b"1." + b"9" * 400,
@@ -22,8 +28,33 @@ STRINGS = (
     b'"\\ud800"', b'"\\u0000"', b'"\\uffff"', b'"\xff"', b'"\\"', b'"' + b"a" * 70_000 + b'"', b'"%s%n{0}{x}"', b'""', b'" "',
     b'"../../etc/passwd"', b'"' + b"9" * 4400 + b'"', b'"\xf0\x9f\xa6\x86"', b'"1\\n2"', b'"true"', b'"NaN"', b'"\\u0000\\ud83e\\udd86"',
 )  # fmt: skip
-OTHERS = (b"null", b"true", b"false", b"NaN", b"Infinity", b"[]", b"{}", b"", b"]", b'{"a":1,"a":2}', b'{"":{}}', b"[null]", b"[[]]", b"[{}]")
-YAML = (b"!!int one", b"!!timestamp one", b"!!binary AAAA", b"&a [*a]", b".inf", b"0x" + b"f" * 5000, b"59:" * 2000 + b"1", b"2026-01-01", b"{<<: [1]}")
+OTHERS = (
+    b"null",
+    b"true",
+    b"false",
+    b"NaN",
+    b"Infinity",
+    b"[]",
+    b"{}",
+    b"",
+    b"]",
+    b'{"a":1,"a":2}',
+    b'{"":{}}',
+    b"[null]",
+    b"[[]]",
+    b"[{}]",
+)
+YAML = (
+    b"!!int one",
+    b"!!timestamp one",
+    b"!!binary AAAA",
+    b"&a [*a]",
+    b".inf",
+    b"0x" + b"f" * 5000,
+    b"59:" * 2000 + b"1",
+    b"2026-01-01",
+    b"{<<: [1]}",
+)
 TOKENS = (*NUMBERS, *STRINGS, *OTHERS, *DEEP, *YAML)
 
 TEXTS = (
@@ -91,6 +122,8 @@ class Schemas:
         match kind:
             case "object":
                 return self._object(chance, schema, depth)
+            case "array" if isinstance(schema.get("prefixItems"), list):
+                return [self.sample(chance, item, depth + 1) for item in schema["prefixItems"]]  # type: ignore[attr-defined]
             case "array":
                 count = chance.choice((0, 1, 1, 2, 3))
                 return [self.sample(chance, schema.get("items"), depth + 1) for _ in range(count)]

@@ -94,7 +94,9 @@ class Door:
             body = hostile.body(chance, self.schemas.sample(chance, operation.body))
         kind = {"content-type": chance.choice(operation.kinds)}
         odd = hostile.headers(chance, self.headers)
-        return interface.HttpRequest(method, path.replace(" ", "+")[:8000], body, {**kind, **chance.choice(self.logins), **odd})
+        return interface.HttpRequest(
+            method, path.replace(" ", "+")[:8000], body, {**kind, **chance.choice(self.logins), **odd}
+        )
 
     async def send(self, number: int) -> str:
         if self.restore and number % RESTORED == 0:

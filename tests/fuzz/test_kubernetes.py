@@ -22,7 +22,9 @@ READS = ("limit", "continue", "labelSelector", "fieldSelector", "resourceVersion
 WRITES = ("dryRun", "fieldManager", "fieldManager", "fieldValidation", "force", "propagationPolicy")
 KNOWN = ("one", "two", "three", "default", "10.0.0.1", "10.0.0.0/24", "2001:db8::/64", "All", "Strict", "a", "a=b", "a in (b)", "!a",
          "metadata.name=one", "1", "0", "Background", "Exact", "true", "Object")  # fmt: skip
-NAMES = {plural: ("one", "two", "three") for _, _, kinds in resources.groups() for plural in (kind.plural for kind in kinds)}
+NAMES = {
+    plural: ("one", "two", "three") for _, _, kinds in resources.groups() for plural in (kind.plural for kind in kinds)
+}
 NAMES["namespaces"] = ("default", "default", "default", "one")
 FITTING = {
     "name": ("one", "two", "three"), "namespace": ("default",), "start": ("10.0.0.1",), "end": ("10.0.0.9",), "subnet": ("10.0.0.0/24",),
@@ -89,20 +91,42 @@ def _operations() -> tuple[list[http.Operation], hostile.Json]:
         for each in http.operations(document):
             if each.method == "PATCH":
                 kinds_of_patch = (api.MERGE, api.APPLY, "application/strategic-merge-patch+json", "application/yaml")
-                body = next(other.body for other in found if other.path.startswith(each.path.partition("/{name}")[0]) and other.body)
+                body = next(
+                    other.body
+                    for other in found
+                    if other.path.startswith(each.path.partition("/{name}")[0]) and other.body
+                )
                 found += [
                     http.Operation("PATCH", each.path, WRITES, STEPS, (api.STEPS,)),
                     http.Operation("PATCH", each.path, WRITES, body, kinds_of_patch),
                 ]
             else:
-                found.append(http.Operation(each.method, each.path, WRITES, each.body, ("application/json", "application/yaml")))
+                found.append(
+                    http.Operation(each.method, each.path, WRITES, each.body, ("application/json", "application/yaml"))
+                )
     paths = {each.path for each in found}
     found += [http.Operation("GET", path, READS) for path in paths]
-    found += [http.Operation("DELETE", path, (*WRITES, "labelSelector"), DELETION) for path in paths if may_delete(path)]
-    odd = ("/api", "/apis", "/version", "/openapi/v2", "/openapi/v3", "/openapi/v3/{group}", "/apis/{group}", "/healthz", "/api/v1", "/apis/{group}/{version}")
+    found += [
+        http.Operation("DELETE", path, (*WRITES, "labelSelector"), DELETION) for path in paths if may_delete(path)
+    ]
+    odd = (
+        "/api",
+        "/apis",
+        "/version",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/{group}",
+        "/apis/{group}",
+        "/healthz",
+        "/api/v1",
+        "/apis/{group}/{version}",
+    )
     found += [http.Operation("GET", path, ("timeout",)) for path in odd]
     secrets = ("/api/v1/namespaces/{namespace}/secrets", "/api/v1/namespaces")
-    found += [http.Operation("POST", path, WRITES, None, ("application/vnd.kubernetes.protobuf",), PROTOBUF) for path in secrets * 3]
+    found += [
+        http.Operation("POST", path, WRITES, None, ("application/vnd.kubernetes.protobuf",), PROTOBUF)
+        for path in secrets * 3
+    ]
     return found, schemas
 
 

@@ -11,34 +11,37 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 import pytest
-from tests.fuzz import doors, hostile
+from tests.fuzz import doors, hostile, http
 
 from gantry import security
 from gantry.node.daemon import server as node_server
 from gantry.node.daemon import wiring
 from gantry.rpc import calls
-from gantry.runtime import interface
+from gantry.runtime import interface, simulated
 from gantry.sim import cluster
 
-KNOWN = ("node1", "vm1", "net1", "/gantry/x", "../x", "fake", "file", "diskless", "name", "192.0.2.9", "aa:00:00:00:00:01", "1")
-ENDING = ("node_leave", "certificate_store", "master_stop", "forget")
-"""Parts of the names of calls that end what is tested."""
+KNOWN = (
+    "node1",
+    "vm1",
+    "net1",
+    "/gantry/x",
+    "../x",
+    "fake",
+    "file",
+    "diskless",
+    "name",
+    "192.0.2.9",
+    "aa:00:00:00:00:01",
+    "1",
+)
+ENDING = ("/node_leave", "/certificate_store", "/stop_master", "/node_demote", "/upload_file")
+"""Calls that end what is tested: the membership, the master, its permission to call."""
 
-PREFIX = "#/$defs/"
 STRANGERS = (None, ssl.PEM_cert_to_DER_cert(security.make_bootstrap("stranger", 0.0).certificate.decode()))
+EPOCH = "newest"
+"""Stands for the newest epoch that the node knows."""
+
 HEADERS = (calls.EPOCH_HEADER, "host", "content-type", "content-length")
-
-
-def _declared() -> dict[str, type[calls.Call[object]]]:
-    """Return every declared call by its name on the wire."""
-    found: dict[str, type[calls.Call[object]]] = {}
-    waiting: list[type[calls.Call[object]]] = [calls.Call]
-    while waiting:
-        for each in waiting.pop().__subclasses__():
-            waiting.append(each)
-            if "__orig_bases__" in vars(each):
-                found[each.procedure()] = each
-    return found
 
 
 @dataclasses.dataclass
@@ -48,6 +51,9 @@ class Node:
     agent: node_server.Agent
     recorded: list[interface.HttpRequest]
     schemas: dict[str, tuple[hostile.Json, hostile.Schemas]]
+    machine: simulated.SimulatedRuntime
+    files: dict[str, bytes]
+    ahead: int = 0
 
     def request(self, number: int) -> interface.HttpRequest:
         """Return the call of a number."""
@@ -60,23 +66,38 @@ class Node:
             procedure = chance.choice(list(self.schemas))
             schema, schemas = self.schemas[procedure]
             body = hostile.body(chance, schemas.sample(chance, schema))
-        if any(part in procedure for part in ENDING):
+        if f"/{procedure}" in ENDING:
             body = b"[" + body
-        path = f"/{procedure}" if not chance.one_in(20) else hostile.text(chance, ["/", f"//{procedure}", f"/{procedure}?x"])
+        path = (
+            f"/{procedure}"
+            if not chance.one_in(20)
+            else hostile.text(chance, ["/", f"//{procedure}", f"/{procedure}?x"])
+        )
         certificate = chance.choice(STRANGERS) if chance.one_in(10) else good.peer_certificate
-        headers = {**good.headers, **hostile.headers(chance, HEADERS)}
+        headers = {**good.headers, calls.EPOCH_HEADER: EPOCH, **hostile.headers(chance, HEADERS)}
         return interface.HttpRequest("GET" if chance.one_in(30) else "POST", path, body, headers, certificate)
 
     async def send(self, number: int) -> str:
+        if number % http.RESTORED == 0:
+            for path, content in self.files.items():
+                await self.machine.disk.write(path, content)
         request = self.request(number)
+        if request.headers.get(calls.EPOCH_HEADER) == EPOCH:
+            headers = {**request.headers, calls.EPOCH_HEADER: str(self.agent._barrier.epoch() + self.ahead)}
+            request = dataclasses.replace(request, headers=headers)
         answer = await self.agent.answer(request)
         ok, content = msgspec.json.decode(answer.body, type=tuple[bool, object])
         assert ok or "ProgrammerError" not in str(content), (number, request, content)
+        # A message may have raised the epoch in the name of another master.
+        self.ahead = int(answer.status == 412)
         return str(answer.status)
 
     async def check(self) -> None:
+        for path, content in self.files.items():
+            await self.machine.disk.write(path, content)
         good = next(each for each in self.recorded if each.path == "/version")
-        assert (await self.agent.answer(good)).status == 200
+        answer = await self.agent.answer(good)
+        assert answer.status == 200, answer
 
 
 @contextlib.contextmanager
@@ -90,7 +111,6 @@ def start() -> Iterator[tuple[Node, Callable[[Awaitable[None]], None]]]:
         return agents[-1]
 
     async def recording(self: node_server.Agent, request: interface.HttpRequest) -> interface.HttpResponse:
-        recorded.setdefault(request.path, request)
         recorded[request.path] = request
         return await answer(self, request)
 
@@ -99,17 +119,25 @@ def start() -> Iterator[tuple[Node, Callable[[Awaitable[None]], None]]]:
         patch.setattr(node_server.Agent, "answer", recording)
         lab.run(lab.build())
         lab.run(lab.done({"OP_ID": "OP_NETWORK_ADD", "network_name": "net1", "network": "192.0.2.0/24"}))
-        vm = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "vm1", "disk_template": "file", "disks": [{"size": 64}], "no_install": True}
+        vm = {
+            "OP_ID": "OP_INSTANCE_CREATE",
+            "instance_name": "vm1",
+            "disk_template": "file",
+            "disks": [{"size": 64}],
+            "no_install": True,
+        }
         lab.run(lab.done({**vm, "beparams": {"memory": 128}}))
         lab.run(lab.luxi("Query", "node", ["name", "dtotal"], None))
         lab.run(lab.done({"OP_ID": "OP_CLUSTER_VERIFY"}))
         patch.undo()
         schemas = {}
-        for procedure, call in _declared().items():
+        for call in calls.ALL:
             schema = msgspec.json.schema(call)
             definitions = schema.pop("$defs")
-            schemas[procedure] = (schema, hostile.Schemas(definitions, KNOWN))
-        yield Node(agents[0], list(recorded.values()), schemas), lab.run
+            schemas[call.procedure()] = (schema, hostile.Schemas(definitions, KNOWN))
+        disk, folder = lab.master.disk, cluster.FOLDERS.ssconf
+        files = {f"{folder}/{name}": disk.read(f"{folder}/{name}") for name in disk.names(folder)}
+        yield Node(agents[0], list(recorded.values()), schemas, lab.master, files), lab.run
 
 
 def test_hostile_calls_are_refused_without_an_error_of_the_daemon() -> None:

@@ -12,7 +12,22 @@ from gantry.doors.rapi import openapi
 from gantry.runtime import interface
 from gantry.sim import cluster
 
-KNOWN = ("node1", "vm1", "net1", "default", "1", "2", "cluster", "instance", "node", "name", "name,tags", "192.0.2.0/24", "0", "tag1")
+KNOWN = (
+    "node1",
+    "vm1",
+    "net1",
+    "default",
+    "1",
+    "2",
+    "cluster",
+    "instance",
+    "node",
+    "name",
+    "name,tags",
+    "192.0.2.0/24",
+    "0",
+    "tag1",
+)
 NAMES = {
     "instances": ("vm1", "vm2"), "nodes": ("node1",), "networks": ("net1", "net2"), "groups": ("default", "group2"), "jobs": ("1", "2", "9999"),
     "query": ("instance", "node", "network", "group", "job", "port", "subnet", "segmentrange", "lock", "export", "os"),
