@@ -10,6 +10,8 @@ BASE = HEAD
 JSON =
 PAGE =
 FUZZ = 3000
+FUZZ_FROM =
+FUZZ_SECONDS =
 ONLY =
 BUT =
 VERSION =
@@ -88,8 +90,8 @@ kube-server: system venv ## compiles the API server of test-kube, once, as root
 test-kube: kube-server ## the tests of Kubernetes on a real API server, as root
 	@GANTRY_KUBE=1 $(PYTEST) -m kube
 
-test-long: system venv ## 200 kills of a master, and the fuzzers for longer: FUZZ is how many examples; minutes
-	@GANTRY_LONG=1 GANTRY_FUZZ=$(FUZZ) $(PYTEST) -m '' tests/fuzz tests/long
+test-long: system venv ## 200 kills of a master, and the fuzzers for longer: FUZZ is how many examples, FUZZ_SECONDS ends each; an hour
+	@GANTRY_LONG=1 GANTRY_FUZZ=$(FUZZ) GANTRY_FUZZ_FROM=$(FUZZ_FROM) GANTRY_FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) -m '' tests/fuzz tests/long
 
 simulate: venv ## whole clusters under faults, from 10,000 seeds: SEEDS=0-99 runs fewer, SEEDS=7-7 the one; half an hour
 	@PYTHONHASHSEED=0 $(BIN)/python -m gantry.sim.program --seeds $(SEEDS)

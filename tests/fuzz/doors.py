@@ -1,9 +1,9 @@
 """Runs hostile messages against a server and watches what an operator would: answers, the log, memory, time.
 
-``GANTRY_FUZZ`` is the number of examples of the long fuzzers (``budget``); a server gets 10,000 messages without it, 333
-for each example with it: a million with the 3,000 of ``make test-long``. The messages are numbered; ``GANTRY_FUZZ_FROM``
-is the first number, so that a long run can go on where it ended, and ``GANTRY_FUZZ_SECONDS`` ends one early. A run prints
-how many messages it sent, and up to which number.
+``GANTRY_FUZZ`` is the number of examples of the long fuzzers (``budget``); a server gets 10,000 messages without it,
+and with it 334 for each example: a million with the 3,000 of ``make test-long``. The messages are numbered;
+``GANTRY_FUZZ_FROM`` is the first number, so that a long run can go on where it ended, and ``GANTRY_FUZZ_SECONDS`` ends
+one early. A run reports how many messages it sent, and up to which number, on its output and in build/fuzz.txt.
 """
 
 import asyncio
@@ -14,14 +14,15 @@ import os
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from tests.fuzz import budget
 
-COUNT = 333 * budget.EXAMPLES if os.environ.get("GANTRY_FUZZ") else 10_000
+COUNT = 334 * budget.EXAMPLES if os.environ.get("GANTRY_FUZZ") else 10_000
 FIRST = int(os.environ.get("GANTRY_FUZZ_FROM") or 0)
 SECONDS = float(os.environ.get("GANTRY_FUZZ_SECONDS") or "inf")
 
@@ -58,8 +59,11 @@ class Server(Protocol):
         ...
 
 
-Start = Callable[[], AbstractContextManager[tuple[Server, Callable[[Awaitable[None]], None]]]]
-"""Starts a server; also returns the function that runs a coroutine beside it."""
+Run = Callable[[Coroutine[object, object, None]], None]
+"""Runs a coroutine beside a server."""
+
+Start = Callable[[], AbstractContextManager[tuple[Server, Run]]]
+"""Starts a server."""
 
 
 @dataclass
@@ -100,21 +104,21 @@ def check(name: str, start: Start) -> Outcome:
     """Send all messages of this run to servers, one for each round, and check log, memory and time."""
     outcome, begin, first_resident = Outcome(), time.monotonic(), 0
     number = FIRST
-    with _logged() as log:
+    with logged() as log:
         while number < FIRST + COUNT and time.monotonic() - begin < SECONDS:
             numbers = range(number, min(number + ROUND, FIRST + COUNT))
             outcome.refused.clear()
             with start() as (server, run):
                 run(_round(server, numbers, outcome, log, end=begin + SECONDS))
-                left = _left(server, run, outcome.refused[-REPEATED:])
-                assert left < LEFT_BYTES, f"{left} bytes are left in memory"
+                remaining = _remaining_bytes(server, run, outcome.refused[-REPEATED:])
+                assert remaining < LEFT_BYTES, f"{remaining} bytes are left in memory"
                 run(server.check())
             number = FIRST + outcome.sent
             gc.collect()
             first_resident = first_resident or _resident()
             assert _resident() - first_resident < RESIDENT_BYTES, f"memory grows: message {number} of {name}"
-    print(
-        f"\n{name}: {outcome.sent} messages, numbers {FIRST} to {number - 1}, in {time.monotonic() - begin:.0f} s; "
+    report(
+        f"{name}: {outcome.sent} messages, numbers {FIRST} to {number - 1}, in {time.monotonic() - begin:.0f} s; "
         f"{log.lines} lines of log; slowest {outcome.slowest[0]:.2f} s (number {outcome.slowest[1]}); "
         f"{dict(sorted(outcome.counts.items()))}"
     )
@@ -124,7 +128,7 @@ def check(name: str, start: Start) -> Outcome:
 
 
 @contextlib.contextmanager
-def _logged() -> Iterator[Log]:
+def logged() -> Iterator[Log]:
     """Count what is logged; the handlers of pytest, which keep each line, do not get it."""
     log, loggers = Log(), [logging.getLogger(name) for name in ("gantry", "asyncio")]
     before = [(each.level, each.propagate) for each in loggers]
@@ -139,6 +143,16 @@ def _logged() -> Iterator[Log]:
             each.removeHandler(log)
             each.setLevel(level)
             each.propagate = propagate
+
+
+def report(line: str) -> None:
+    """Print a result, and keep it in build/fuzz.txt after a long run, whose workers print nothing."""
+    print(f"\n{line}")
+    if os.environ.get("GANTRY_FUZZ"):
+        file = Path(__file__).parents[2] / "build/fuzz.txt"
+        file.parent.mkdir(exist_ok=True)
+        with file.open("a") as results:
+            results.write(f"{line}\n")
 
 
 async def _round(server: Server, numbers: Iterable[int], outcome: Outcome, log: Log, *, end: float) -> None:
@@ -163,7 +177,7 @@ async def _round(server: Server, numbers: Iterable[int], outcome: Outcome, log: 
         await asyncio.sleep(0)
 
 
-def _left(server: Server, run: Callable[[Awaitable[None]], None], numbers: list[int]) -> int:
+def _remaining_bytes(server: Server, run: Run, numbers: list[int]) -> int:
     """Return the bytes that are left in memory after messages that are refused, when they are sent again."""
 
     async def again() -> None:

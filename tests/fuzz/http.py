@@ -41,7 +41,7 @@ class Operation:
 
 def operations(document: Mapping[str, object]) -> list[Operation]:
     """Return the operations of an OpenAPI description."""
-    found = []
+    all_operations = []
     for path, item in msgspec.convert(document["paths"], dict[str, dict[str, object]]).items():
         for method, raw in item.items():
             if method not in ("get", "put", "post", "delete", "patch"):
@@ -52,8 +52,10 @@ def operations(document: Mapping[str, object]) -> list[Operation]:
             content = msgspec.convert(described.get("requestBody", {}), hostile.Json).get("content", {})
             bodies = msgspec.convert(content, dict[str, hostile.Json])
             schema = next(iter(bodies.values()), {}).get("schema")
-            found.append(Operation(method.upper(), path, query, schema, tuple(bodies) or ("application/json",)))
-    return found
+            all_operations.append(
+                Operation(method.upper(), path, query, schema, tuple(bodies) or ("application/json",))
+            )
+    return all_operations
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 
 import msgspec
 from tests.fuzz import doors, hostile, http
@@ -17,54 +17,122 @@ from gantry.runtime import interface, simulated
 HEADERS = ("content-type", "accept", "accept", "authorization", "user-agent")
 ADMIN = {"authorization": "Bearer secret"}
 LOGINS = (*([ADMIN] * 12), {}, {"authorization": "Bearer wrong"})
-READS = ("limit", "continue", "labelSelector", "fieldSelector", "resourceVersion", "resourceVersionMatch", "timeoutSeconds", "watch",
-         "allowWatchBookmarks", "sendInitialEvents", "includeObject")  # fmt: skip
+READS = (
+    "limit",
+    "continue",
+    "labelSelector",
+    "fieldSelector",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "timeoutSeconds",
+    "watch",
+    "allowWatchBookmarks",
+    "sendInitialEvents",
+    "includeObject",
+)
 WRITES = ("dryRun", "fieldManager", "fieldManager", "fieldValidation", "force", "propagationPolicy")
-KNOWN = ("one", "two", "three", "default", "10.0.0.1", "10.0.0.0/24", "2001:db8::/64", "All", "Strict", "a", "a=b", "a in (b)", "!a",
-         "metadata.name=one", "1", "0", "Background", "Exact", "true", "Object")  # fmt: skip
-NAMES = {
+KNOWN = (
+    "one",
+    "two",
+    "three",
+    "default",
+    "10.0.0.1",
+    "10.0.0.0/24",
+    "2001:db8::/64",
+    "All",
+    "Strict",
+    "a",
+    "a=b",
+    "a in (b)",
+    "!a",
+    "metadata.name=one",
+    "1",
+    "0",
+    "Background",
+    "Exact",
+    "true",
+    "Object",
+)
+NAMES: dict[str, tuple[str, ...]] = {
     plural: ("one", "two", "three") for _, _, kinds in resources.groups() for plural in (kind.plural for kind in kinds)
 }
 NAMES["namespaces"] = ("default", "default", "default", "one")
 FITTING = {
-    "name": ("one", "two", "three"), "namespace": ("default",), "start": ("10.0.0.1",), "end": ("10.0.0.9",), "subnet": ("10.0.0.0/24",),
-    "address": ("10.0.0.1",), "prefix": (24,), "gateway": ("10.0.0.254",), "finalizers": (["a.b/c"],), "labels": ({"a": "b"},),
-    "path": ("", "/", "/spec", "/spec/pools/0", "/spec/pools/-", "/metadata/labels/a", "/metadata/name", "/kind", "/~2", "/spec/pools/" + "9" * 4400),
-    "from": ("", "/spec", "/metadata/labels/a"), "namePrefix": ("p",),
-}  # fmt: skip
+    "name": ("one", "two", "three"),
+    "namespace": ("default",),
+    "start": ("10.0.0.1",),
+    "end": ("10.0.0.9",),
+    "subnet": ("10.0.0.0/24",),
+    "address": ("10.0.0.1",),
+    "prefix": (24,),
+    "gateway": ("10.0.0.254",),
+    "finalizers": (["a.b/c"],),
+    "labels": ({"a": "b"},),
+    "path": (
+        "",
+        "/",
+        "/spec",
+        "/spec/pools/0",
+        "/spec/pools/-",
+        "/metadata/labels/a",
+        "/metadata/name",
+        "/kind",
+        "/~2",
+        "/spec/pools/" + "9" * 4400,
+    ),
+    "from": ("", "/spec", "/metadata/labels/a"),
+    "namePrefix": ("p",),
+}
 TEXT = {"type": "string"}
 TEXTS = {"type": "array", "items": TEXT}
 OWNER = {
-    "type": "object", "required": ["apiVersion", "kind", "name", "uid"],
-    "properties": {name: TEXT for name in ("apiVersion", "kind", "name", "uid")} | {"controller": {"type": "boolean"}},
-}  # fmt: skip
+    "type": "object",
+    "required": ["apiVersion", "kind", "name", "uid"],
+    "properties": dict.fromkeys(("apiVersion", "kind", "name", "uid"), TEXT) | {"controller": {"type": "boolean"}},
+}
 FIELDS = {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "object"}}}
 ENTRY = {
     "type": "object",
-    "properties": {name: TEXT for name in ("manager", "operation", "apiVersion", "time", "fieldsType", "subresource")} | {"fieldsV1": FIELDS},
-}  # fmt: skip
+    "properties": dict.fromkeys(("manager", "operation", "apiVersion", "time", "fieldsType", "subresource"), TEXT)
+    | {"fieldsV1": FIELDS},
+}
 METADATA = {
-    "type": "object", "required": ["name"],
+    "type": "object",
+    "required": ["name"],
     "properties": {
-        **{name: TEXT for name in ("name", "namespace", "generateName", "uid", "resourceVersion", "deletionTimestamp", "creationTimestamp")},
-        "labels": {"type": "object", "additionalProperties": TEXT}, "annotations": {"type": "object", "additionalProperties": TEXT},
-        "finalizers": TEXTS, "ownerReferences": {"type": "array", "items": OWNER}, "generation": {"type": "integer"},
+        **dict.fromkeys(
+            ("name", "namespace", "generateName", "uid", "resourceVersion", "deletionTimestamp", "creationTimestamp"),
+            TEXT,
+        ),
+        "labels": {"type": "object", "additionalProperties": TEXT},
+        "annotations": {"type": "object", "additionalProperties": TEXT},
+        "finalizers": TEXTS,
+        "ownerReferences": {"type": "array", "items": OWNER},
+        "generation": {"type": "integer"},
         "managedFields": {"type": "array", "items": ENTRY},
     },
-}  # fmt: skip
+}
 STEP = {
-    "type": "object", "required": ["op", "path"],
-    "properties": {"op": {"enum": ["add", "remove", "replace", "move", "copy", "test"]}, "path": TEXT, "from": TEXT, "value": METADATA},
-}  # fmt: skip
+    "type": "object",
+    "required": ["op", "path"],
+    "properties": {
+        "op": {"enum": ["add", "remove", "replace", "move", "copy", "test"]},
+        "path": TEXT,
+        "from": TEXT,
+        "value": METADATA,
+    },
+}
 STEPS = {"type": "array", "items": STEP}
 DELETION = {
     "type": "object",
     "properties": {
         "preconditions": {"type": "object", "properties": {"uid": TEXT, "resourceVersion": TEXT}},
-        "propagationPolicy": {"enum": ["Background", "Foreground", "Orphan", "X"]}, "dryRun": TEXTS,
-        "gracePeriodSeconds": {"type": "integer"}, "orphanDependents": {"type": "boolean"},
+        "propagationPolicy": {"enum": ["Background", "Foreground", "Orphan", "X"]},
+        "dryRun": TEXTS,
+        "gracePeriodSeconds": {"type": "integer"},
+        "orphanDependents": {"type": "boolean"},
     },
-}  # fmt: skip
+}
 
 
 def _field(number: int, value: bytes) -> bytes:
@@ -75,13 +143,19 @@ PROTOBUF = tuple(
     b"k8s\0" + _field(1, _field(1, b"v1") + _field(2, kind)) + _field(2, inside)
     for kind, inside in (
         (b"Namespace", _field(1, _field(1, b"one") + _field(11, _field(1, b"a") + _field(2, b"b")) + _field(14, b"f"))),
-        (b"Secret", _field(1, _field(1, b"one")) + _field(2, _field(1, b"k") + _field(2, b"v")) + _field(3, b"Opaque") + b"\x28\x01"),
+        (
+            b"Secret",
+            _field(1, _field(1, b"one"))
+            + _field(2, _field(1, b"k") + _field(2, b"v"))
+            + _field(3, b"Opaque")
+            + b"\x28\x01",
+        ),
     )
-)  # fmt: skip
+)
 
 
 def _operations() -> tuple[list[http.Operation], hostile.Json]:
-    found: list[http.Operation] = []
+    described: list[http.Operation] = []
     schemas: hostile.Json = {}
     for _, version, kinds in resources.groups():
         document = openapi.group(kinds, version)
@@ -93,20 +167,20 @@ def _operations() -> tuple[list[http.Operation], hostile.Json]:
                 kinds_of_patch = (api.MERGE, api.APPLY, "application/strategic-merge-patch+json", "application/yaml")
                 body = next(
                     other.body
-                    for other in found
+                    for other in described
                     if other.path.startswith(each.path.partition("/{name}")[0]) and other.body
                 )
-                found += [
+                described += [
                     http.Operation("PATCH", each.path, WRITES, STEPS, (api.STEPS,)),
                     http.Operation("PATCH", each.path, WRITES, body, kinds_of_patch),
                 ]
             else:
-                found.append(
+                described.append(
                     http.Operation(each.method, each.path, WRITES, each.body, ("application/json", "application/yaml"))
                 )
-    paths = {each.path for each in found}
-    found += [http.Operation("GET", path, READS) for path in paths]
-    found += [
+    paths = {each.path for each in described}
+    described += [http.Operation("GET", path, READS) for path in paths]
+    described += [
         http.Operation("DELETE", path, (*WRITES, "labelSelector"), DELETION) for path in paths if may_delete(path)
     ]
     odd = (
@@ -121,13 +195,13 @@ def _operations() -> tuple[list[http.Operation], hostile.Json]:
         "/api/v1",
         "/apis/{group}/{version}",
     )
-    found += [http.Operation("GET", path, ("timeout",)) for path in odd]
+    described += [http.Operation("GET", path, ("timeout",)) for path in odd]
     secrets = ("/api/v1/namespaces/{namespace}/secrets", "/api/v1/namespaces")
-    found += [
+    described += [
         http.Operation("POST", path, WRITES, None, ("application/vnd.kubernetes.protobuf",), PROTOBUF)
         for path in secrets * 3
     ]
-    return found, schemas
+    return described, schemas
 
 
 def may_delete(path: str) -> bool:
@@ -159,7 +233,7 @@ async def restore(server: web.Server) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def start() -> Iterator[tuple[http.Door, Callable[[Awaitable[None]], None]]]:
+def start() -> Iterator[tuple[http.Door, doors.Run]]:
     world = simulated.World(seed=1)
     with world:
         machine = world.machine("one")
@@ -167,12 +241,12 @@ def start() -> Iterator[tuple[http.Door, Callable[[Awaitable[None]], None]]]:
         tasks = machine.spawn(application.open())
         world.run(_wait(tasks))
         server = web.Server(machine, application)
-        found, schemas = _operations()
+        described, schemas = _operations()
         yield (
             http.Door(
                 "kubernetes",
                 server,
-                found,
+                described,
                 hostile.Schemas(schemas, KNOWN, fitting=FITTING),
                 LOGINS,
                 HEADERS,

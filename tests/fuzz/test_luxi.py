@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -135,9 +135,16 @@ FILTERS = (
     ["&", [">", "mtime", 1]],
 )
 FITTING = {
-    "instance_name": ("vm1", "vm2"), "network_name": ("net1", "net2"), "group_name": ("default", "group2"), "node_name": ("node1",),
-    "disk_template": ("diskless", "file"), "network": ("198.51.100.0/24", "net1"), "duration": (0,), "tags": (["x"],), "name": ("vm1",),
-}  # fmt: skip
+    "instance_name": ("vm1", "vm2"),
+    "network_name": ("net1", "net2"),
+    "group_name": ("default", "group2"),
+    "node_name": ("node1",),
+    "disk_template": ("diskless", "file"),
+    "network": ("198.51.100.0/24", "net1"),
+    "duration": (0,),
+    "tags": (["x"],),
+    "name": ("vm1",),
+}
 ENDING = ("OP_CLUSTER_DESTROY", "OP_NODE_REMOVE", "OP_CLUSTER_RENEW_CRYPTO", "OP_CLUSTER_POST_INIT")
 
 
@@ -210,7 +217,7 @@ def _schemas(schema: hostile.Json) -> hostile.Schemas:
 
 
 @contextlib.contextmanager
-def start() -> Iterator[tuple[Door, Callable[[Awaitable[None]], None]]]:
+def start() -> Iterator[tuple[Door, doors.Run]]:
     whole = msgspec.json.schema(opcodes.AnyOpcode)
     with cluster.SimulatedCluster(seed=1, nodes=1) as lab:
         lab.run(lab.build())

@@ -3,18 +3,18 @@
 import contextlib
 import functools
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import pytest
 from tests.doors.neutron import talk
 from tests.fuzz import doors, hostile, http
+from tools.reference import neutron_openapi
 
 from gantry.daemons import remote
 from gantry.doors import http as web
 from gantry.runtime import interface
 from gantry.sim import cluster
-from tools.reference import neutron_openapi
 
 HEADERS = ("content-type", "authorization", "x-auth-token", "host", "x-forwarded-proto", "x-forwarded-host", "accept")
 LOGINS = (
@@ -31,19 +31,60 @@ IDS = tuple(f"{number}0000000-0000-0000-0000-000000000000" for number in range(1
 NETWORK, SUBNET, PORT, POOL, RANGE = IDS
 """The ids that messages are drawn with; ``restore`` returns those of the objects."""
 
-KNOWN = (*IDS, *IDS, "net1", "green", "192.0.2.9", "198.51.100.0/24", "2001:db8::/64", "aa:00:00:00:00:09", "vlan", "vxlan",
-         "physnet1", "4", "6", "asc", "id", "name", "true", "tag1", "agent", "admin", "secret")  # fmt: skip
+KNOWN = (
+    *IDS,
+    *IDS,
+    "net1",
+    "green",
+    "192.0.2.9",
+    "198.51.100.0/24",
+    "2001:db8::/64",
+    "aa:00:00:00:00:09",
+    "vlan",
+    "vxlan",
+    "physnet1",
+    "4",
+    "6",
+    "asc",
+    "id",
+    "name",
+    "true",
+    "tag1",
+    "agent",
+    "admin",
+    "secret",
+)
 NAMES = {
-    "networks": (NETWORK,), "subnets": (SUBNET,), "ports": (PORT,), "subnetpools": (POOL,), "network_segment_ranges": (RANGE,),
-    "network-ip-availabilities": (NETWORK,), "extensions": ("agent",), "tags": ("tag1", "tag2"),
-}  # fmt: skip
+    "networks": (NETWORK,),
+    "subnets": (SUBNET,),
+    "ports": (PORT,),
+    "subnetpools": (POOL,),
+    "network_segment_ranges": (RANGE,),
+    "network-ip-availabilities": (NETWORK,),
+    "extensions": ("agent",),
+    "tags": ("tag1", "tag2"),
+}
 FITTING = {
-    "network_id": (NETWORK,), "subnet_id": (SUBNET,), "subnetpool_id": (POOL,), "ip_version": (4, 6), "cidr": ("198.51.100.0/24",),
-    "ip_address": ("192.0.2.9", "192.0.2.10"), "mac_address": ("aa:00:00:00:00:09",), "start": ("192.0.2.20",),
-    "end": ("192.0.2.30",), "prefixes": (["203.0.113.0/24"],), "network_type": ("vlan", "vxlan"), "minimum": (5, 2000),
-    "maximum": (6, 3000), "physical_network": ("physnet1", "physnet2"), "gateway_ip": ("198.51.100.1",),
-    "provider:network_type": ("vlan", "vxlan"), "project_id": ("green",), "device_owner": ("a:b",), "prefixlen": (28,),
-}  # fmt: skip
+    "network_id": (NETWORK,),
+    "subnet_id": (SUBNET,),
+    "subnetpool_id": (POOL,),
+    "ip_version": (4, 6),
+    "cidr": ("198.51.100.0/24",),
+    "ip_address": ("192.0.2.9", "192.0.2.10"),
+    "mac_address": ("aa:00:00:00:00:09",),
+    "start": ("192.0.2.20",),
+    "end": ("192.0.2.30",),
+    "prefixes": (["203.0.113.0/24"],),
+    "network_type": ("vlan", "vxlan"),
+    "minimum": (5, 2000),
+    "maximum": (6, 3000),
+    "physical_network": ("physnet1", "physnet2"),
+    "gateway_ip": ("198.51.100.1",),
+    "provider:network_type": ("vlan", "vxlan"),
+    "project_id": ("green",),
+    "device_owner": ("a:b",),
+    "prefixlen": (28,),
+}
 
 
 async def _say(server: web.Server, method: str, path: str, body: object = None) -> hostile.Json:
@@ -73,7 +114,7 @@ async def restore(server: web.Server, ids: dict[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def start() -> Iterator[tuple[http.Door, Callable[[Awaitable[None]], None]]]:
+def start() -> Iterator[tuple[http.Door, doors.Run]]:
     with pytest.MonkeyPatch.context() as patch, cluster.SimulatedCluster(seed=1, nodes=1) as lab:
         patch.setattr(cluster, "SEGMENTS", talk.SETTINGS.encode())
         lab.run(lab.build())

@@ -1,13 +1,13 @@
 """The daemon of a node that has joined, under hostile calls of its master and of strangers.
 
-The master's own calls are recorded while it works; each declared call is drawn from its type besides. Calls that end the
-membership or the daemon are sent only in a form that cannot be decoded.
+The master's own calls are recorded while it works; each declared call is drawn from its type besides. Calls that end
+the membership or the daemon are sent only in a form that cannot be decoded.
 """
 
 import contextlib
 import dataclasses
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -68,11 +68,9 @@ class Node:
             body = hostile.body(chance, schemas.sample(chance, schema))
         if f"/{procedure}" in ENDING:
             body = b"[" + body
-        path = (
-            f"/{procedure}"
-            if not chance.one_in(20)
-            else hostile.text(chance, ["/", f"//{procedure}", f"/{procedure}?x"])
-        )
+        path = f"/{procedure}"
+        if chance.one_in(20):
+            path = hostile.text(chance, ["/", f"/{path}", f"{path}?x"])
         certificate = chance.choice(STRANGERS) if chance.one_in(10) else good.peer_certificate
         headers = {**good.headers, calls.EPOCH_HEADER: EPOCH, **hostile.headers(chance, HEADERS)}
         return interface.HttpRequest("GET" if chance.one_in(30) else "POST", path, body, headers, certificate)
@@ -86,8 +84,8 @@ class Node:
             headers = {**request.headers, calls.EPOCH_HEADER: str(self.agent._barrier.epoch() + self.ahead)}
             request = dataclasses.replace(request, headers=headers)
         answer = await self.agent.answer(request)
-        ok, content = msgspec.json.decode(answer.body, type=tuple[bool, object])
-        assert ok or "ProgrammerError" not in str(content), (number, request, content)
+        ok, reason = msgspec.json.decode(answer.body, type=tuple[bool, object])
+        assert ok or "ProgrammerError" not in str(reason), (number, request, reason)
         # A message may have raised the epoch in the name of another master.
         self.ahead = int(answer.status == 412)
         return str(answer.status)
@@ -101,7 +99,7 @@ class Node:
 
 
 @contextlib.contextmanager
-def start() -> Iterator[tuple[Node, Callable[[Awaitable[None]], None]]]:
+def start() -> Iterator[tuple[Node, doors.Run]]:
     agents: list[node_server.Agent] = []
     recorded: dict[str, interface.HttpRequest] = {}
     make, answer = wiring.node, node_server.Agent.answer

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 from tests.doors.test_rapi import TEXT, USERS
 from tests.fuzz import doors, hostile, http
@@ -29,17 +29,35 @@ KNOWN = (
     "tag1",
 )
 NAMES = {
-    "instances": ("vm1", "vm2"), "nodes": ("node1",), "networks": ("net1", "net2"), "groups": ("default", "group2"), "jobs": ("1", "2", "9999"),
+    "instances": ("vm1", "vm2"),
+    "nodes": ("node1",),
+    "networks": ("net1", "net2"),
+    "groups": ("default", "group2"),
+    "jobs": ("1", "2", "9999"),
     "query": ("instance", "node", "network", "group", "job", "port", "subnet", "segmentrange", "lock", "export", "os"),
-}  # fmt: skip
+}
 FITTING = {
-    "instance_name": ("vm1", "vm2"), "name": ("vm2", "net2", "group2"), "network_name": ("net1", "net2"), "group_name": ("default", "group2"),
-    "disk_template": ("diskless", "file", "plain", "drbd"), "network": ("198.51.100.0/24", "net1"), "__version__": (1,), "pnode": ("node1",),
-    "gateway": ("198.51.100.1",), "nodes": (["node1"],), "fields": (["name"], ["name", "tags"], ["id", "status", "ops"]),
+    "instance_name": ("vm1", "vm2"),
+    "name": ("vm2", "net2", "group2"),
+    "network_name": ("net1", "net2"),
+    "group_name": ("default", "group2"),
+    "disk_template": ("diskless", "file", "plain", "drbd"),
+    "network": ("198.51.100.0/24", "net1"),
+    "__version__": (1,),
+    "pnode": ("node1",),
+    "gateway": ("198.51.100.1",),
+    "nodes": (["node1"],),
+    "fields": (["name"], ["name", "tags"], ["id", "status", "ops"]),
     "qfilter": (["=", "name", "vm1"], ["|", ["=~", "name", "a.*"], ["?", "tags"]], ["!", ["=[]", "tags", "x"]]),
-}  # fmt: skip
+}
 HEADERS = ("accept", "content-type", "authorization", "if-match", "if-none-match", "user-agent", "referer", "host")
-LOGINS = ({}, http.basic("bob:two"), http.basic("bob:two"), http.basic("bob:two"), http.basic("carol:three"))
+LOGINS: tuple[dict[str, str], ...] = (
+    {},
+    http.basic("bob:two"),
+    http.basic("bob:two"),
+    http.basic("bob:two"),
+    http.basic("carol:three"),
+)
 
 
 OBJECTS = (
@@ -57,7 +75,7 @@ async def restore(lab: cluster.SimulatedCluster) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def start() -> Iterator[tuple[http.Door, Callable[[Awaitable[None]], None]]]:
+def start() -> Iterator[tuple[http.Door, doors.Run]]:
     with cluster.SimulatedCluster(seed=1, nodes=1) as lab:
         lab.run(lab.build())
         lab.run(lab.master.disk.write(USERS, TEXT.encode()))

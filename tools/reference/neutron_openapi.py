@@ -60,7 +60,7 @@ def document() -> Json:
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "schemas": {each.name: shown(each.table) for each in resources.ALL} | {"fault": fault},
+            "schemas": {each.name: answer_schema(each.table) for each in resources.ALL} | {"fault": fault},
             "securitySchemes": {
                 "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
                 "password": {"type": "http", "scheme": "basic"},
@@ -172,7 +172,7 @@ def body(table: attributes.Table, *, post: bool) -> Json:
     }
 
 
-def shown(table: attributes.Table) -> Json:
+def answer_schema(table: attributes.Table) -> Json:
     """Return the schema of an object in an answer."""
     return {
         "type": "object",

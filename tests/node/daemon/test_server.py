@@ -324,6 +324,18 @@ async def test_a_bug_in_a_handler_is_an_answer_and_not_the_end(
     assert answer.body == b"""[false,["ProgrammerError",["version: KeyError: 'oops'"]]]"""
 
 
+async def test_a_call_cannot_write_more_than_a_line_into_the_log(
+    folders: paths.Paths, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = wiring.node(samples.runtime(), folders, software="test", secure=False)
+    for path, body in (("/version", b'{"%s": 1}' % (b"x" * 70_000)), ("/" + "x" * 8000, b"{}")):
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            answer = await agent.answer(interface.HttpRequest("POST", path, body))
+        assert answer.status == 400
+        assert [len(line) < 1200 for line in caplog.messages] == [True]
+
+
 async def permitted() -> None:
     """Allow all calls."""
 

@@ -64,7 +64,7 @@ _EXTRA: Mapping[str, Json] = {
 """Fields of requests that become something else than a field of the opcode."""
 
 
-def _path(route: routes.Route) -> str:
+def described_path(route: routes.Route) -> str:
     """Return the path with the same names for its variable parts in all methods, as OpenAPI has them."""
     return re.sub(r"\{[a-z]+_name\}", "{name}", route.path)
 
@@ -111,7 +111,7 @@ def _query(route: routes.Route, change: changes.Change | None, schemas: Mapping[
 
 
 def _operation(route: routes.Route, change: changes.Change | None, schemas: Mapping[str, Json]) -> Json:
-    path = _path(route)
+    path = described_path(route)
     names = re.findall(r"\{([a-z]+)\}", path)
     parameters: list[Json] = [
         {"name": name, "in": "path", "required": True, "schema": _PATH.get(name, _TEXT)} for name in names
@@ -143,7 +143,7 @@ def document() -> Json:
     paths: dict[str, Json] = {}
     for route in (*reading.ROUTES, *changes.ROUTES):
         change = by_route.get((route.method, route.path))
-        paths.setdefault(_path(route), {})[route.method.lower()] = _operation(route, change, schemas)
+        paths.setdefault(described_path(route), {})[route.method.lower()] = _operation(route, change, schemas)
     failure: Json = {
         "type": "object",
         "properties": {"code": {"type": "integer"}, "message": _TEXT, "explain": {"type": ["string", "null"]}},
