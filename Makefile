@@ -12,6 +12,8 @@ PAGE =
 FUZZ = 3000
 KILLS = 200
 ROUNDS = 100
+FUZZ_FROM =
+FUZZ_SECONDS =
 ONLY =
 BUT =
 VERSION =
@@ -92,8 +94,9 @@ kube-server: system venv ## compiles the API server of test-kube, once, as root
 test-kube: kube-server ## the tests of Kubernetes on a real API server, as root
 	@GANTRY_KUBE=1 $(PYTEST) -m kube
 
-test-long: system venv ## kills of a master, cut cables, long fuzzing: KILLS=200, ROUNDS=100, FUZZ=3000 examples; two hours, as root
-	@GANTRY_LONG=1 GANTRY_FUZZ=$(FUZZ) GANTRY_KILLS=$(KILLS) GANTRY_ROUNDS=$(ROUNDS) $(PYTEST) -m '' tests/fuzz tests/long
+test-long: system venv ## kills of a master, cut cables, fuzzers: KILLS=200, ROUNDS=100, FUZZ=3000 examples, FUZZ_SECONDS ends each; two hours
+	@GANTRY_LONG=1 GANTRY_KILLS=$(KILLS) GANTRY_ROUNDS=$(ROUNDS) GANTRY_FUZZ=$(FUZZ) GANTRY_FUZZ_FROM=$(FUZZ_FROM) \
+	GANTRY_FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) -m '' tests/fuzz tests/long
 
 simulate: venv ## whole clusters under faults, from 10,000 seeds: SEEDS=0-99 runs fewer, SEEDS=7-7 the one; half an hour
 	@PYTHONHASHSEED=0 $(BIN)/python -m gantry.sim.program --seeds $(SEEDS)

@@ -140,6 +140,7 @@ class LockError(GantryError):
     """A lock was asked for in the wrong order, or it was removed while the request waited."""
 
     luxi = "LockError"
+    status = 409
 
 
 class ConfigurationError(GantryError):

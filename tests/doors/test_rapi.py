@@ -218,6 +218,54 @@ def test_refused_requests_have_the_status_of_http(talk: Talk) -> None:
     assert "colour" in failure["explain"]
 
 
+@pytest.mark.parametrize("digits", [19, 4400])
+def test_a_number_in_a_path_or_a_query_has_few_digits(talk: Talk, digits: int) -> None:
+    number = "1" * digits
+    for method, path in (
+        ("GET", f"/2/instances?bulk={number}"),
+        ("PUT", f"/2/nodes/node1/role?force={number}"),
+        ("PUT", f"/2/tags?tag=x&dry-run={number}"),
+        ("GET", f"/2/jobs/{number}"),
+        ("DELETE", f"/2/jobs/{number}"),
+        ("GET", f"/2/jobs/{number}/wait"),
+    ):
+        assert talk.status(method, path, "drained" if "role" in path else {"fields": ["id"]}) == 400, path
+
+
+@pytest.mark.parametrize("body", [b'{"name": %s}' % (b"1" * 4400), b'{"name": %s}' % (b"[" * 50_000 + b"]" * 50_000)])
+def test_a_body_beyond_the_limits_of_json_is_refused(talk: Talk, body: bytes) -> None:
+    answer = talk.raw("POST", "/2/groups", body)
+    assert answer.status == 400
+    assert b"the body is not valid JSON: " in answer.body
+
+
+def test_a_read_that_waits_for_an_instance_which_is_removed_is_a_conflict(
+    talk: Talk, lab: cluster.SimulatedCluster, server: http.Server
+) -> None:
+    disk = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "leaving", "disk_template": "diskless", "start": False}
+    lab.run(lab.done(disk))
+
+    async def read() -> interface.HttpResponse:
+        await lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 5, "on_nodes": ["node1"]})
+        await lab.submit({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "leaving"})
+        login = {"authorization": "Basic " + base64.b64encode(b"bob:two").decode()}
+        return await server.answer(interface.HttpRequest("GET", "/2/instances/leaving/console", b"", login))
+
+    answer = lab.run(read())
+    assert answer.status == 409
+    assert b"its object was removed" in answer.body
+
+
+def test_the_description_is_for_everybody_and_read_only(talk: Talk) -> None:
+    answer = talk.raw("GET", "/openapi.json", login="")
+    description = json.loads(answer.body)
+    assert (answer.status, description["openapi"]) == (200, "3.1.0")
+    body = description["paths"]["/2/groups"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert {"name", "alloc_policy", "custom_ndparams"} <= body["properties"].keys()
+    assert body["required"] == ["name"]
+    assert talk.status("POST", "/openapi.json") == 501
+
+
 def test_a_body_cannot_set_fields_of_the_path_or_of_the_server(talk: Talk) -> None:
     for body in ({"OP_ID": "OP_CLUSTER_DESTROY"}, {"instance_name": "vm2"}, {"reason": [["x", "y", 1]]}):
         assert talk.status("PUT", "/2/instances/vm1/shutdown", body) == 400

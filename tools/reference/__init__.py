@@ -8,6 +8,7 @@
     remote-api.md   from the routes of the remote API
     neutron.md      from the attribute tables of the Neutron API
     kubernetes.md   from the definitions of the Kubernetes resources
+    openapi/        OpenAPI descriptions of the remote API and of the Neutron API
 
 ``PAGES`` maps each path below ``FOLDER`` to the function that returns its text. ``missing`` yields everything in the
 code that has no text. ``python -m tools.reference`` writes the pages without the tests.
@@ -16,7 +17,7 @@ code that has no text. ``python -m tools.reference`` writes the pages without th
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools.reference import commands, errors, fields, kubernetes, neutron, opcodes, parameters, remote
+from tools.reference import commands, errors, fields, kubernetes, neutron, neutron_openapi, opcodes, parameters, remote
 
 FOLDER = Path(__file__).parents[2] / "docs/reference"
 
@@ -29,6 +30,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "remote-api.md": remote.render,
     "neutron.md": neutron.render,
     "kubernetes.md": kubernetes.render,
+    "openapi/remote-api.json": remote.openapi,
+    "openapi/neutron.json": neutron_openapi.encoded,
 }
 
 

@@ -20,6 +20,9 @@ and `sort_dir`; divided into pages with `limit`, `marker` and `page_reverse`; an
 `fields`. Any other filter is refused.
 
 Refusals are `{"NeutronError": {"type", "message", "detail"}}`.
+
+An OpenAPI 3.1 description of this API, for clients and tests that are generated from it, is
+{download}`in this documentation <openapi/neutron.json>`.
 """
 
 

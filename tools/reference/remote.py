@@ -1,7 +1,10 @@
 """The page of the remote API, from its routes and its table of metrics."""
 
+import msgspec
+
 from gantry.doors import rapi
 from gantry.doors.rapi import metrics
+from gantry.doors.rapi import openapi as description
 from tools.reference import page
 
 ABOUT = """
@@ -13,6 +16,9 @@ is 0 or 1, or a text; `reason` is kept with the job.
 *open* means everybody unless the daemon demands a password, *read* users with the option `read` or `write`, *write*
 users with `write`. `/CLUSTER/...` and `/2/CLUSTER/...` mean `/2/...`, with `tag` for `tags`, where CLUSTER is the
 cluster's name.
+
+`GET /openapi.json` answers an OpenAPI 3.1 description of all this, for *open* requests; it is also
+{download}`in this documentation <openapi/remote-api.json>`. Clients and tests can be generated from it.
 """
 
 
@@ -21,6 +27,11 @@ METRICS = """## Metrics
 `GET /metrics` answers *open* requests with these metrics, as text for Prometheus, or in the format OpenMetrics if the
 header `Accept` has `application/openmetrics-text`. [How to scrape them](../how-to/remote-api.md#metrics).
 """
+
+
+def openapi() -> str:
+    """Return the OpenAPI description, indented."""
+    return msgspec.json.format(description.encoded()).decode() + "\n"
 
 
 def render() -> str:

@@ -6,10 +6,9 @@ The components of a node add their calls to the table; ``daemon.server`` looks u
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import msgspec
-
 from gantry import errors
 from gantry.rpc import calls
+from gantry.runtime import bounded_json
 
 AnyCall = TypeVar("AnyCall", bound=calls.Call[object])
 
@@ -17,8 +16,8 @@ AnyCall = TypeVar("AnyCall", bound=calls.Call[object])
 def decoded(call: type[AnyCall], body: bytes) -> AnyCall:
     """Return the call in the body of a request; ProtocolError if it cannot be decoded."""
     try:
-        return msgspec.json.decode(body, type=call)
-    except msgspec.DecodeError as error:
+        return bounded_json.decode(body, call)
+    except bounded_json.UnreadableError as error:
         raise errors.ProtocolError(f"{call.procedure()}: {error}") from None
 
 

@@ -88,6 +88,18 @@ def test_a_token_is_issued_for_a_password_and_expires(client: Talk, lab: cluster
     assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 401
 
 
+NESTED = b"[" * 50_000 + b"]" * 50_000
+
+
+@pytest.mark.parametrize("inside", [NESTED, b"1" * 4400, b'"\xff"', b'"\\ud800"'])
+def test_a_body_that_cannot_be_read_is_refused_before_the_password(client: Talk, inside: bytes) -> None:
+    answer = client.raw("POST", "/v3/auth/tokens", b'{"auth": {"identity": %s}}' % inside)
+    assert answer.status == 400
+    answer = client.raw("POST", "/v3/auth/tokens", inside)
+    assert answer.status == 400
+    assert "not a valid request for a token" in str(answer.body)
+
+
 def test_a_token_is_for_the_own_project_or_an_administrators_choice(client: Talk) -> None:
     assert _login(client, project="blue").status == 401
     assert _login(client, password="wrong").status == 401

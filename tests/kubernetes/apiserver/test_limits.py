@@ -42,9 +42,16 @@ async def test_a_body_that_is_nested_too_deep_is_bad(kube: api.Api, depth: int) 
         b"a: &a [1]\nb: *a\n",
         b"a: &a [*a]\n",
         b"a: &a {b: 1}\nc:\n  <<: *a\n",
+        b"a: %s" % (b"1" * 5000),
+        b"a: 0x%s" % (b"f" * 5000),
+        b"a: %s1" % (b"59:" * 2000),
+        b"a: !!int one",
+        b"a: !!bool one",
+        b"a: !!timestamp one",
+        b"a: !!binary AAAA",
     ],
 )
-async def test_yaml_that_is_too_deep_or_grows_by_references_is_bad(kube: api.Api, body: bytes) -> None:
+async def test_yaml_beyond_json_and_its_limits_is_bad(kube: api.Api, body: bytes) -> None:
     answer = await kube.say("POST", api.POOLS, body, kind="application/yaml")
     assert answer.refusal[:2] == (400, "BadRequest")
     answer = await kube.say("PATCH", f"{api.POOLS}/pool-1?fieldManager=x", body, kind=api.APPLY)
@@ -57,6 +64,30 @@ async def test_a_patch_that_copies_again_and_again_is_refused(kube: api.Api, sou
     steps = [{"op": "copy", "from": source, "path": f"/spec/x{number}"} for number in range(40)]
     assert (await kube.patch(f"{api.POOLS}/pool-1", steps, api.STEPS)).status in (400, 413, 422)
     assert (await kube.get(f"{api.POOLS}/pool-1")).at("spec.x0") is None
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"op": "remove", "path": ""},
+        {"op": "move", "from": "", "path": "/spec"},
+        {"op": "remove", "path": f"/spec/pools/{'9' * 4400}"},
+        {"op": "add", "path": f"/spec/pools/{'9' * 4400}", "value": {}},
+    ],
+)
+async def test_a_patch_of_what_no_object_can_have_is_refused(kube: api.Api, step: api.Json) -> None:
+    before = await kube.add(api.POOLS, api.pool())
+    answer = await kube.patch(f"{api.POOLS}/pool-1", [step], api.STEPS)
+    assert answer.refusal[:2] == (422, "Invalid")
+    assert (await kube.get(f"{api.POOLS}/pool-1")).version == before.version
+
+
+async def test_a_patch_may_put_another_object_where_it_removed_the_whole(kube: api.Api) -> None:
+    before = await kube.add(api.POOLS, api.pool())
+    other = {**before.body, "spec": {**api.pool(gateway="10.0.0.254")["spec"]}}  # type: ignore[dict-item]
+    steps = [{"op": "remove", "path": ""}, {"op": "add", "path": "", "value": other}]
+    answer = await kube.patch(f"{api.POOLS}/pool-1", steps, api.STEPS)
+    assert (answer.status, answer.at("spec.gateway")) == (200, "10.0.0.254")
 
 
 async def test_a_patch_cannot_nest_deeper_than_a_body(kube: api.Api) -> None:

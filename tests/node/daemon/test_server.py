@@ -300,6 +300,9 @@ async def cluster_joined(cluster: Cluster) -> None:
         ("/master_name", b"not json", b"master_name: JSON is malformed"),
         ("/test_delay", b'{"duration": "long"}', b"Expected `float`"),
         ("/instance_info", b"{}", b"missing required field"),
+        ("/instance_info", b"[" * 50_000, b"more than 100 levels of nesting"),
+        ("/test_delay", b'{"duration": %s}' % (b"1" * 5000), b"a number has more than 300 digits"),
+        ("/master_name", b'{"\xff": 1}', b"'utf-8' codec can't decode byte 0xff"),
     ],
 )
 async def test_what_cannot_be_read_gets_an_answer_that_says_why(
@@ -429,6 +432,18 @@ async def test_a_bug_in_a_handler_is_an_answer_and_not_the_end(
     monkeypatch.setattr(enrollment.Enrolment, "member", bug)
     answer = await agent.answer(interface.HttpRequest("POST", "/version", b"{}"))
     assert answer.body == b"""[false,["ProgrammerError",["version: KeyError: 'oops'"]]]"""
+
+
+async def test_a_call_cannot_write_more_than_a_line_into_the_log(
+    folders: paths.Paths, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = wiring.node(samples.runtime(), folders, software="test", secure=False)
+    for path, body in (("/version", b'{"%s": 1}' % (b"x" * 70_000)), ("/" + "x" * 8000, b"{}")):
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            answer = await agent.answer(interface.HttpRequest("POST", path, body))
+        assert answer.status == 400
+        assert [len(line) < 1200 for line in caplog.messages] == [True]
 
 
 async def permitted() -> None:

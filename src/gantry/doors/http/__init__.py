@@ -112,7 +112,7 @@ class Server:
         if isinstance(error, RefusedError):
             trace.headers |= error.headers
         elif error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            log.warning("request %s: %s", trace.id, error)
+            log.warning("request %s: %.1000s", trace.id, error)
         return self._application.failure(error, trace)
 
 

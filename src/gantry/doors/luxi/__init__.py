@@ -20,7 +20,7 @@ import msgspec
 from gantry import errors
 from gantry.doors.luxi import jobs, queries, services
 from gantry.doors.luxi.services import Methods, Services
-from gantry.runtime import bytestream, interface
+from gantry.runtime import bounded_json, bytestream, interface
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _CHANGES = jobs.METHODS.keys() - jobs.WAITING
 _DECODERS = {name: msgspec.json.Decoder(arguments, strict=False) for name, (arguments, _) in METHODS.items()}
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The exceptions of msgspec for invalid JSON, another type than expected, invalid UTF-8, or too deep nesting."""
+"""The exceptions of msgspec for arguments of another type than expected."""
 
 
 class _Request(msgspec.Struct):
@@ -92,8 +92,8 @@ class Door:
     async def _answer(self, message: bytes, *, is_root: bool) -> tuple[dict[str, object], bool]:
         """Return the answer to a message, and whether the message was a valid request."""
         try:
-            request = msgspec.json.decode(message, type=_Request)
-        except _UNREADABLE as error:
+            request = bounded_json.decode(message, _Request)
+        except bounded_json.UnreadableError as error:
             return {"success": False, "result": f"Failed to parse request: {error}"}, False
         services.BY_ROOT.set(is_root and not request.remote)
         try:

@@ -24,6 +24,18 @@ Validator = Callable[[object], str | None]
 """Returns the reason for which a value is refused, None if it is valid."""
 
 
+@dataclass(frozen=True)
+class Check:
+    """A validator with the JSON schema of what it accepts, for the description of the API."""
+
+    refuse: Validator
+    schema: Mapping[str, object]
+
+    def __call__(self, value: object) -> str | None:
+        """Return the reason for which a value is refused, None if it is valid."""
+        return self.refuse(value)
+
+
 class Absent(Enum):
     """The default of an attribute without a value: a POST must set it, or it stays unset."""
 

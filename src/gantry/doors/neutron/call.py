@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from gantry.doors.neutron import access, faults, master
+from gantry.runtime import bounded_json
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class Call:
             return None
         kind = self.content_type.partition(";")[0].strip().lower()
         try:
-            value: object = msgspec.json.decode(self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            value = bounded_json.decode(self.body)
+        except bounded_json.UnreadableError:
             value = None
         if not isinstance(value, dict) or kind != "application/json":
             raise faults.bad_request("Body contains invalid data")

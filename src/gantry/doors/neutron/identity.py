@@ -17,7 +17,7 @@ import msgspec
 
 from gantry.doors import http
 from gantry.doors.neutron import access, faults
-from gantry.runtime import interface
+from gantry.runtime import bounded_json, interface
 
 DOMAIN = {"id": "default", "name": "Default"}
 _UPDATED = "2016-10-06T00:00:00Z"
@@ -115,8 +115,8 @@ class Projects:
     async def _token(self, body: bytes, base: str) -> interface.HttpResponse:
         """Issue a token for a name and a password; MiddlewareError 401, RefusedError 400."""
         try:
-            login = msgspec.json.decode(body, type=_Login).auth
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            login = bounded_json.decode(body, _Login).auth
+        except bounded_json.UnreadableError:
             raise http.RefusedError(400, "the body is not a valid request for a token by password") from None
         user, scope = login.identity.password.user, login.scope
         person = await self._passwords.check(user.key, user.password) if self._passwords else None

@@ -60,7 +60,7 @@ def list_for_none(value: object) -> object:
     return [] if value is None else value
 
 
-def text(limit: int) -> attributes.Validator:
+def text(limit: int) -> attributes.Check:
     """Refuse a value that is not a text, or longer than ``limit``."""
 
     def check(value: object) -> str | None:
@@ -68,10 +68,10 @@ def text(limit: int) -> attributes.Validator:
             return f"'{value}' is not a valid string."
         return f"'{value}' exceeds maximum length of {limit}." if len(value) > limit else None
 
-    return check
+    return attributes.Check(check, {"type": "string", "maxLength": limit})
 
 
-def between(minimum: int, maximum: int) -> attributes.Validator:
+def between(minimum: int, maximum: int) -> attributes.Check:
     """Refuse a value that is not an integer in a range."""
 
     def check(value: object) -> str | None:
@@ -81,22 +81,30 @@ def between(minimum: int, maximum: int) -> attributes.Validator:
             return f"'{value}' is too small - must be at least '{minimum}'."
         return f"'{value}' is too large - must be no larger than '{maximum}'." if value > maximum else None
 
-    return check
+    return attributes.Check(check, {"type": "integer", "minimum": minimum, "maximum": maximum})
 
 
-def one_of(*known: object) -> attributes.Validator:
+def one_of(*known: object) -> attributes.Check:
     """Refuse all but the known values."""
-    return lambda value: None if value in known and value is not True else f"{value} is not in valid_values."
+    return attributes.Check(
+        lambda value: None if value in known and value is not True else f"{value} is not in valid_values.",
+        {"enum": list(known)},
+    )
 
 
-def or_none(check: attributes.Validator) -> attributes.Validator:
+def or_none(check: attributes.Validator) -> attributes.Check:
     """Accept null, and the values that ``check`` accepts."""
-    return lambda value: None if value is None else check(value)
+    return attributes.Check(
+        lambda value: None if value is None else check(value), {"anyOf": [{"type": "null"}, schema(check)]}
+    )
 
 
-def only(value: object) -> attributes.Validator:
+def only(value: object) -> attributes.Check:
     """Accept only this value, for an attribute whose feature the cluster does not have."""
-    return lambda requested: None if requested == value else f"'{requested}' is not supported, only '{value}' is."
+    return attributes.Check(
+        lambda requested: None if requested == value else f"'{requested}' is not supported, only '{value}' is.",
+        {"const": value},
+    )
 
 
 def is_uuid(value: object) -> bool:
@@ -141,7 +149,7 @@ def cidr(value: object) -> str | None:
     return f"'{value}' is not a valid IP subnet."
 
 
-def list_of(check: attributes.Validator, *, maximum: int = 1024, unique: bool = True) -> attributes.Validator:
+def list_of(check: attributes.Validator, *, maximum: int = 1024, unique: bool = True) -> attributes.Check:
     """Refuse a value that is not a list of items that ``check`` accepts; with ``unique`` refuse duplicates."""
 
     def check_all(value: object) -> str | None:
@@ -155,10 +163,12 @@ def list_of(check: attributes.Validator, *, maximum: int = 1024, unique: bool = 
         duplicate = next((item for index, item in enumerate(value) if item in value[:index]), None)
         return None if duplicate is None else f"Duplicate items in the list: '{duplicate}'."
 
-    return check_all
+    return attributes.Check(
+        check_all, {"type": "array", "items": schema(check), "maxItems": maximum, "uniqueItems": unique}
+    )
 
 
-def record(required: Mapping[str, attributes.Validator], **optional: attributes.Validator) -> attributes.Validator:
+def record(required: Mapping[str, attributes.Validator], **optional: attributes.Validator) -> attributes.Check:
     """Refuse a value that is not an object with these keys."""
     known = {**required, **optional}
 
@@ -171,7 +181,27 @@ def record(required: Mapping[str, attributes.Validator], **optional: attributes.
             return f"'{value}' has {_names('unexpected', wrong)}{_names('not', missing)}."
         return next(filter(None, (known[name](item) for name, item in value.items())), None)
 
-    return check
+    properties = {name: schema(each) for name, each in known.items()}
+    return attributes.Check(
+        check,
+        {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False},
+    )
+
+
+_FORMATS: Mapping[object, Mapping[str, object]] = {
+    uuid: {"type": "string", "format": "uuid"},
+    mac: {"type": "string", "pattern": f"^{_MAC.pattern}$"},
+    address: {"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]},
+    cidr: {"type": "string", "pattern": "/"},
+    boolean: {"type": "boolean"},
+    integer: {"type": "integer"},
+    integer_or_none: {"type": ["integer", "null"]},
+}
+
+
+def schema(check: attributes.Validator | attributes.Converter) -> Mapping[str, object]:
+    """Return the JSON schema of the values that a validator accepts or a converter returns; empty if it is unknown."""
+    return check.schema if isinstance(check, attributes.Check) else _FORMATS.get(check, {})
 
 
 def _names(word: str, names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ Life cycle: ``daemons.remote`` creates an Application and passes it to ``doors.h
 """
 
 import functools
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from gantry.doors import http
@@ -20,6 +21,9 @@ from gantry.rpc import luxi
 from gantry.runtime import interface, paths
 
 ROUTES: tuple[routes.Route, ...] = (*reading.ROUTES, *changes.ROUTES)
+
+DESCRIPTION = ("openapi.json",)
+"""The path of the OpenAPI description of these routes."""
 
 _HEADS = {route.parts[1] for route in ROUTES if len(route.parts) > 1}
 
@@ -42,6 +46,9 @@ class Application:
         if path == metrics.PATH and raw.method == "GET":
             await self._allowed_user(raw, trace, wire.Access.OPEN)
             return await self._metrics.response(raw.headers.get("accept", ""))
+        if path == DESCRIPTION and raw.method == "GET":
+            await self._allowed_user(raw, trace, wire.Access.OPEN)
+            return interface.HttpResponse(200, _description())
         kind = representation.content_type(raw.headers.get("accept", ""))
         if kind is None:
             raise http.RefusedError(
@@ -70,7 +77,7 @@ class Application:
         """Return the endpoint for a method on a path."""
         path = await self._normalized(path)
         matching = [(route, names) for route in ROUTES if (names := routes.match(route, path)) is not None]
-        if path == metrics.PATH:
+        if path in (metrics.PATH, DESCRIPTION):
             raise _unsupported(method, path, ["GET"])
         if not matching:
             raise http.RefusedError(404, f"there is no resource /{'/'.join(path)}")
@@ -94,6 +101,11 @@ class Application:
             return path
         last = "tags" if parts[-1] == "tag" else parts[-1]
         return ("2", *parts[1:-1], last)
+
+
+def _description() -> bytes:
+    # It needs the opcodes, which take 0.1 s to load, and nothing else in this process does.
+    return importlib.import_module("gantry.doors.rapi.openapi").encoded()  # type: ignore[no-any-return]
 
 
 def _unsupported(method: str, path: Sequence[str], methods: Iterable[str]) -> http.RefusedError:

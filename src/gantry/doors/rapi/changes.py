@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gantry import errors
 from gantry.doors.rapi import routes, wire
+from gantry.runtime import bounded_json
 
 Op = dict[str, object]
 TAG_KINDS = {
@@ -239,9 +240,10 @@ async def _cancel(master: routes.Master, request: wire.Request, names: Mapping[s
 
 def job_number(names: Mapping[str, str]) -> int:
     """Return the number of a job in a path; InvalidError if it is not a number."""
-    if not names["job"].isdecimal():
-        raise errors.InvalidError(f"'{names['job']}' is not a job number")
-    return int(names["job"])
+    try:
+        return bounded_json.number(names["job"])
+    except bounded_json.UnreadableError:
+        raise errors.InvalidError(f"'{names['job'][:40]}' is not a job number") from None
 
 
 def _tag_routes(path: str, kind: str) -> list[routes.Route]:

@@ -5,6 +5,7 @@ Paths are written as in contracts/remote-api.md#resources, with the name of each
 """
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -103,7 +104,7 @@ class Route:
     text: str
     query: tuple[str, ...] = ()
 
-    @property
+    @functools.cached_property
     def parts(self) -> tuple[str, ...]:
         """Return the parts of the path."""
         return tuple(part for part in self.path.split("/") if part)

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
 
-import msgspec
-
 from gantry import errors
 from gantry.doors import http
 from gantry.doors.http import representation, users
-from gantry.runtime import interface
+from gantry.runtime import bounded_json, interface
 
 
 class Access(Enum):
@@ -42,9 +40,10 @@ class Request:
     def flag(self, name: str) -> bool:
         """Return whether a query argument is a number other than 0; InvalidError if it is not a number."""
         text = (self.query.get(name) or ["0"])[-1]
-        if not text.isdecimal():
-            raise errors.InvalidError(f"the query argument {name} is not a number: {text}", hint="write 0 or 1")
-        return int(text) != 0
+        try:
+            return bounded_json.number(text) != 0
+        except bounded_json.UnreadableError as error:
+            raise errors.InvalidError(f"the query argument {name} is {error}", hint="write 0 or 1") from None
 
 
 @dataclass(frozen=True)
@@ -104,10 +103,9 @@ def decode_body(raw: interface.HttpRequest) -> object:
     if raw.headers.get("content-type", "").partition(";")[0].strip().lower() != representation.JSON:
         raise http.RefusedError(415, f"the content type of the body is not {representation.JSON}")
     try:
-        value: object = msgspec.json.decode(raw.body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return bounded_json.decode(raw.body)
+    except bounded_json.UnreadableError as error:
         raise http.RefusedError(400, f"the body is not valid JSON: {error}") from None
-    return value
 
 
 def response(raw: interface.HttpRequest, answer: Answer, kind: str) -> interface.HttpResponse:

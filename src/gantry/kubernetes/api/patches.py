@@ -53,7 +53,7 @@ class Operation(msgspec.Struct, frozen=True, rename={"source": "from"}):
 MAX_COPIED_BYTES = 3 << 20
 """Maximum total bytes that the copy operations of a JSON patch may copy."""
 
-_INDEX = re.compile("0|[1-9][0-9]*")
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")
 
 
 def apply_json_patch(value: object, operations: Sequence[Operation]) -> object:
@@ -83,6 +83,8 @@ def apply_json_patch(value: object, operations: Sequence[Operation]) -> object:
             case "test":
                 if _value_at(document, operation.path) != value:
                     raise errors.WrongStateError(f"testing value {operation.path} failed")
+    if "" not in document:
+        raise errors.WrongStateError("the patch removes the whole object")
     return document[""]
 
 

@@ -8,6 +8,7 @@ view is answered as requested.
 
 import datetime
 import functools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -16,10 +17,10 @@ import yaml
 from gantry.doors.http import representation
 from gantry.kubernetes.api import schema, tables
 from gantry.kubernetes.apiserver import protobuf, resources, status_errors, watch_cache
-from gantry.runtime import interface
+from gantry.runtime import bounded_json, interface
 
-MAX_DEPTH = 100
-"""Maximum nesting of a body, because stored objects are processed recursively."""
+MAX_DEPTH = bounded_json.MAX_DEPTH
+"""Maximum nesting of a body and of a patched object, because stored objects are processed recursively."""
 TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 _VIEWS = (TABLE, PARTIAL, f"{PARTIAL}List")
@@ -80,12 +81,9 @@ def decode_body(raw: interface.HttpRequest) -> object:
     if kind == "application/vnd.kubernetes.protobuf":
         return _decode_protobuf(raw.body)
     try:
-        value = msgspec.json.decode(raw.body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return bounded_json.decode(raw.body)
+    except bounded_json.UnreadableError as error:
         raise status_errors.bad(f"the body of the request cannot be read: {error}") from None
-    if raw.body.count(b"{") + raw.body.count(b"[") > MAX_DEPTH:
-        check_depth(value)
-    return value
 
 
 def check_depth(value: object) -> None:
@@ -124,8 +122,15 @@ def decode_yaml(body: bytes) -> object:
         raise status_errors.bad(f"error parsing YAML: {error}") from None
 
 
+_TAGS = (None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")))
+_NUMBER_LIKE = re.compile("[-+.:_xo0-9a-fA-F]+")
+
+
 def _check_events(events: Iterable[yaml.Event]) -> None:
-    """Reject a value that is nested too deep or has aliases, before it is built: aliases can expand exponentially."""
+    """Reject what JSON does not have, and what is beyond the limits of JSON bodies, before a value is built.
+
+    Aliases can expand exponentially. PyYAML fails with various exceptions if a text does not fit its explicit tag.
+    """
     depth = 0
     for event in events:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -133,6 +138,14 @@ def _check_events(events: Iterable[yaml.Event]) -> None:
             raise status_errors.bad(f"error parsing YAML: more than {MAX_DEPTH} levels of nesting")
         if isinstance(event, yaml.AliasEvent):
             raise status_errors.bad("error parsing YAML: aliases (*) are not supported")
+        if getattr(event, "tag", None) not in _TAGS:
+            raise status_errors.bad("error parsing YAML: explicit tags (!!) are not supported")
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _is_long_number(event.value):
+            raise status_errors.bad(f"error parsing YAML: a number has more than {bounded_json.MAX_DIGITS} digits")
+
+
+def _is_long_number(text: str) -> bool:
+    return len(text) > bounded_json.MAX_DIGITS and _NUMBER_LIKE.fullmatch(text) is not None
 
 
 def json_object(value: object, what: str = "the body of the request") -> schema.Json:

@@ -124,7 +124,8 @@ class Agent:
             failure = errors.InternalError(f"{procedure}: {type(error).__name__}: {error}")
         else:
             return interface.HttpResponse(200, msgspec.json.encode((True, result)))
-        logger.info("%s: %s", procedure, failure)
+        # An error may quote what the call contains, which the caller chooses.
+        logger.info("%.100s: %.1000s", procedure, failure)
         return interface.HttpResponse(failure.status, msgspec.json.encode((False, failure.luxi_pair())))
 
     async def _dispatch(self, procedure: str, request: interface.HttpRequest) -> object:
