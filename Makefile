@@ -15,6 +15,9 @@ BUT =
 VERSION =
 SEEDS = 0-9999
 MINUTES = 60
+N = 500
+SEED = 1
+MUTANTS =
 
 # Some machines tell Python to keep no compiled code: then every command and daemon would compile its modules anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -88,8 +91,12 @@ kube-server: system venv ## compiles the API server of test-kube, once, as root
 test-kube: kube-server ## the tests of Kubernetes on a real API server, as root
 	@GANTRY_KUBE=1 $(PYTEST) -m kube
 
-test-long: system venv ## 200 kills of a master, and the fuzzers for longer: FUZZ is how many examples; minutes
+test-long: system venv ## 200 kills of a master, the fuzzers for longer (FUZZ is how many examples), and mutants; an hour or two
 	@GANTRY_LONG=1 GANTRY_FUZZ=$(FUZZ) $(PYTEST) -m '' tests/fuzz tests/long
+	@$(BIN)/python -m tools.mutants --number $(N) --seed $(SEED)
+
+mutants: venv ## the unit tests on N=500 faulty copies of the product, drawn by SEED=1; MUTANTS='--keep --portion 60' continues a run
+	@$(BIN)/python -m tools.mutants --number $(N) --seed $(SEED) $(MUTANTS)
 
 simulate: venv ## whole clusters under faults, from 10,000 seeds: SEEDS=0-99 runs fewer, SEEDS=7-7 the one; half an hour
 	@PYTHONHASHSEED=0 $(BIN)/python -m gantry.sim.program --seeds $(SEEDS)
@@ -120,4 +127,4 @@ promises: venv ## how many promises the last runs of the tests of this tree kept
 	@$(BIN)/python -m tools.promises
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-language check-types \
-	test quick unit test-real kube-server test-kube test-long simulate golden bench soak docs changelog promises
+	test quick unit test-real kube-server test-kube test-long mutants simulate golden bench soak docs changelog promises
