@@ -43,8 +43,8 @@ class Session:
         self._copies: queue.SimpleQueue[runs.Copy] = queue.SimpleQueue()
 
     def run(self, jobs: int, portion: int) -> None:
-        """Run the mutants without a result, as many as the portion has, and keep each result at once."""
-        waiting = [m for m in self._drawn if (m.key, m.number) not in self.results][:portion]
+        """Run the mutants that were not killed yet, as many as the portion has, and keep each result at once."""
+        waiting = self._waiting()[:portion]
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder, futures.ThreadPoolExecutor(jobs) as pool:
             for job in range(jobs):
                 self._copies.put(runs.Copy(ROOT, Path(folder, str(job))))
@@ -54,6 +54,12 @@ class Session:
                     f"{done}/{len(waiting)} {mutation.path}:{mutation.line}: {result.outcome} {result.test}", flush=True
                 )
                 self._keep()
+
+    def _waiting(self) -> list[mutations.Mutation]:
+        """Return the mutations without a result, then those that survived."""
+        results = [(mutation, self.results.get((mutation.key, mutation.number))) for mutation in self._drawn]
+        survivors = [mutation for mutation, result in results if result and result.outcome not in report.KILLED]
+        return [mutation for mutation, result in results if result is None] + survivors
 
     def _try(self, index: int, mutation: mutations.Mutation) -> mutations.Mutation:
         copy = self._copies.get()
@@ -103,8 +109,7 @@ def main() -> int:
 
 def _known() -> list[Kept]:
     file = FOLDER / "results.json"
-    kept = msgspec.json.decode(file.read_bytes(), type=list[Kept]) if file.exists() else []
-    return [each for each in kept if each.result.outcome in report.KILLED]
+    return msgspec.json.decode(file.read_bytes(), type=list[Kept]) if file.exists() else []
 
 
 if __name__ == "__main__":

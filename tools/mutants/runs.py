@@ -162,6 +162,9 @@ def _pytest(tree: Path, base: Path, log: Path, tests: Sequence[str]) -> None:
         os.dup2(output, stream)
     os.chdir(tree)
     os.environ["PYTHONPATH"] = f"{tree / 'src'}{os.pathsep}{tree}"
+    # The copy keeps compiled modules, also where the machine's Python does not.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     sys.path[:0] = [str(tree / "src"), str(tree)]
     options = [
         "-x",
