@@ -196,5 +196,5 @@ def test_a_certificate_is_renewed_sixty_days_before_its_end(
     master = Certificates(lab.master.clock.now() + days * 86400)
     lab.run(watcher.Watcher(lab.master, MEMORY, master=master, authority="/none").run())
     ops = msgspec.convert(master.jobs, list[tuple[list[dict[str, object]]]])
-    wanted = [("OP_CLUSTER_RENEW_CRYPTO", ["node1"], True)] if renewed else []
-    assert [(op["OP_ID"], op["nodes"], op["keep_keys"]) for ((op,),) in ops] == wanted
+    expected_ops = [("OP_CLUSTER_RENEW_CRYPTO", ["node1"], True)] if renewed else []
+    assert [(op["OP_ID"], op["nodes"], op["keep_keys"]) for ((op,),) in ops] == expected_ops
