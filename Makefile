@@ -21,6 +21,9 @@ SEEDS = 0-9999
 COVERED = 0-149
 MINUTES = 60
 RUNS = 1
+N = 500
+SEED = 1
+MUTANTS =
 
 # Some machines tell Python to keep no compiled code: then every command and daemon would compile its modules anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -94,9 +97,13 @@ kube-server: system venv ## compiles the API server of test-kube, once, as root
 test-kube: kube-server ## the tests of Kubernetes on a real API server, as root
 	@GANTRY_KUBE=1 $(PYTEST) -m kube
 
-test-long: system venv ## kills of a master, cut cables, fuzzers: KILLS=200, ROUNDS=100, FUZZ=3000 examples, FUZZ_SECONDS ends each; two hours
+test-long: system venv ## kills of a master, cut cables, fuzzers, mutants: KILLS=200, ROUNDS=100, FUZZ=3000 examples, FUZZ_SECONDS ends each, N=500; hours
 	@GANTRY_LONG=1 GANTRY_KILLS=$(KILLS) GANTRY_ROUNDS=$(ROUNDS) GANTRY_FUZZ=$(FUZZ) GANTRY_FUZZ_FROM=$(FUZZ_FROM) \
 	GANTRY_FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) -m '' tests/fuzz tests/long
+	@[ '$(N)' = 0 ] || $(BIN)/python -m tools.mutants --number $(N) --seed $(SEED)
+
+mutants: venv ## the unit tests on N=500 faulty copies of the product, drawn by SEED=1; MUTANTS='--keep --portion 60' continues a run
+	@$(BIN)/python -m tools.mutants --number $(N) --seed $(SEED) $(MUTANTS)
 
 simulate: venv ## whole clusters under faults, from 10,000 seeds: SEEDS=0-99 runs fewer, SEEDS=7-7 the one; half an hour
 	@PYTHONHASHSEED=0 $(BIN)/python -m gantry.sim.program --seeds $(SEEDS)
@@ -130,4 +137,5 @@ promises: venv ## how many promises the last runs of the tests of this tree kept
 	@$(BIN)/python -m tools.promises
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-language check-types \
-	test quick unit test-real kube-server test-kube test-long simulate simulate-coverage golden bench soak docs changelog promises
+	test quick unit test-real kube-server test-kube test-long mutants simulate simulate-coverage golden bench soak docs changelog \
+	promises

@@ -7,11 +7,13 @@ moment would break it, and how fast things are is measured by the benchmarks.
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 pytest_plugins = ("tools.contact_plugin", "tools.promise_plugin", "tools.figure_plugin", "tools.selection_plugin")
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("new", unhurried)
 settings.register_profile("same", unhurried, derandomize=True)
+# Mutants (tools/mutants) have to fail, not to be explained.
+settings.register_profile("unshrunk", unhurried, derandomize=True, phases=(Phase.explicit, Phase.generate))
 settings.load_profile("new" if os.environ.get("GANTRY_FUZZ") else "same")

@@ -48,6 +48,17 @@ def test_numbers_are_handed_out_upwards_over_every_node_border() -> None:
     assert numbers.count(ranges.sized(first, size)) == size
 
 
+def test_numbers_that_are_allocated_together_are_the_same_as_one_by_one() -> None:
+    chosen = [3, 255, 256, 300, 511, 512, 70_000, 1 << 40]
+    together, single = space.Space(), space.Space()
+    together.allocate_all(chosen)
+    for number in chosen:
+        assert single.allocate(number)
+    whole = ranges.Range(0, 1 << 41)
+    assert list(together.used_runs(whole)) == list(single.used_runs(whole))
+    assert together.count(whole) == len(chosen)
+
+
 def test_a_hole_is_found_wherever_it_is() -> None:
     run = ranges.sized(0x20010DB8 << 96, 1 << 64)
     numbers = space.Space.of([run])

@@ -284,13 +284,40 @@ def test_arguments_become_fields_of_the_opcode(talk: Talk) -> None:
     assert op["disks"] == [0, 1]
     op = talk.op("PUT", "/2/nodes/node1/storage/modify?name=/dev/sdb&allocatable=0&dry-run=1")
     assert (op["OP_ID"], op["name"], op["changes"]) == ("OP_NODE_MODIFY_STORAGE", "/dev/sdb", {"allocatable": False})
+    op = talk.op("GET", "/2/nodes/node1/storage?storage_type=lvm-pv&output_fields=name,size")
+    assert (op["OP_ID"], op["nodes"], op["output_fields"]) == ("OP_NODE_QUERY_STORAGE", ["node1"], ["name", "size"])
+    op = talk.op("GET", "/2/instances/vm1/info?static=1")
+    assert (op["OP_ID"], op["instances"], op["static"]) == ("OP_INSTANCE_QUERY_DATA", ["vm1"], True)
     op = talk.op("PUT", "/2/nodes/node1/role?dry-run=1", "offline")
     assert (op["OP_ID"], op["node_name"], op["offline"]) == ("OP_NODE_SET_PARAMS", "node1", True)
     assert talk.status("PUT", "/2/nodes/node1/role", "master") == 400
+    for role, flags in {
+        "master-candidate": (False, False, True),
+        "regular": (False, False, False),
+        "drained": (False, True, None),
+        "offline": (True, None, None),
+    }.items():
+        op = talk.op("PUT", "/2/nodes/node1/role?dry-run=1", role)
+        assert (op.get("offline"), op.get("drained"), op.get("master_candidate")) == flags
     ops = talk.ops("POST", "/2/instances/vm1/reinstall?dry-run=1", {"os": "busybox", "start": False})
     assert [op["OP_ID"] for op in ops] == ["OP_INSTANCE_SHUTDOWN", "OP_INSTANCE_REINSTALL"]
     ops = talk.ops("POST", "/2/instances/vm1/reinstall?dry-run=1&os=busybox&nostartup=0")
     assert [op["OP_ID"] for op in ops][2] == "OP_INSTANCE_STARTUP"
+
+
+def test_a_wait_for_a_job_that_does_not_change_ends_with_null(talk: Talk, lab: cluster.SimulatedCluster) -> None:
+    number = lab.run(lab.luxi("SubmitJob", [{"OP_ID": "OP_TEST_DELAY", "duration": 100}]))
+    lab.run(lab.world.clock.sleep(1))
+    known = {"fields": ["status"], "previous_job_info": ["running"], "previous_log_serial": 1}
+    assert talk.value("GET", f"/2/jobs/{number}/wait", known) is None
+    lab.run(lab.world.clock.sleep(100))
+    assert talk.value("GET", f"/2/jobs/{number}/wait", known) == {"job_info": ["success"], "log_entries": []}
+
+
+def test_a_query_without_fields_is_refused(talk: Talk) -> None:
+    answer = talk.raw("GET", "/2/query/node")
+    assert answer.status == 400
+    assert "?fields=name,uuid" in answer.body.decode()
 
 
 def test_a_change_can_be_bound_to_a_version(talk: Talk) -> None:

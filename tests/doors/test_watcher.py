@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from gantry import errors
 from gantry.doors import watcher
 from gantry.rpc import luxi
 from gantry.sim import cluster
@@ -37,6 +38,15 @@ async def rounds(lab: cluster.SimulatedCluster, count: int, *, offline_after: in
         finally:
             await caller.close()
         await lab.world.clock.sleep(300)
+
+
+class FullQueue(luxi.Client):
+    """A client whose jobs are refused."""
+
+    async def call(self, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
+        if method == "SubmitJob":
+            raise errors.QueueFullError("the queue is full")
+        return await super().call(kind, method, *arguments)
 
 
 async def offline(lab: cluster.SimulatedCluster) -> list[str]:
@@ -141,3 +151,50 @@ def test_a_check_of_the_volume_groups_gets_the_result_of_the_last_check(lab: clu
         assert kept.look
 
     lab.run(scenario())
+
+
+def test_a_check_of_the_volume_groups_that_was_not_submitted_is_not_looked_for(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        caller = FullQueue(lab.master.network, cluster.FOLDERS.luxi_socket)
+        try:
+            await _watcher(lab, caller, repairs=True).run()
+        finally:
+            await caller.close()
+        assert not lab.master.disk.exists(MEMORY)
+
+    lab.run(scenario())
+
+
+class Certificates:
+    """A master whose node has a certificate that ends at a moment; keeps the submitted jobs."""
+
+    def __init__(self, end: float) -> None:
+        self.jobs: list[object] = []
+        self._end = end
+
+    async def call(self, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
+        answers: dict[str, object] = {
+            "QueryConfigValues": (None, False),
+            "AutoArchiveJobs": (0, 0),
+            "QueryJobs": [],
+            "SubmitJob": 7,
+        }
+        if method == "SubmitJob":
+            self.jobs.append(arguments)
+        if method != "Query":
+            return msgspec.convert(answers[method], kind)
+        name, fields, _ = msgspec.convert(arguments, tuple[str, list[str], None])
+        values = {"name": "node1", "certificate_end": self._end, "bootid": "b", "stray_guests": []}
+        rows = [[(0, values[field]) for field in fields]] if name == "node" else []
+        return msgspec.convert({"data": rows}, kind)
+
+
+@pytest.mark.parametrize(("days", "renewed"), [(59, True), (61, False), (-1, True)])
+def test_a_certificate_is_renewed_sixty_days_before_its_end(
+    lab: cluster.SimulatedCluster, days: int, *, renewed: bool
+) -> None:
+    master = Certificates(lab.master.clock.now() + days * 86400)
+    lab.run(watcher.Watcher(lab.master, MEMORY, master=master, authority="/none").run())
+    ops = msgspec.convert(master.jobs, list[tuple[list[dict[str, object]]]])
+    expected_ops = [("OP_CLUSTER_RENEW_CRYPTO", ["node1"], True)] if renewed else []
+    assert [(op["OP_ID"], op["nodes"], op["keep_keys"]) for ((op,),) in ops] == expected_ops

@@ -26,6 +26,7 @@ def test_a_job_runs_its_opcodes_in_order_and_keeps_their_results(house: House) -
     assert [step.result for step in job.ops] == [None, None]
     first, second = job.ops
     assert first.end_timestamp == second.start_timestamp == jobs.timestamp(begin + 2)
+    assert job.start_timestamp == first.start_timestamp == jobs.timestamp(begin)
     assert job.end_timestamp == jobs.timestamp(begin + 5)
     assert house.memory.durable.jobs["1"] == job
 

@@ -234,6 +234,8 @@ def test_a_key_in_a_token_has_its_public_half_but_never_leaves_the_token(in_toke
         authority_key.store(key)
     with pytest.raises(ValueError, match="the private key stays in its token"):
         key.private_numbers()
+    with pytest.raises(UnsupportedAlgorithm, match="signs with ECDSA only"):
+        key.sign(b"data", None)  # type: ignore[arg-type]
     with pytest.raises(UnsupportedAlgorithm):
         key.exchange(ec.ECDH(), key.public_key())
 

@@ -166,3 +166,8 @@ def test_enrolment_wants_the_certificate_of_its_own_key_from_that_authority() ->
         security.check_issued(security.Pair(own, stranger), authority.certificates)
     with pytest.raises(ValueError, match="not issued"):
         security.check_issued(security.Pair(own, key), other.certificates)
+
+
+def test_what_is_no_certificate_is_not_taken_for_an_authority() -> None:
+    with pytest.raises(ValueError, match="this is not a certificate"):
+        security.outside_client_context(authority="-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")

@@ -246,3 +246,16 @@ def test_a_disk_without_an_instance_survives_a_restart_and_keeps_its_numbers(cle
         back = state.apply([*build.put(taken), snapshot.Delete("disks", "d")], serial=state.serial + 1)
         assert (dict(back.disks.items()), dict(back.disks_on.items())) == ({}, {})
         assert back.numbers[instance.Number("n1", 3)] == "i1"
+
+
+@pytest.mark.parametrize("collection", ["nodegroups", "nodes", "networks", "instances"])
+def test_a_file_without_a_collection_that_every_version_has_is_damaged(collection: str) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        build.on(world, machine, build.new_store(world, machine).close())
+        content = msgspec.json.decode(machine.disk.read(build.WHERE.config), type=dict[str, msgspec.Raw])
+    content = {"checksum": msgspec.Raw(b'"edited"')} | {k: v for k, v in content.items() if k != "checksum"}
+    assert checkpoint.decode(msgspec.json.encode(content), path="config.data").edited
+    del content[collection]
+    with pytest.raises(errors.ConfigurationError, match=f"missing required field `{collection}`"):
+        checkpoint.decode(msgspec.json.encode(content), path="config.data")

@@ -45,6 +45,14 @@ def test_the_highest_job_number_shows_a_loss() -> None:
     assert "serial says 299, and the last job in the journal is 0" in losses(job_serial=299)[0]
 
 
+def test_the_highest_epoch_is_that_of_the_journal_the_promise_or_the_mark() -> None:
+    mark = dataclasses.replace(END, epoch=4)
+    for epoch, promised, highest in [(3, 5, 5), (6, 5, 6), (2, 3, 4)]:
+        assert dataclasses.replace(NOTHING, epoch=epoch, promised=promised, mark=mark).highest_epoch == highest
+    assert (NOTHING.highest_epoch, NOTHING.highest_job) == (0, 0)
+    assert losses() == []
+
+
 def test_the_epoch_that_the_node_keeps_shows_a_loss_on_a_cluster_of_one_node() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")

@@ -1,5 +1,6 @@
 import asyncio
 import json
+from collections.abc import Mapping
 
 import pytest
 from tests.state import build
@@ -87,6 +88,26 @@ def test_many_changes_of_a_job_cost_one_write(monkeypatch: pytest.MonkeyPatch) -
         build.on(world, machine, change_often())
         world.run(asyncio.sleep(3))
         assert written == [(f"{QUEUE}/job-2", False)]
+
+
+def test_a_job_that_did_not_change_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine)
+        world.run(asyncio.sleep(2))
+        written: list[str] = []
+        write_all = machine.disk.write_all
+
+        async def count(files: Mapping[str, bytes]) -> dict[str, OSError]:
+            written.extend(files)
+            return await write_all(files)
+
+        monkeypatch.setattr(machine.disk, "write_all", count)
+        build.on(
+            world, machine, store.commit(build.put(store.snapshot.jobs["1"], build.ended(build.queued(2))), build.CAUSE)
+        )
+        world.run(asyncio.sleep(2))
+        assert [path for path in written if "/job-" in path] == [f"{QUEUE}/job-2"]
 
 
 def test_a_file_that_comes_back_after_its_job_was_archived_is_put_away(caplog: pytest.LogCaptureFixture) -> None:

@@ -167,3 +167,14 @@ def test_a_segment_whose_name_could_not_be_synced_at_first_is_not_lost_with_the_
         build.on(world, machine, work())
         world.crash("one")
         assert machine.disk.read(path) == b"frame"
+
+
+def test_files_that_are_no_segments_are_not_read() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        written(world, machine)
+        before = journal.segments(machine.disk, build.WHERE.journal)
+        assert before
+        for name in ("7.log", "0000000000000x07.log", "00000000000000007.log", "0000000000000007.old"):
+            build.on(world, machine, machine.disk.write(f"{build.WHERE.journal}/{name}", b"x"))
+        assert journal.segments(machine.disk, build.WHERE.journal) == before

@@ -185,3 +185,10 @@ def test_the_parts_of_a_copy_have_every_byte_that_counts(
     newest = journal.segment_path(WHERE.journal, 1)
     part = reading.part(two.disk, WHERE, {newest: 10}, calls.CopyFetch(name="journal/"))
     assert part.pieces[0].content == two.disk.read(newest)[:10]
+
+
+def test_pieces_are_written_into_folders_that_the_copy_does_not_have_yet(world: simulated.World) -> None:
+    machine = world.machine("one")
+    copy = replacement.Replacement(machine.disk, WHERE)
+    build.on(world, machine, copy.write([calls.CopyPiece(name="queue/serial", offset=0, content=b"7\n")]))
+    assert machine.disk.read(f"{WHERE.replacement}/queue/serial") == b"7\n"

@@ -3,7 +3,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.model import cluster, network
+from gantry.model import cluster, instance, network
 from gantry.state import snapshot
 
 
@@ -20,6 +20,23 @@ def test_an_instance_is_found_by_all_that_it_holds_and_by_nothing_afterwards() -
     assert set(full.on_node["n0"]) == set(full.in_network["net"]) == {"i1"}
     assert build.content(full.apply([snapshot.Delete("instances", "i1")], serial=1)) == build.content(empty)
     assert build.content(empty)["serial"] == 1
+
+
+def test_a_detached_disk_is_found_by_its_uuid_and_by_a_name_that_only_one_has() -> None:
+    first, second, third = (
+        instance.DetachedDisk(
+            instance.Disk(uuid=uuid, dev_type="plain", size=8, name=name), nodes=("n0",), instance="i"
+        )
+        for uuid, name in (("d1", "data"), ("d2", "logs"), ("d3", "logs"))
+    )
+    full = state(first, second, third)
+    assert full.detached_disk("data") == full.detached_disk("d1") == first
+    assert full.detached_disk("d3") == third
+    with pytest.raises(errors.InvalidError, match="2 disks") as ambiguous:
+        full.detached_disk("logs")
+    assert ambiguous.value.hint == "UUIDs: d2, d3"
+    with pytest.raises(errors.NotFoundError, match="there is no disk nothing"):
+        full.detached_disk("nothing")
 
 
 PORT = network.Port(uuid="p", name="vip", network="net", mac="aa:00:00:00:00:aa", ip=("10.0.0.7",), device_id="d")

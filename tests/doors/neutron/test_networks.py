@@ -55,7 +55,9 @@ def test_a_network_gets_a_segment_of_the_shared_ranges(clean: Talk) -> None:
     network = _network(clean)
     assert [network[name] for name in SEGMENT] == ["vlan", "physnet1", 100]
     assert clean.get(f"{NETWORKS}/{network['id']}").object("network") == network
-    assert network["subnets"] == []
+    assert network["subnets"] == network["availability_zones"] == network["availability_zone_hints"] == []
+    assert [network[name] for name in ("router:external", "vlan_transparent", "qinq")] == [False, False, False]
+    assert (network["ipv4_address_scope"], network["ipv6_address_scope"]) == (None, None)
     assert (network["project_id"], network["tenant_id"], network["status"]) == ("default", "default", "ACTIVE")
 
 

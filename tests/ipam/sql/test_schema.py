@@ -78,6 +78,7 @@ def test_a_check_refuses_a_database_without_tables_and_accepts_a_prepared_one(
     )
 
     assert [program.main([action, empty_url]) for action in ("prepare", "finish", "check")] == [0, 0, 0]
+    assert capsys.readouterr().out.splitlines()[-1].endswith(" can be used by this version")
     assert ipam.subnets() == []
 
 

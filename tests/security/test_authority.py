@@ -1,0 +1,28 @@
+"""Signatures of machines: what one has signed, and what it has not."""
+
+import pytest
+
+from gantry import security
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture(scope="module")
+def machine() -> tuple[bytes, bytes]:
+    """The certificate and key of a machine."""
+    key, request = security.make_request("node1")
+    authority = security.make_authority("one", NOW)
+    return security.issue(authority, request, uuid="u1", name="node1", address="192.0.2.1", now=NOW), key
+
+
+def test_a_statement_is_signed_by_the_key_of_the_certificate_only(machine: tuple[bytes, bytes]) -> None:
+    certificate, key = machine
+    other, _ = security.make_request("node2")
+    assert security.is_signed(certificate, b"statement", security.sign(key, b"statement"))
+    assert not security.is_signed(certificate, b"another", security.sign(key, b"statement"))
+    assert not security.is_signed(certificate, b"statement", security.sign(other, b"statement"))
+
+
+def test_a_signature_that_is_not_hex_cannot_be_read(machine: tuple[bytes, bytes]) -> None:
+    with pytest.raises(ValueError):
+        security.is_signed(machine[0], b"statement", "no hex")

@@ -1,0 +1,21 @@
+"""The parts of the product that are mutated, and the tests that may notice."""
+
+AREAS = ("address", "state", "jobs", "ipam", "security", "doors")
+"""The packages below ``src/gantry``."""
+
+LEFT_OUT = ("src/gantry/ipam/neutron",)
+"""What runs in neutron-server alone: its tests need Neutron's libraries, and are real ones."""
+
+FOLDERS = tuple(f"src/gantry/{area}" for area in AREAS)
+
+TESTS = (
+    *(f"tests/{area}" for area in AREAS),
+    "tests/conformance",
+    "tests/daemons",
+    "tests/operations",
+    "tests/rpc",
+    "tests/sim/test_cluster.py",
+    "tests/sim/test_lease.py",
+    "tests/sim/test_mastership.py",
+)
+"""The tests that are traced: those of the areas, and those that use them in their own process."""
