@@ -4,7 +4,7 @@ All rates are per second of the thread's processor time, so that other work on t
 into memory together are measured in turn, a short round each. Larger pools are measured in turn with a reference pool,
 and their rates are scaled by the reference's rate meanwhile. Owners are UUIDs, one for each number, as in the product;
 a hundred other owners allocate in turn. Before each allocation another number of the pool is released, in no order: the
-next free number is found anew each time. The largest pool takes about 5 GB.
+next free number has to be found each time. The largest pool takes about 5 GB.
 """
 
 import gc
@@ -68,9 +68,9 @@ class Sample:
         """Return how many pairs a second release one of the used numbers and reserve another in its place."""
         used, pool = self.used, self.pool
         start = time.thread_time()
-        for place, owner in zip(itertools.islice(itertools.cycle(range(len(used))), PAIRS), itertools.cycle(ASKERS)):
-            pool.release(used[place], now=2.0)
-            used[place] = pool.reserve_any(owner, str(next(KEYS)), now=3.0, policy=policy)
+        for position, owner in zip(itertools.islice(itertools.cycle(range(len(used))), PAIRS), itertools.cycle(ASKERS)):
+            pool.release(used[position], now=2.0)
+            used[position] = pool.reserve_any(owner, str(next(KEYS)), now=3.0, policy=policy)
         return PAIRS / (time.thread_time() - start)
 
 

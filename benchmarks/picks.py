@@ -1,7 +1,7 @@
 """The pick of an address for a claim, at 100 to 60,000 in use, in a /16 and an IPv6 /64, in order and at random.
 
 After each pick its address is put in use and another one is removed, in no order and outside the time that is measured:
-the next free address is found anew each time.
+the next free address has to be found each time.
 """
 
 import ipaddress
@@ -59,14 +59,14 @@ def _microseconds(seen: cache.Cache, below: Callable[[int], int], in_use: list[s
     """Return the processor time of one pick."""
     seconds = 0.0
     for turn in range(PICKS):
-        claim, place = _claim(10**6 + turn), turn % len(in_use)
-        seen.remove(_address(in_use[place]).ref)
+        claim, position = _claim(10**6 + turn), turn % len(in_use)
+        seen.remove(_address(in_use[position]).ref)
         start = time.thread_time()
         allocation = allocate.pick(seen, claim, below=below)
         seconds += time.thread_time() - start
         assert isinstance(allocation, pool_space.Allocation)
-        in_use[place] = str(allocation.address)
-        seen.put(_address(in_use[place]))
+        in_use[position] = str(allocation.address)
+        seen.put(_address(in_use[position]))
     return seconds / PICKS * 1e6
 
 

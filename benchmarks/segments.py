@@ -1,6 +1,6 @@
 """The next free segmentation id, out of all that VXLAN has, however many are used; memory is not counted here.
 
-Before each pick another id in use is released, in no order: the next free one is found anew each time.
+Before each pick another id in use is released, in no order: the next free one has to be found each time.
 """
 
 import random

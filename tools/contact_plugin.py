@@ -19,7 +19,7 @@ CONTACTS = frozenset({"socket.connect", "subprocess.Popen", "os.posix_spawn", "o
 """Audit events of the interpreter that are contacts."""
 
 TOOLS = frozenset({"git", "lint-imports", "mypy", "ruff", "getconf", "ldconfig"})
-"""Programs that look at the source code or the machine, and are no part of what is promised."""
+"""Programs that look at the source code or the machine, and are not a part of what is promised."""
 
 
 class Observer:

@@ -223,11 +223,11 @@ class Count:
         by_logic = {promise for name in TOTALS for promise in self.by_logic(name)}
         kept = {promise for name in TOTALS for promise in ids(name) if self.outcome(promise).kept}
         missing, stale = by_logic - set(self.explained), set(self.explained) & kept - by_logic
-        said = [f"held by logic only, and no page says why: {', '.join(sorted(missing))}"] if missing else []
-        said += [f"held by a real part, though a page says why not: {', '.join(sorted(stale))}"] if stale else []
+        found = [f"held by logic only, and no page says why: {', '.join(sorted(missing))}"] if missing else []
+        found += [f"held by a real part, though a page says why not: {', '.join(sorted(stale))}"] if stale else []
         if self.real_share < MIN_REAL:
-            said.append(f"{self.real_share:.1%} are held by real parts; at least {MIN_REAL:.0%} must be")
-        return said
+            found.append(f"{self.real_share:.1%} are held by real parts; at least {MIN_REAL:.0%} must be")
+        return found
 
 
 def table(tree: str, runs: Mapping[str, Run | None], *, explained: Collection[str]) -> tuple[str, Count]:
@@ -240,8 +240,8 @@ def table(tree: str, runs: Mapping[str, Run | None], *, explained: Collection[st
     for name, total in TOTALS.items():
         by_logic = count.by_logic(name)
         kept = total - len(count.lost(name))
-        held = f": {kept - len(by_logic)} by real parts, {len(by_logic)} by logic only" if kept else ""
-        lines.append(f"{name} {kept}/{total}{held}{f' ({_numbers(by_logic)})' if by_logic else ''}")
+        counts = f": {kept - len(by_logic)} by real parts, {len(by_logic)} by logic only" if kept else ""
+        lines.append(f"{name} {kept}/{total}{counts}{f' ({_numbers(by_logic)})' if by_logic else ''}")
     missing = [f"  {name} {_numbers(count.lost(name))}" for name in TOTALS if count.lost(name)]
     lines += ["", "not kept:", *missing] if missing else []
     if skips := list(_skips(count)):

@@ -21,9 +21,9 @@ class Limits:
 
 
 def limits_for(objects: int) -> Limits:
-    """Return the limits for a state of so many objects.
+    """Return the limits for a state of that many objects.
 
-    A checkpoint writes all of them, so it is due after as many records at the earliest: its share in the cost of a
+    A checkpoint writes all of them, so it is due after that many records at the earliest: its share in the cost of a
     record stays the same however large the cluster is. A start reads an object and a record about equally fast.
     """
     usual = Limits()
