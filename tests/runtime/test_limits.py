@@ -35,7 +35,9 @@ def test_a_limit_that_is_high_enough_is_left() -> None:
 
 @pytest.mark.parametrize("how", ["run", "start", "connected", "pipe"])
 def test_a_program_gets_the_limit_that_the_daemon_was_started_with(how: str, tmp_path: object) -> None:
-    script = f"until [ $(ulimit -Sn) = {SOFT} ]; do :; done; echo $(ulimit -Sn; ulimit -Hn) > {tmp_path}/out"
+    # The limit is set just after the program has started.
+    until = f"n=0; until [ $(ulimit -Sn) = {SOFT} -o $n = 200 ]; do n=$((n + 1)); sleep 0.1; done"
+    script = f"{until}; echo $(ulimit -Sn; ulimit -Hn) > {tmp_path}/out"
     wait = f'["/bin/sh", "-c", "{script}"]'
     work = {
         "run": f"runtime.processes.run({wait}, timeout=30)",
