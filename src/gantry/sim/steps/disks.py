@@ -43,9 +43,10 @@ def _grow(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
 
 
 def _replace(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
-    mode = chance.choice(["replace_on_primary", "replace_on_secondary", "replace_new_secondary", "replace_auto"])
+    modes = ["replace_on_primary", "replace_on_secondary", "replace_auto", *["replace_new_secondary"] * 3]
+    mode = chance.choice(modes)
     arguments: dict[str, object] = {"mode": mode}
-    if mode == "replace_new_secondary" and chance.random() < 0.6:
+    if mode == "replace_new_secondary" and chance.random() < 0.3:
         arguments["remote_node"] = chance.choice(known.known(nodes.KIND, there=True, free=False) or ["node9"])
     early = chance.random() < 0.3
     effect = {"copied": None if early else True}
