@@ -32,6 +32,9 @@ ROUND = 10_000
 ANSWER_SECONDS = 10.0
 """Longest CPU time for one message: the largest takes 0.2 s, alone on the machine."""
 
+WAIT_SECONDS = 1000.0
+"""Longest wait for an answer, by the server's clock: a master waits 900 s for a slow call to a node."""
+
 LOG_BYTES = 1500
 """Most bytes of log for a message on average, and for one line ``LINE_BYTES``."""
 
@@ -159,7 +162,8 @@ async def _round(server: Server, numbers: Iterable[int], outcome: Outcome, log: 
     for number in numbers:
         begin = time.process_time()
         try:
-            result = await server.send(number)
+            async with asyncio.timeout(WAIT_SECONDS):
+                result = await server.send(number)
         except AssertionError:
             raise
         except Exception as error:

@@ -34,8 +34,8 @@ KNOWN = (
     "aa:00:00:00:00:01",
     "1",
 )
-ENDING = ("/node_leave", "/certificate_store", "/stop_master", "/node_demote", "/upload_file")
-"""Calls that end what is tested: the membership, the master, its permission to call."""
+ENDING = ("/node_leave", "/certificate_store", "/stop_master", "/node_demote", "/upload_file", "/test_delay")
+"""Calls that end what is tested (the membership, the master, its permission to call) or last as long as they say."""
 
 STRANGERS = (None, ssl.PEM_cert_to_DER_cert(security.make_bootstrap("stranger", 0.0).certificate.decode()))
 EPOCH = "newest"

@@ -300,6 +300,11 @@ async def cluster_joined(cluster: Cluster) -> None:
         ("/master_name", b"not json", b"master_name: JSON is malformed"),
         ("/test_delay", b'{"duration": "long"}', b"Expected `float`"),
         ("/instance_info", b"{}", b"missing required field"),
+        (
+            "/instance_balloon_memory",
+            b'{"instance": {"name": "a", "uuid": "b", "hypervisor": "fake"}, "memory": 4}',
+            b"the beparams of the instance have no number minmem",
+        ),
         ("/instance_info", b"[" * 50_000, b"more than 100 levels of nesting"),
         ("/test_delay", b'{"duration": %s}' % (b"1" * 5000), b"a number has more than 300 digits"),
         ("/master_name", b'{"\xff": 1}', b"'utf-8' codec can't decode byte 0xff"),

@@ -241,6 +241,11 @@ class InstanceBalloonMemory(Call[int], frozen=True):
     instance: Instance
     memory: int
 
+    def __post_init__(self) -> None:
+        """Refuse an instance without its minimum."""
+        if not isinstance(self.instance.beparams.get("minmem"), int):
+            raise ValueError("the beparams of the instance have no number minmem")
+
 
 class DiskPlug(Call[None], frozen=True):
     """Plug an active disk into a running instance; a disk that is plugged in already is not an error.
