@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 DATA = "/var/lib/gantry/kube"
 PORT = 6443
 
-DEFAULT_LIMITS = limits.HttpLimits(connections=800, strangers=300, per_peer=700, requests_per_peer=190)
+DEFAULT_LIMITS = limits.HttpLimits(connections=800, per_peer=700, requests_per_peer=190)
 """Watches keep connections open; usually all clients are on the server's own machine."""
 ADMIN = "admin"
 SERVER_DAYS = 3650

@@ -7,6 +7,7 @@ A *peer* is the network address of a client; for IPv6 it is the /64 network, whi
 Each daemon states its own numbers (docs/reference/limits.md); times are in seconds, sizes in bytes.
 """
 
+import dataclasses
 import ipaddress
 from dataclasses import dataclass
 
@@ -32,7 +33,7 @@ class HttpLimits:
     """
 
     connections: int = 500
-    strangers: int = 300
+    strangers: int = 200
     per_peer: int = 250
     requests: int = 200
     requests_per_peer: int = 150
@@ -42,6 +43,22 @@ class HttpLimits:
     body_seconds: float = 60.0
     idle_seconds: float = 120.0
     stall_seconds: float = 60.0
+
+    def within(self, descriptors: int) -> "HttpLimits":
+        """Return these limits, with fewer connections where the process may open only so many file descriptors.
+
+        A daemon may have two servers, and needs descriptors for its own files and connections.
+
+        >>> HttpLimits(connections=500).within(120).connections
+        40
+        """
+        most = max(1, descriptors // 3)
+        return dataclasses.replace(
+            self,
+            connections=min(self.connections, most),
+            strangers=min(self.strangers, max(1, most * 3 // 4)),
+            per_peer=min(self.per_peer, most),
+        )
 
 
 @dataclass(frozen=True)

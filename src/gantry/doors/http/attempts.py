@@ -14,7 +14,9 @@ from gantry.runtime import interface
 
 BURST = 10
 PER_SECOND = 4.0
-WAITING = 16
+WAITING = 8
+WAITING_IN_ALL = 64
+"""Attempts of all users and peers that wait; of more, the oldest of the longest queue is refused."""
 CONCURRENT_CHECKS = 2
 """Checks at a time for all users and peers: they use the processor."""
 QUEUES = 1000
@@ -71,6 +73,9 @@ class Attempts:
         queue.waiting.append(attempt)
         if len(queue.waiting) > WAITING:
             self._end(queue.waiting.pop(0), None)
+        if sum(len(each.waiting) for each in self._queues.values()) > WAITING_IN_ALL:
+            longest = max(self._queues.values(), key=lambda each: len(each.waiting))
+            self._end(longest.waiting.pop(0), None)
         if queue.worker is None:
             queue.worker = asyncio.ensure_future(self._serve(queue))
 

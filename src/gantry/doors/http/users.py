@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 REALM = "Ganeti Remote API"
 WRONG_PASSWORD_SECONDS = 1.0
 """Minimum seconds until the answer to a wrong password, also for a user that does not exist."""
+MAX_DELAYED = 64
+"""Answers to wrong passwords that are delayed at a time; more are 429 at once, so that other requests have room."""
 
 BCRYPT_BYTES = 72
 """Number of bytes of a password that bcrypt uses; htpasswd ignores the remaining bytes, too."""
@@ -123,6 +125,7 @@ class Users:
         self._users: dict[str, User] = {}
         self._secret = runtime.random.token(32)
         self._proven: dict[str, bytes] = {}
+        self._delayed = 0
         self._attempts = attempts.Attempts(runtime.clock)
 
     def _refresh(self) -> None:
@@ -168,7 +171,14 @@ class Users:
             raise http.too_many_attempts()
         if is_right:
             return user
-        await self._runtime.clock.sleep(max(0.0, start + WRONG_PASSWORD_SECONDS - self._runtime.clock.monotonic()))
+        if self._delayed >= MAX_DELAYED:
+            raise http.too_many_attempts()
+        self._delayed += 1
+        try:
+            end = start + WRONG_PASSWORD_SECONDS
+            await self._runtime.clock.sleep(max(0.0, end - self._runtime.clock.monotonic()))
+        finally:
+            self._delayed -= 1
         return None
 
     async def _verify(self, user: User | None, password: str, digest: bytes) -> bool:

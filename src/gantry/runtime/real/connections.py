@@ -17,7 +17,7 @@ from enum import Enum
 from gantry.runtime import limits, repeated_logs
 
 COURTESY = 32
-"""Connections above the limits, which are answered with a refusal."""
+"""Connections above the limits, at most a tenth of them, which are answered with a refusal."""
 DISPLACEABLE_IDLE_SECONDS = 20.0
 """A known client's connection makes room after that time without a request; own clients have closed it by then."""
 
@@ -39,13 +39,14 @@ class State(Enum):
 class Connection:
     """A connection: its peer, its state and since when, and whether its client is known.
 
-    ``close`` ends it at once. ``refusal`` is the status with which each request on it is answered, 0 for none.
-    ``stalled`` is the time since when its client does not read an answer.
+    ``close`` ends it at once, ``end`` with an answer, if it can have one. ``refusal`` is the status with which each
+    request on it is answered, 0 for none. ``stalled`` is the time since when its client does not read an answer.
     """
 
     peer: str
     since: float
     close: Callable[[], None]
+    end: Callable[[], None] | None = None
     state: State = State.HANDSHAKE
     known: bool = False
     refusal: int = 0
@@ -87,7 +88,7 @@ class Connections:
                 len(own),
             )
             refused = [each for each in self._all if each.refusal]
-            if len(refused) >= COURTESY:
+            if len(refused) >= max(1, min(COURTESY, self._limits.connections // 10)):
                 self._end(refused[0])
         self._all[connection] = None
         return connection
@@ -96,9 +97,10 @@ class Connections:
         strangers = sum(not each.known for each in counted)
         return len(counted) < self._limits.connections and strangers < self._limits.strangers
 
-    def displace(self) -> None:
-        """Close a connection that is worth least, if there is one."""
-        self._displace(list(self._all))
+    def displace_some(self) -> None:
+        """Close a quarter of the connections, those that are worth least: the process needs their descriptors."""
+        for _ in range(1 + len(self._all) // 4):
+            self._displace(list(self._all))
 
     def _displace(self, candidates: list[Connection]) -> bool:
         strangers = Counter(each.peer for each in candidates if not each.known)

@@ -12,9 +12,12 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import gc
 import logging
+import resource
 import socket
 import ssl
+from asyncio import sslproto
 from collections.abc import AsyncGenerator
 from http import HTTPStatus
 
@@ -32,6 +35,10 @@ SWEEP_SECONDS = 0.25
 """Interval at which a server looks for connections that take too long."""
 LINGER_SECONDS = 2.0
 """For the rest of a body that is refused: the client reads the answer when it has sent it."""
+TLS_BUFFER_BYTES = 32 << 10
+"""The buffer of a TLS connection; that of asyncio is 256 KiB from the first byte of a handshake."""
+UNCOLLECTED = 400
+"""Connections that did not begin, whose memory may wait for the garbage collector; a daemon may run it seldom."""
 SHUTDOWN_SECONDS = 0.1
 """``close`` ends the handlers first, so their connections have nothing to wait for."""
 
@@ -44,6 +51,8 @@ _MESSAGES = {
     503: "the server has too many connections or requests at a time; try again later",
 }
 _RETRIED = (429, 503)
+
+sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 
 class _RefusedError(Exception):
@@ -118,6 +127,7 @@ class _Protocol(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.connection.close = transport.abort
+        self.connection.end = functools.partial(self.refuse_headers, 408)
         tls = transport.get_extra_info("ssl_object")
         self.connection.known = bool(tls and tls.getpeercert(True))
         self._server.connections.enter(self.connection, connections.State.HEADERS)
@@ -139,11 +149,12 @@ class _Protocol(web.RequestHandler):
                 self.refuse_headers(431)
 
     def refuse_headers(self, status: int) -> None:
-        """Answer a request whose headers are not complete, and end the connection."""
+        """Answer a request whose headers are not complete, and end the connection; it is aborted if that is slow."""
         if self.transport and self._header_bytes:
             self.transport.write(self._server.encoded_refusal(status))
         self.force_close()
-        self._server.connections.remove(self.connection)
+        self.connection.end = None
+        self._server.connections.enter(self.connection, connections.State.HEADERS)
 
     def pause_writing(self) -> None:
         self.connection.stalled = asyncio.get_running_loop().time()
@@ -200,10 +211,11 @@ class Server:
         guard: interface.HttpGuard | None = None,
     ) -> None:
         self._handler = handler
-        self._limits = allowed or limits.HttpLimits()
+        self._limits = (allowed or limits.HttpLimits()).within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._guard = guard or _PlainGuard(body_limit)
         self._body_limit = body_limit
         self._body_bytes = 0
+        self._not_begun = 0
         self._tasks: set[asyncio.Task[interface.HttpResponse]] = set()
         self._opening: set[asyncio.Task[None]] = set()
         self._acceptors: list[accepting.Acceptor] = []
@@ -233,7 +245,7 @@ class Server:
                 each.close()
             raise
         self._acceptors = [
-            accepting.Acceptor(each, self._accept, on_exhausted=self.connections.displace, log=self.log)
+            accepting.Acceptor(each, self._accept, on_exhausted=self.connections.displace_some, log=self.log)
             for each in sockets
         ]
         self._sweep()
@@ -265,7 +277,7 @@ class Server:
                 ssl_shutdown_timeout=timeout,
             )
         except OSError as error:
-            self.connections.remove(connection)
+            self._forget(connection)
             self.log.write(
                 logging.INFO,
                 "connections that did not begin",
@@ -274,9 +286,16 @@ class Server:
                 error,
             )
         except asyncio.CancelledError:
-            self.connections.remove(connection)
+            self._forget(connection)
             accepted.close()
             raise
+
+    def _forget(self, connection: connections.Connection) -> None:
+        """Forget a connection that did not begin; each leaves a TLS buffer in a circle of references."""
+        self.connections.remove(connection)
+        self._not_begun += 1
+        if not self._not_begun % UNCOLLECTED:
+            gc.collect(1)
 
     def _sweep(self) -> None:
         """End the connections that take too long."""
@@ -288,7 +307,10 @@ class Server:
                 connection.peer,
                 connection.state.value,
             )
-            connection.close()
+            if connection.end and connection.stalled is None:
+                connection.end()
+            else:
+                connection.close()
         self._sweep_timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
 
     def refusal(self, status: int, *arguments: object) -> interface.HttpResponse:
