@@ -31,7 +31,9 @@ class Acceptor:
         *,
         on_exhausted: Callable[[], None],
         log: repeated_logs.RepeatedLog,
+        per_turn: int = PER_TURN,
     ) -> None:
+        self._per_turn = per_turn
         self._listener = listener
         self._on_connection = on_connection
         self._on_exhausted = on_exhausted
@@ -46,7 +48,7 @@ class Acceptor:
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def _accept(self) -> None:
-        for _ in range(PER_TURN):
+        for _ in range(self._per_turn):
             try:
                 connection, address = self._listener.accept()
             except (BlockingIOError, InterruptedError):

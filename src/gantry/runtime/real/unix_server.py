@@ -22,7 +22,10 @@ from gantry.runtime.real import accepting
 
 log = logging.getLogger(__name__)
 
-BACKLOG = 1024
+BACKLOG = 4096
+"""A client finds no listener while so many others wait for their acceptance; most kernels allow no more."""
+PER_TURN = 32
+"""Connections that are accepted in one turn of the event loop; they cost less than those of a network."""
 COURTESY = 32
 """Connections above the limits, which are answered with a refusal."""
 SWEEP_SECONDS = 1.0
@@ -95,10 +98,13 @@ class _Reader(asyncio.StreamReader):
         super().__init__(limit=limit)
         self._server = server
         self._connection = connection
+        self._ended = False
         connection.reader = self
 
     # The base class accepts more kinds of buffers than a transport passes and a handler asks for.
     def feed_data(self, data: bytes) -> None:  # type: ignore[override]
+        if self._ended:
+            return
         if self._connection.reads and not self._connection.held:
             self._connection.since = asyncio.get_running_loop().time()
         super().feed_data(data)
@@ -111,12 +117,27 @@ class _Reader(asyncio.StreamReader):
         connection.reads, connection.since = True, asyncio.get_running_loop().time()
         try:
             message = await super().readuntil(separator)
+        except asyncio.IncompleteReadError:
+            if self._ended:
+                raise bytestream.RefusedError(connection.refusal) from None
+            raise
         finally:
             connection.reads = False
         if connection.refusal:
             raise bytestream.RefusedError(connection.refusal)
         connection.used = True
         return message
+
+    def end(self) -> None:
+        """Refuse the message that is not complete."""
+        self.discard()
+        self._ended = True
+        self.feed_eof()
+
+    def discard(self) -> None:
+        """Free the memory at once: the garbage collector may find the stream late."""
+        self._buffered().clear()
+        self._server.hold(self._connection, -self._connection.held)
 
     def _buffered(self) -> bytearray:
         buffer: bytearray = self._buffer  # type: ignore[attr-defined]  # asyncio does not say how much it holds
@@ -143,7 +164,9 @@ class UnixServer:
         bound = _bind(self._path, mode)
         bound.listen(BACKLOG)
         self._limit = limit
-        self._acceptor = accepting.Acceptor(bound, self._accept, on_exhausted=self._displace_any, log=self._log)
+        self._acceptor = accepting.Acceptor(
+            bound, self._accept, on_exhausted=self._displace_any, log=self._log, per_turn=PER_TURN
+        )
         self._sweep()
 
     def _accept(self, accepted: socket.socket, _: object) -> None:
@@ -206,7 +229,7 @@ class UnixServer:
             connection.transport = transport
             await serving.serve(self._handler, reader, asyncio.StreamWriter(transport, protocol, reader, loop))
         finally:
-            self.hold(connection, -connection.held)
+            reader.discard()
             self._connections.pop(connection, None)
 
     def hold(self, connection: _Connection, size: int) -> None:
@@ -222,9 +245,9 @@ class UnixServer:
         self._log.write(
             logging.WARNING, "messages refused", "a message of user %d to %s: %s", connection.user, self._path, reason
         )
-        connection.reads = False
+        connection.reads, connection.refusal = False, reason
         if connection.reader:
-            connection.reader.set_exception(bytestream.RefusedError(reason))
+            connection.reader.end()
 
     def _sweep(self) -> None:
         """End the messages that take too long, and the connections that never had one."""
