@@ -71,12 +71,12 @@ class Connections:
     def accept(self, peer: str) -> Connection:
         """Return a new connection; another one may have been closed for it, or it is one that is refused."""
         connection = Connection(peer, self._time(), close=_nothing)
-        own = [each for each in self._all if each.peer == peer and not each.refusal]
         counted = [each for each in self._all if not each.refusal]
-        if len(own) >= self._limits.per_peer and not self._displace(own):
-            connection.refusal = TOO_MANY_REQUESTS
-        elif not self._has_room(counted) and not self._displace(counted):
-            connection.refusal = UNAVAILABLE
+        own = [each for each in counted if each.peer == peer]
+        if len(own) >= self._limits.per_peer:
+            connection.refusal = 0 if self._displace(own) else TOO_MANY_REQUESTS
+        elif not self._has_room(counted):
+            connection.refusal = 0 if self._displace(counted) else UNAVAILABLE
         if connection.refusal:
             self._log.write(
                 logging.WARNING,

@@ -182,8 +182,9 @@ class UnixServer:
         counted = [each for each in self._connections if not each.refusal]
         own = [each for each in counted if each.user == user]
         reason = ""
-        if user != ROOT and len(own) >= self._limits.per_user and not self._displace(own):
-            reason = f"user {user} has too many connections: the limit is {self._limits.per_user}"
+        if user != ROOT and len(own) >= self._limits.per_user:
+            if not self._displace(own):
+                reason = f"user {user} has too many connections: the limit is {self._limits.per_user}"
         elif len(counted) >= self._limits.connections and not self._displace(counted):
             reason = f"too many connections: the limit is {self._limits.connections}"
         if reason:
