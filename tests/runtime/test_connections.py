@@ -55,16 +55,16 @@ async def test_a_full_server_closes_the_oldest_stranger_of_the_peer_that_has_mos
 
 async def test_known_clients_do_not_make_room_for_strangers(site: Site) -> None:
     for peer in "abcdef":
-        site.open(peer).known = True
+        site.connections.recognize(site.open(peer))
     assert site.open("g").refusal == 503
     assert site.ended == []
 
 
 async def test_a_long_idle_connection_of_a_known_client_makes_room(site: Site) -> None:
     idle = site.open("a", connections.State.IDLE)
-    idle.known = True
+    site.connections.recognize(idle)
     for peer in "bcdef":
-        site.open(peer).known = True
+        site.connections.recognize(site.open(peer))
     assert site.open("g").refusal == 503
     site.now += connections.DISPLACEABLE_IDLE_SECONDS
     assert site.open("h").refusal == 0

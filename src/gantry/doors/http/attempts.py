@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 
 from gantry.runtime import interface
 
-BURST = 10
-PER_SECOND = 4.0
-WAITING = 8
+BURST = 100
+PER_SECOND = 5.0
+WAITING = 32
 WAITING_IN_ALL = 64
 """Attempts of all users and peers that wait; of more, the oldest of the longest queue is refused."""
+MIN_WAIT_SECONDS = 0.001
+"""Shorter waits may not advance a clock whose numbers are large."""
 CONCURRENT_CHECKS = 2
 """Checks at a time for all users and peers: they use the processor."""
 QUEUES = 1000
@@ -99,7 +101,7 @@ class Attempts:
             while queue.waiting:
                 queue.refill(self._clock.monotonic())
                 if queue.allowance < 1:
-                    await self._clock.sleep((1 - queue.allowance) / PER_SECOND)
+                    await self._clock.sleep(max(MIN_WAIT_SECONDS, (1 - queue.allowance) / PER_SECOND))
                     continue
                 async with self._slots:
                     attempt = queue.waiting.pop()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from gantry.runtime import repeated_logs
 
-PER_TURN = 8
+PER_TURN = 32
 """Connections that are accepted in one turn of the event loop."""
 BACK_OFF_SECONDS = 0.1
 """Back-off when the process or the machine has no file descriptor or memory for another connection."""
@@ -31,9 +31,7 @@ class Acceptor:
         *,
         on_exhausted: Callable[[], None],
         log: repeated_logs.RepeatedLog,
-        per_turn: int = PER_TURN,
     ) -> None:
-        self._per_turn = per_turn
         self._listener = listener
         self._on_connection = on_connection
         self._on_exhausted = on_exhausted
@@ -48,7 +46,7 @@ class Acceptor:
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def _accept(self) -> None:
-        for _ in range(self._per_turn):
+        for _ in range(PER_TURN):
             try:
                 connection, address = self._listener.accept()
             except (BlockingIOError, InterruptedError):

@@ -10,7 +10,7 @@ with the reason; it has no other use.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -62,52 +62,68 @@ class Connections:
         self._limits = allowed
         self._time = time
         self._log = log
-        self._all: dict[Connection, None] = {}
+        self._peers: dict[str, dict[Connection, None]] = {}
+        self._strangers: Counter[str] = Counter()
+        self._refused: dict[Connection, None] = {}
+        self._number = 0
         self._work: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return len(self._all)
+        return self._number + len(self._refused)
+
+    def __iter__(self) -> Iterator[Connection]:
+        for own in self._peers.values():
+            yield from own
+        yield from self._refused
 
     def accept(self, peer: str) -> Connection:
         """Return a new connection; another one may have been closed for it, or it is one that is refused."""
         connection = Connection(peer, self._time(), close=_nothing)
-        counted = [each for each in self._all if not each.refusal]
-        own = [each for each in counted if each.peer == peer]
+        own = self._peers.get(peer, {})
         if len(own) >= self._limits.per_peer:
-            connection.refusal = 0 if self._displace(own) else TOO_MANY_REQUESTS
-        elif not self._has_room(counted):
-            connection.refusal = 0 if self._displace(counted) else UNAVAILABLE
+            connection.refusal = 0 if self._displace([peer]) else TOO_MANY_REQUESTS
+        elif self._number >= self._limits.connections or self._strangers.total() >= self._limits.strangers:
+            connection.refusal = 0 if self.displace() else UNAVAILABLE
         if connection.refusal:
-            self._log.write(
-                logging.WARNING,
-                "connections refused",
-                "a connection of %s is refused with status %d: the server has %d connections, %d of this address",
-                peer,
-                connection.refusal,
-                len(counted),
-                len(own),
-            )
-            refused = [each for each in self._all if each.refusal]
-            if len(refused) >= max(1, min(COURTESY, self._limits.connections // 10)):
-                self._end(refused[0])
-        self._all[connection] = None
+            self._refuse(connection)
+        else:
+            self._peers.setdefault(peer, {})[connection] = None
+            self._strangers[peer] += 1
+            self._number += 1
         return connection
 
-    def _has_room(self, counted: list[Connection]) -> bool:
-        strangers = sum(not each.known for each in counted)
-        return len(counted) < self._limits.connections and strangers < self._limits.strangers
+    def _refuse(self, connection: Connection) -> None:
+        self._log.write(
+            logging.WARNING,
+            "connections refused",
+            "a connection of %s is refused with status %d: the server has %d connections, %d of this address",
+            connection.peer,
+            connection.refusal,
+            self._number,
+            len(self._peers.get(connection.peer, {})),
+        )
+        if len(self._refused) >= max(1, min(COURTESY, self._limits.connections // 10)):
+            self._end(next(iter(self._refused)))
+        self._refused[connection] = None
 
     def displace_some(self) -> None:
         """Close a quarter of the connections, those that are worth least: the process needs their descriptors."""
-        for _ in range(1 + len(self._all) // 4):
-            self._displace(list(self._all))
+        for _ in range(1 + len(self) // 4):
+            self.displace()
 
-    def _displace(self, candidates: list[Connection]) -> bool:
-        strangers = Counter(each.peer for each in candidates if not each.known)
-        victims = [each for each in candidates if self._may_go(each)]
-        if not victims:
+    def displace(self) -> bool:
+        """Close the connection that is worth least; return whether there was one."""
+        return self._displace([peer for peer, _ in self._strangers.most_common()])
+
+    def _displace(self, peers: Sequence[str]) -> bool:
+        """Close the oldest stranger of the first of these peers that has one, or else a known client's idle one."""
+        connections = [own for peer in peers if (own := self._peers.get(peer))]
+        victim = next((each for own in connections for each in own if not each.known and _is_free(each)), None)
+        if victim is None:
+            idle = [each for own in connections for each in own if self._is_long_idle(each)]
+            victim = min(idle, key=lambda each: each.since, default=None)
+        if victim is None:
             return False
-        victim = min(victims, key=lambda each: (each.known, -strangers[each.peer], each.since))
         self._log.write(
             logging.WARNING,
             "connections closed for others",
@@ -119,23 +135,33 @@ class Connections:
         self._end(victim)
         return True
 
-    def _may_go(self, connection: Connection) -> bool:
-        if connection.state is State.WORK:
-            return False
-        if connection.known:
-            return connection.state is State.IDLE and self._age(connection) > DISPLACEABLE_IDLE_SECONDS
-        return True
-
-    def _age(self, connection: Connection) -> float:
-        return self._time() - connection.since
+    def _is_long_idle(self, connection: Connection) -> bool:
+        age = self._time() - connection.since
+        return connection.known and connection.state is State.IDLE and age > DISPLACEABLE_IDLE_SECONDS
 
     def _end(self, connection: Connection) -> None:
         self.remove(connection)
         connection.close()
 
+    def recognize(self, connection: Connection) -> None:
+        """Note that the client of a connection has proven who it is."""
+        if not connection.known:
+            connection.known = True
+            if connection in self._peers.get(connection.peer, {}):
+                self._strangers[connection.peer] -= 1
+
     def remove(self, connection: Connection) -> None:
-        """Forget a connection that has ended."""
-        self._all.pop(connection, None)
+        """Forget a connection that has ended; a second call does nothing."""
+        self._refused.pop(connection, None)
+        own = self._peers.get(connection.peer, {})
+        if connection not in own:
+            return
+        del own[connection]
+        self._number -= 1
+        self._strangers[connection.peer] -= not connection.known
+        if not own:
+            del self._peers[connection.peer]
+            del self._strangers[connection.peer]
 
     def enter(self, connection: Connection, state: State) -> None:
         """Note what a connection waits for from now on."""
@@ -166,10 +192,15 @@ class Connections:
         now, stall = self._time(), self._limits.stall_seconds
         return [
             each
-            for each in self._all
+            for each in self
             if (each.state in seconds and now - each.since > seconds[each.state])
             or (each.stalled is not None and now - each.stalled > stall)
         ]
+
+
+def _is_free(connection: Connection) -> bool:
+    """Return whether no request of a stranger is lost with its connection, except one whose answer it does not read."""
+    return connection.state is not State.WORK or connection.stalled is not None
 
 
 def _nothing() -> None:

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 BACKLOG = 1024
 DISCONNECT_POLL_SECONDS = 5.0
 """Interval at which a server checks whether the client of an answer in pieces is still connected."""
+BEGUN_PER_TURN = 4
+"""Connections whose TLS or HTTP begins in one turn of the event loop: that costs much more than their acceptance."""
 SWEEP_SECONDS = 0.25
 """Interval at which a server looks for connections that take too long."""
 LINGER_SECONDS = 2.0
@@ -129,7 +131,8 @@ class _Protocol(web.RequestHandler):
         self.connection.close = transport.abort
         self.connection.end = functools.partial(self.refuse_headers, 408)
         tls = transport.get_extra_info("ssl_object")
-        self.connection.known = bool(tls and tls.getpeercert(True))
+        if tls and tls.getpeercert(True):
+            self._server.connections.recognize(self.connection)
         self._server.connections.enter(self.connection, connections.State.HEADERS)
         super().connection_made(transport)
 
@@ -218,6 +221,8 @@ class Server:
         self._not_begun = 0
         self._tasks: set[asyncio.Task[interface.HttpResponse]] = set()
         self._opening: set[asyncio.Task[None]] = set()
+        self._accepted: dict[connections.Connection, socket.socket] = {}
+        self._is_beginning = False
         self._acceptors: list[accepting.Acceptor] = []
         self._manager: web.Server | None = None
         self._tls: ssl.SSLContext | None = None
@@ -258,10 +263,29 @@ class Server:
     def _accept(self, accepted: socket.socket, address: object) -> None:
         peer = limits.peer_of(str(address[0])) if isinstance(address, tuple) else ""
         connection = self.connections.accept(peer)
-        task = asyncio.get_running_loop().create_task(self._open(accepted, connection))
-        connection.close = functools.partial(_cancel, task)
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+        connection.close = functools.partial(self._drop, connection)
+        self._accepted[connection] = accepted
+        if not self._is_beginning:
+            self._is_beginning = True
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    def _drop(self, connection: connections.Connection) -> None:
+        """Close a connection that has not begun."""
+        self.connections.remove(connection)
+        self._accepted.pop(connection).close()
+
+    def _begin(self) -> None:
+        """Begin some of the accepted connections, the newest first: the oldest may have to make room."""
+        loop = asyncio.get_running_loop()
+        for _ in range(min(BEGUN_PER_TURN, len(self._accepted))):
+            connection, accepted = self._accepted.popitem()
+            task = loop.create_task(self._open(accepted, connection))
+            connection.close = functools.partial(_cancel, task)
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+        self._is_beginning = bool(self._accepted)
+        if self._accepted:
+            loop.call_soon(self._begin)
 
     async def _open(self, accepted: socket.socket, connection: connections.Connection) -> None:
         """Begin the TLS of a connection, and then its HTTP."""
@@ -364,7 +388,8 @@ class Server:
         admission = await self._guard.admit(received)
         if isinstance(admission, interface.HttpResponse):
             raise _RefusedError(admission)
-        connection.known = connection.known or admission.known
+        if admission.known:
+            self.connections.recognize(connection)
         limit = min(admission.body_bytes, self._body_limit)
         if (request.content_length or 0) > limit:
             raise self._refused(received, 413, limit)
@@ -418,7 +443,8 @@ class Server:
         finally:
             self._tasks.discard(task)
             self.connections.end_work(connection)
-        connection.known = connection.known or response.known
+        if response.known:
+            self.connections.recognize(connection)
         return response
 
     async def close(self) -> None:
@@ -430,6 +456,8 @@ class Server:
             acceptor.close()
         if self._sweep_timer:
             self._sweep_timer.cancel()
+        for connection in list(self._accepted):
+            self._drop(connection)
         tasks = [*self._tasks, *self._opening]
         for task in tasks:
             task.cancel()

@@ -24,8 +24,6 @@ log = logging.getLogger(__name__)
 
 BACKLOG = 4096
 """A client finds no listener while so many others wait for their acceptance; most kernels allow no more."""
-PER_TURN = 32
-"""Connections that are accepted in one turn of the event loop; they cost less than those of a network."""
 COURTESY = 32
 """Connections above the limits, which are answered with a refusal."""
 SWEEP_SECONDS = 1.0
@@ -164,9 +162,7 @@ class UnixServer:
         bound = _bind(self._path, mode)
         bound.listen(BACKLOG)
         self._limit = limit
-        self._acceptor = accepting.Acceptor(
-            bound, self._accept, on_exhausted=self._displace_any, log=self._log, per_turn=PER_TURN
-        )
+        self._acceptor = accepting.Acceptor(bound, self._accept, on_exhausted=self._displace_any, log=self._log)
         self._sweep()
 
     def _accept(self, accepted: socket.socket, _: object) -> None:
