@@ -223,11 +223,11 @@ class Count:
         by_logic = {promise for name in TOTALS for promise in self.by_logic(name)}
         kept = {promise for name in TOTALS for promise in ids(name) if self.outcome(promise).kept}
         missing, stale = by_logic - set(self.explained), set(self.explained) & kept - by_logic
-        found = [f"held by logic only, and no page says why: {', '.join(sorted(missing))}"] if missing else []
-        found += [f"held by a real part, though a page says why not: {', '.join(sorted(stale))}"] if stale else []
+        faults = [f"held by logic only, and no page says why: {', '.join(sorted(missing))}"] if missing else []
+        faults += [f"held by a real part, though a page says why not: {', '.join(sorted(stale))}"] if stale else []
         if self.real_share < MIN_REAL:
-            found.append(f"{self.real_share:.1%} are held by real parts; at least {MIN_REAL:.0%} must be")
-        return found
+            faults.append(f"{self.real_share:.1%} are held by real parts; at least {MIN_REAL:.0%} must be")
+        return faults
 
 
 def table(tree: str, runs: Mapping[str, Run | None], *, explained: Collection[str]) -> tuple[str, Count]:

@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests import ports
 
 import gantry
-from gantry.runtime import bytestream, interface
-from gantry.runtime.real import RealRuntime, http, processes
+from gantry.runtime import bytestream, interface, limits
+from gantry.runtime.real import RealRuntime, processes
 
 
 @dataclass(frozen=True)
@@ -373,15 +373,12 @@ async def test_full_device_fails_an_append_with_no_space(runtime: RealRuntime) -
     file.close()
 
 
-async def test_client_that_does_not_send_its_body_gets_408(
-    runtime: RealRuntime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_client_that_does_not_send_its_body_gets_408(runtime: RealRuntime) -> None:
     async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
         return interface.HttpResponse(200, request.peer.encode(), headers={"X-More": "yes"})
 
-    monkeypatch.setattr(http, "BODY_TIMEOUT_SECONDS", 0.2)
-    port = ports.free()
-    server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=1000)
+    port, allowed = ports.free(), limits.HttpLimits(body_seconds=0.2)
+    server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=1000, allowed=allowed)
     try:
         for size, status in ((5, b"408"), (0, b"200")):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

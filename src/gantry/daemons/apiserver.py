@@ -29,16 +29,19 @@ import msgspec
 import yaml
 
 from gantry import errors, security
-from gantry.daemons import program
+from gantry.daemons import limit_options, program
 from gantry.doors import http
 from gantry.kubernetes import apiserver
 from gantry.kubernetes.apiserver import pipe_server
-from gantry.runtime import interface
+from gantry.runtime import interface, limits
 
 log = logging.getLogger(__name__)
 
 DATA = "/var/lib/gantry/kube"
 PORT = 6443
+
+DEFAULT_LIMITS = limits.HttpLimits(connections=800, per_peer=700, requests_per_peer=190)
+"""Watches keep connections open; usually all clients are on the server's own machine."""
 ADMIN = "admin"
 SERVER_DAYS = 3650
 CONTROLLER_USER = "gantry-kube"
@@ -73,6 +76,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
     command.add_argument(
         "--templates", action=argparse.BooleanOptionalAction, default=True, help="render Metal3DataTemplates too"
     )
+    limit_options.add_http(command, DEFAULT_LIMITS)
     command.add_argument("--debug", action="store_true", help="log debug messages and each request")
     return command
 
@@ -95,7 +99,7 @@ async def serve(
     tokens = await _tokens(runtime, options.data)
     controller_token = runtime.random.token(24).hex()
     application = apiserver.Application(runtime, options.data, tokens={**tokens, controller_token: CONTROLLER_USER})
-    listening = http.Server(runtime, application)
+    listening = http.Server(runtime, application, allowed=limit_options.http_limits(options))
     await application.open()
     try:
         tls = None if options.no_ssl else await _tls(runtime, options)

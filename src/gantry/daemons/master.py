@@ -22,7 +22,18 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gantry import __version__, errors
-from gantry.daemons import bootstrap, distribution, identity, introduction, logs, retrieval, role, segments, units
+from gantry.daemons import (
+    bootstrap,
+    distribution,
+    identity,
+    introduction,
+    limit_options,
+    logs,
+    retrieval,
+    role,
+    segments,
+    units,
+)
 from gantry.doors import luxi
 from gantry.ipam import embedded, shared
 from gantry.ipam.sql import engines
@@ -31,14 +42,17 @@ from gantry.model import job, opcodes
 from gantry.operations import base
 from gantry.operations.query import engine
 from gantry.rpc import client, liveness
-from gantry.runtime import interface, paths
-from gantry.runtime.real import RealRuntime, limits
+from gantry.runtime import interface, limits, paths
+from gantry.runtime.real import RealRuntime, open_files
 from gantry.state import events, history, lease, pruning, replication, snapshot, ssconf, transaction
 
 log = logging.getLogger(__name__)
 
 COLLECT_EVERY = 50_000
 """New objects between two runs of the garbage collector: one answer may create that many."""
+
+DEFAULT_LIMITS = limits.UnixLimits()
+"""For LUXI; the daemon of the remote API alone keeps up to 400 connections, as root."""
 
 CLOSING_DELAY_SECONDS = 2.0
 """How long clients can still read why the daemon ends: the cluster was destroyed, or a newer master runs."""
@@ -60,7 +74,9 @@ class Master:
         secure: bool = True,
         request: role.Request = role.Request(),  # noqa: B008 - it is immutable
         open_database: shared.OpenDatabase = engines.open_database,
+        allowed: limits.UnixLimits | None = None,
     ) -> None:
+        self._allowed = allowed
         self._runtime = runtime
         self._open_database = open_database
         self._folders = folders
@@ -184,7 +200,7 @@ class Master:
             pause_watcher=self._pause_watcher,
             folders=self._folders,
         )
-        self.door = luxi.Door(runtime, services_of_door)
+        self.door = luxi.Door(runtime, services_of_door, allowed=self._allowed)
 
     async def _pause_watcher(self, until: float | None) -> None:
         """Record until when the watcher pauses, in seconds since 1970; it survives a change of the master."""
@@ -268,6 +284,7 @@ async def serve(
     up: Callable[[Master], None],
     secure: bool = True,
     open_database: shared.OpenDatabase = engines.open_database,
+    allowed: limits.UnixLimits | None = None,
 ) -> None:
     """Run the master until ``Master.live`` ends; call ``up`` each time the master has started to listen.
 
@@ -275,7 +292,7 @@ async def serve(
     got too few promises, it never becomes the master. So this daemon starts over, and the vote decides.
     """
     while True:
-        master = Master(runtime, folders, secure=secure, request=request, open_database=open_database)
+        master = Master(runtime, folders, secure=secure, request=request, open_database=open_database, allowed=allowed)
         await master.start()
         up(master)
         try:
@@ -287,7 +304,9 @@ async def serve(
         request = role.Request()
 
 
-async def _serve(runtime: interface.Runtime, folders: paths.Paths, request: role.Request) -> None:
+async def _serve(
+    runtime: interface.Runtime, folders: paths.Paths, request: role.Request, *, allowed: limits.UnixLimits
+) -> None:
     """Run the master until a signal stops it."""
     stop = asyncio.Event()
 
@@ -298,7 +317,7 @@ async def _serve(runtime: interface.Runtime, folders: paths.Paths, request: role
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
-    await serve(runtime, folders, request=request, stop=stop, up=up)
+    await serve(runtime, folders, request=request, stop=stop, up=up, allowed=allowed)
 
 
 async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> None:
@@ -310,7 +329,7 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     elif options.action == "recover":
         await _recover(runtime, folders, options)
     else:
-        await _serve(runtime, folders, _request(options))
+        await _serve(runtime, folders, _request(options), allowed=limit_options.unix_limits(options))
 
 
 async def _recover(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> None:
@@ -403,6 +422,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument(
         "--root", default=os.environ.get("GANTRY_ROOT", ""), help="set the folder that contains all of its files"
     )
+    limit_options.add_unix(parser, DEFAULT_LIMITS)
     parser.add_argument("--debug", action="store_true", help="log debug messages")
     parser.add_argument("--version", action="version", version=f"gantry-masterd {__version__}")
     return parser
@@ -411,7 +431,7 @@ def command_line() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return its exit code."""
     options = command_line().parse_args(argv)
-    limits.raise_open_files()
+    open_files.raise_limit()
     gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
     try:
         asyncio.run(_run(RealRuntime(), paths.Paths.below(options.root), options))

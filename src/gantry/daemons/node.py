@@ -15,13 +15,18 @@ import sys
 
 import gantry
 from gantry import errors
-from gantry.daemons import logs, program
+from gantry.daemons import limit_options, logs, program
 from gantry.node.daemon import wiring
-from gantry.runtime import paths, real
+from gantry.runtime import limits, paths, real
 
 logger = logging.getLogger(__name__)
 
 PORT = 1811
+
+DEFAULT_LIMITS = limits.HttpLimits(
+    connections=800, strangers=100, per_peer=700, requests=700, requests_per_peer=700, body_bytes=256 << 20
+)
+"""Masters have client certificates, and make many calls at a time; only they may have more than a few connections."""
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -36,6 +41,7 @@ def command_line() -> argparse.ArgumentParser:
         help="root folder of all files (default: $GANTRY_ROOT, else the system's folders)",
     )
     parser.add_argument("--name", default="", help="the node's name until it joins (default: the machine's)")
+    limit_options.add_http(parser, DEFAULT_LIMITS)
     parser.add_argument("--debug", action="store_true", help="log every call")
     parser.add_argument("--version", action="version", version=f"gantry-noded {gantry.__version__}")
     return parser
@@ -70,6 +76,7 @@ async def _until_signal(runtime: real.RealRuntime, folders: paths.Paths, options
         agent.run(
             options.bind,
             options.port,
+            allowed=limit_options.http_limits(options),
             ready=lambda: logger.info("%s listens on %s port %d", runtime.host, options.bind, options.port),
         )
     )

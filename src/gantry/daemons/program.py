@@ -6,7 +6,7 @@ import sys
 from collections.abc import Coroutine
 
 from gantry import errors
-from gantry.runtime.real import limits
+from gantry.runtime.real import open_files
 
 
 def port(text: str) -> int:
@@ -19,9 +19,9 @@ def port(text: str) -> int:
 def run(name: str, work: Coroutine[object, object, None]) -> int:
     """Run a program to its end and return its exit code; after an error 1, with a line on standard error.
 
-    Its limit of open files is raised to ``limits.OPEN_FILES`` if the system allows it.
+    Its limit of open files is raised to ``open_files.LIMIT`` if the system allows it.
     """
-    limits.raise_open_files()
+    open_files.raise_limit()
     try:
         asyncio.run(work)
     except errors.GantryError as error:

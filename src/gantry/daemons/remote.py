@@ -21,13 +21,13 @@ import sys
 from collections.abc import Sequence
 
 from gantry import __version__, errors
-from gantry.daemons import certificate_files, keystone, logs, program
+from gantry.daemons import certificate_files, keystone, limit_options, logs, program
 from gantry.doors import http, neutron, rapi
 from gantry.doors.http import users
 from gantry.doors.neutron import access, identity
 from gantry.doors.rapi import wire
 from gantry.rpc import luxi
-from gantry.runtime import interface, paths, real
+from gantry.runtime import interface, limits, paths, real
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +35,21 @@ ADDRESS = "127.0.0.1"
 """The address to listen on, unless ``--bind`` names another one: nobody reaches a cluster that was not opened."""
 PORT = 5080
 
+DEFAULT_LIMITS = limits.HttpLimits()
+"""For each of the two APIs; they make as many calls to the master as they have requests in work."""
 
-def server(runtime: interface.Runtime, folders: paths.Paths, *, anonymous: bool = False) -> http.Server:
+
+def server(
+    runtime: interface.Runtime,
+    folders: paths.Paths,
+    *,
+    anonymous: bool = False,
+    allowed: limits.HttpLimits | None = None,
+) -> http.Server:
     """Wire the remote API of a master; ``anonymous`` allows requests without a user to read public resources."""
     gate = wire.Gate(users.Users(runtime, folders.users), anonymous=anonymous)
     master = luxi.Pool(runtime.network, folders.luxi_socket, remote=True)
-    return http.Server(runtime, rapi.Application(runtime, master, gate=gate, folders=folders))
+    return http.Server(runtime, rapi.Application(runtime, master, gate=gate, folders=folders), allowed=allowed)
 
 
 def neutron_server(
@@ -50,6 +59,7 @@ def neutron_server(
     everybody: bool = False,
     tokens: access.Authenticator | None = None,
     scheme: str = "https",
+    allowed: limits.HttpLimits | None = None,
 ) -> http.Server:
     """Wire the Neutron API of a master.
 
@@ -64,7 +74,7 @@ def neutron_server(
         projects=None if tokens else identity.Projects(runtime, passwords),
         scheme=scheme,
     )
-    return http.Server(runtime, application)
+    return http.Server(runtime, application, allowed=allowed)
 
 
 def _check_open(options: argparse.Namespace) -> None:
@@ -116,14 +126,17 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    remote_server = server(runtime, folders, anonymous=not options.require_authentication)
+    allowed = limit_options.http_limits(options)
+    remote_server = server(runtime, folders, anonymous=not options.require_authentication, allowed=allowed)
     servers = {"remote": (remote_server, options.port)}
     tokens = None
     if options.neutron_port:
         _check_open(options)
         tokens = keystone.authenticator(runtime, folders, options)
         everybody, scheme = options.neutron_auth == "none", "http" if options.no_ssl else "https"
-        networking = neutron_server(runtime, folders, everybody=everybody, tokens=tokens, scheme=scheme)
+        networking = neutron_server(
+            runtime, folders, everybody=everybody, tokens=tokens, scheme=scheme, allowed=allowed
+        )
         servers["Neutron"] = (networking, options.neutron_port)
     following: list[asyncio.Task[None]] = []
     try:
@@ -185,6 +198,7 @@ def command_line() -> argparse.ArgumentParser:
         "--neutron-open", action="store_true", help="allow --neutron-auth none on an address that other machines reach"
     )
     keystone.add_arguments(parser)
+    limit_options.add_http(parser, DEFAULT_LIMITS)
     parser.add_argument(
         "--root", default=os.environ.get("GANTRY_ROOT", ""), help="set the folder that contains all of its files"
     )

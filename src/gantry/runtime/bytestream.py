@@ -4,11 +4,18 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 
+class RefusedError(Exception):
+    """The server refuses the next message of a stream, with a reason for the client; then it ends the stream."""
+
+
 class Reader(Protocol):
     """The receiving end of a byte stream (asyncio.StreamReader fits)."""
 
     async def readuntil(self, separator: bytes = b"\n", /) -> bytes:
-        """Read up to ``separator``, included; IncompleteReadError at the end, LimitOverrunError beyond the limit."""
+        """Read up to ``separator``, included; IncompleteReadError at the end, LimitOverrunError beyond the limit.
+
+        RefusedError if the server that accepted the stream refuses the message.
+        """
         ...
 
     async def read(self, n: int = -1, /) -> bytes:

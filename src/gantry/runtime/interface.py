@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from gantry.runtime import bytestream, commands
+from gantry.runtime import bytestream, commands, limits
 
 T = TypeVar("T")
 
@@ -236,9 +236,23 @@ class HttpResponse:
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     pieces: AsyncGenerator[bytes, None] | None = None
+    known: bool = False
+    """Set by the handler for a client that has proven who it is (``limits``); not sent."""
 
 
 HttpHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
+
+
+class HttpGuard(Protocol):
+    """What decides about a request before its body is read, and words the refusals of a server."""
+
+    async def admit(self, request: HttpRequest) -> limits.Admission | HttpResponse:
+        """Decide about a request by its headers; it has no body yet. An answer is a refusal."""
+        ...
+
+    def refuse(self, status: int, message: str) -> HttpResponse:
+        """Return the answer for a request that the server refuses, in the form of the protocol."""
+        ...
 
 
 ANSWER_LIMIT = 64 << 20
@@ -311,10 +325,19 @@ class HttpClient(Protocol):
 class Network(Protocol):
     """Sockets: byte streams on UNIX sockets, HTTP with or without TLS on TCP."""
 
-    async def serve_unix(self, path: str, handler: bytestream.Handler, *, mode: int, limit: int) -> Server:
+    async def serve_unix(
+        self,
+        path: str,
+        handler: bytestream.Handler,
+        *,
+        mode: int,
+        limit: int,
+        allowed: limits.UnixLimits | None = None,
+    ) -> Server:
         """Listen on a UNIX socket with permissions ``mode``; replace a stale socket file.
 
-        ``limit`` is the longest message in bytes that ``bytestream.Reader.readuntil`` accepts.
+        ``limit`` is the longest message in bytes that ``bytestream.Reader.readuntil`` accepts, ``allowed`` are the
+        limits of the server, of which a simulated network keeps none.
         """
         ...
 
@@ -342,9 +365,21 @@ class Network(Protocol):
         ...
 
     async def serve_http(
-        self, host: str, port: int, handler: HttpHandler, *, tls: ssl.SSLContext | None, body_limit: int
+        self,
+        host: str,
+        port: int,
+        handler: HttpHandler,
+        *,
+        tls: ssl.SSLContext | None,
+        body_limit: int,
+        allowed: limits.HttpLimits | None = None,
+        guard: HttpGuard | None = None,
     ) -> Server:
-        """Listen for HTTP; a body of more than ``body_limit`` bytes is answered with status 413."""
+        """Listen for HTTP; a body of more than ``body_limit`` bytes is answered with status 413.
+
+        ``allowed`` are the limits of the server, of which a simulated network keeps none. Without ``guard`` each body
+        up to the limit is read, and refusals are plain text.
+        """
         ...
 
     def http_client(self, *, tls: ssl.SSLContext | None) -> HttpClient:

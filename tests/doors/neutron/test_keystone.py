@@ -100,7 +100,7 @@ class Lab:
 
     async def asking(self, token: str) -> access.Person | int:
         try:
-            return await self.tokens.person({"x-auth-token": token})
+            return await self.tokens.person({"x-auth-token": token}, "192.0.2.1")
         except http.RefusedError as error:
             return error.status
 

@@ -6,24 +6,31 @@ which formats the answer, and writes one line into the access log, in the combin
 read. Neither log contains passwords or bodies.
 """
 
+import dataclasses
 import datetime
 import functools
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Protocol
+from typing import Protocol, TypeVar
 from urllib import parse
 
 from gantry import errors
 from gantry.rpc import luxi
-from gantry.runtime import interface
+from gantry.runtime import interface, limits, repeated_logs
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 access_log = logging.getLogger("gantry.access")
 
 BODY_LIMIT = 10 << 20
+STRANGER_LINES = 100
+"""Lines of the access log for the requests of strangers from one peer in ``repeated_logs.WINDOW_SECONDS``."""
+LOGGED_CHARACTERS = 1000
+"""Characters of each text of a client in a line of the access log."""
 
 
 class RefusedError(Exception):
@@ -35,16 +42,26 @@ class RefusedError(Exception):
         self.headers = headers or {}
 
 
+def too_many_attempts() -> RefusedError:
+    """Return the refusal of a password that is not checked, as too many others of the client wait to be."""
+    headers = {"Retry-After": str(limits.RETRY_SECONDS)}
+    return RefusedError(429, "too many wrong passwords from this address; try again later", headers=headers)
+
+
 Failure = RefusedError | errors.GantryError
 """The errors with which a request may fail."""
 
 
 @dataclass
 class Trace:
-    """Data of a request besides its content: its id, the user, and headers to add to the answer."""
+    """Data of a request besides its content: its id, the user, and headers to add to the answer.
+
+    ``known`` says that the client has proven who it is, as far as the front end asks for that.
+    """
 
     id: str
     user: str = "-"
+    known: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -54,6 +71,13 @@ class Application(Protocol):
     @property
     def id_header(self) -> tuple[str, str]:
         """Return the name of the answer header with the id of the request, and the prefix of the id."""
+        ...
+
+    async def admit(self, raw: interface.HttpRequest, trace: Trace) -> int:
+        """Return the longest body in bytes of a request, by its headers; raises RefusedError and GantryError.
+
+        ``answer`` follows for the whole request, and checks it again.
+        """
         ...
 
     async def answer(self, raw: interface.HttpRequest, trace: Trace) -> interface.HttpResponse:
@@ -68,51 +92,91 @@ class Application(Protocol):
 class Server:
     """A listening port of an application, from ``open`` to ``close``."""
 
-    def __init__(self, runtime: interface.Runtime, application: Application) -> None:
+    def __init__(
+        self, runtime: interface.Runtime, application: Application, *, allowed: limits.HttpLimits | None = None
+    ) -> None:
         self._runtime = runtime
         self._application = application
+        self._allowed = allowed
         self._server: interface.Server | None = None
+        self._failures = repeated_logs.RepeatedLog(log)
+        self._strangers = repeated_logs.RepeatedLog(log, burst=STRANGER_LINES)
 
     async def open(self, host: str, port: int, *, tls: ssl.SSLContext | None) -> None:
         """Listen on an address; OSError if the port is in use."""
-        network = self._runtime.network
-        self._server = await network.serve_http(host, port, self.answer, tls=tls, body_limit=BODY_LIMIT)
+        self._server = await self._runtime.network.serve_http(
+            host, port, self.answer, tls=tls, body_limit=BODY_LIMIT, allowed=self._allowed, guard=self
+        )
 
     async def close(self) -> None:
         """Stop listening and end the running requests."""
         if self._server:
             await self._server.close()
 
+    async def admit(self, raw: interface.HttpRequest) -> limits.Admission | interface.HttpResponse:
+        """Decide about a request with a body by its headers; a refusal has its line in the access log."""
+        trace = self._trace()
+        outcome = await self._outcome(self._application.admit(raw, trace), trace)
+        if isinstance(outcome, int):
+            return limits.Admission(outcome, known=trace.known)
+        return self._finished(raw, outcome, trace)
+
+    def refuse(self, status: int, message: str) -> interface.HttpResponse:
+        """Return the answer for a request that is refused before the application has it."""
+        trace = self._trace()
+        response = self._application.failure(RefusedError(status, message), trace)
+        return self._with_headers(response, trace)
+
     async def answer(self, raw: interface.HttpRequest) -> interface.HttpResponse:
         """Answer any request, and write a line into the access log."""
-        name, prefix = self._application.id_header
-        trace = Trace(prefix + self._runtime.random.uuid())
+        trace = self._trace()
         notices: list[str] = []
         luxi.NOTICES.set(notices)
-        try:
-            response = await self._application.answer(raw, trace)
-        except (RefusedError, errors.GantryError) as error:
-            response = self._failure(error, trace)
-        except Exception:  # a bug in one request must not end the daemon
-            log.exception("request %s failed", trace.id)
-            refused = RefusedError(500, f"request {trace.id} failed; see the log of the remote API")
-            response = self._application.failure(refused, trace)
-        headers = {**response.headers, **trace.headers, name: trace.id}
+        response = await self._outcome(self._application.answer(raw, trace), trace)
         if notices:
             # RFC 7234, section 5.5.7: a miscellaneous persistent warning.
-            headers["Warning"] = f'299 gantry "{notices[-1]}"'
-        response = interface.HttpResponse(
-            response.status, response.body, response.content_type, headers, response.pieces
-        )
-        if access_log.isEnabledFor(logging.INFO):
+            trace.headers["Warning"] = f'299 gantry "{notices[-1]}"'
+        return self._finished(raw, response, trace)
+
+    def _trace(self) -> Trace:
+        return Trace(self._application.id_header[1] + self._runtime.random.uuid())
+
+    def _with_headers(self, response: interface.HttpResponse, trace: Trace) -> interface.HttpResponse:
+        headers = {**response.headers, **trace.headers, self._application.id_header[0]: trace.id}
+        return dataclasses.replace(response, headers=headers, known=trace.known)
+
+    def _finished(
+        self, raw: interface.HttpRequest, response: interface.HttpResponse, trace: Trace
+    ) -> interface.HttpResponse:
+        response = self._with_headers(response, trace)
+        if access_log.isEnabledFor(logging.INFO) and self._is_logged(raw, trace):
             access_log.info("%s", log_line(raw, response, user=trace.user, now=self._runtime.clock.now()))
         return response
+
+    def _is_logged(self, raw: interface.HttpRequest, trace: Trace) -> bool:
+        """Return whether a request has a line in the access log; the log says how many of a stranger have none."""
+        return trace.known or self._strangers.is_due(
+            f"requests of strangers from {limits.peer_of(raw.peer) or 'unknown addresses'}"
+        )
+
+    async def _outcome(self, work: Awaitable[T], trace: Trace) -> T | interface.HttpResponse:
+        """Return the result of the application's work, or the answer for its failure."""
+        try:
+            return await work
+        except (RefusedError, errors.GantryError) as error:
+            return self._failure(error, trace)
+        except Exception as error:  # a bug in one request must not end the daemon
+            if self._failures.is_due(f"requests that failed with {type(error).__name__}", logging.ERROR):
+                log.exception("request %s failed", trace.id)
+            refused = RefusedError(500, f"request {trace.id} failed; see the log of the remote API")
+            return self._application.failure(refused, trace)
 
     def _failure(self, error: Failure, trace: Trace) -> interface.HttpResponse:
         if isinstance(error, RefusedError):
             trace.headers |= error.headers
         elif error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            log.warning("request %s: %.1000s", trace.id, error)
+            cause = f"requests answered with status {error.status}"
+            self._failures.write(logging.WARNING, cause, "request %s: %.1000s", trace.id, error)
         return self._application.failure(error, trace)
 
 
@@ -129,6 +193,7 @@ def split(target: str) -> tuple[tuple[str, ...], dict[str, list[str]]]:
 
 def _quoted(text: str) -> str:
     """Return text for a log line, with quotes and control characters escaped, so that clients cannot forge lines."""
+    text = text[:LOGGED_CHARACTERS]
     if text.isprintable() and '"' not in text and "\\" not in text:
         return text or "-"
     return "".join(char if char.isprintable() and char not in '"\\' else f"\\x{ord(char):02x}" for char in text)

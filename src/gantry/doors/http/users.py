@@ -10,12 +10,13 @@ A password of the second form is plain text, ``{cleartext}`` and plain text, ``{
 to all; the Neutron front end interprets ``project=NAME`` and ``role=NAME``. An invalid line is ignored. The file is
 read again after a change; no part of a password is ever logged.
 
-Wrong passwords are answered slowly, and one at a time for each user, to make guessing expensive.
+Wrong passwords are answered slowly, and few are checked of each user and peer (``attempts``), to make guessing
+expensive; a right password that has been checked before is accepted at once.
 """
 
-import asyncio
 import base64
 import binascii
+import functools
 import hashlib
 import hmac
 import logging
@@ -24,13 +25,17 @@ from dataclasses import dataclass
 
 import bcrypt
 
-from gantry.runtime import interface
+from gantry.doors import http
+from gantry.doors.http import attempts
+from gantry.runtime import interface, limits
 
 log = logging.getLogger(__name__)
 
 REALM = "Ganeti Remote API"
 WRONG_PASSWORD_SECONDS = 1.0
 """Minimum seconds until the answer to a wrong password, also for a user that does not exist."""
+MAX_DELAYED = 64
+"""Answers to wrong passwords that are delayed at a time; more are 429 at once, so that other requests have room."""
 
 BCRYPT_BYTES = 72
 """Number of bytes of a password that bcrypt uses; htpasswd ignores the remaining bytes, too."""
@@ -120,7 +125,8 @@ class Users:
         self._users: dict[str, User] = {}
         self._secret = runtime.random.token(32)
         self._proven: dict[str, bytes] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._delayed = 0
+        self._attempts = attempts.Attempts(runtime.clock)
 
     def _refresh(self) -> None:
         """Read the file again if its time or size has changed."""
@@ -137,7 +143,6 @@ class Users:
             version, users = None, {}
         self._file_version, self._users = version, users
         self._proven.clear()
-        self._locks.clear()
 
     def get(self, name: str) -> User | None:
         """Return a user by name, without a check of the password; None if there is no such user."""
@@ -149,18 +154,36 @@ class Users:
         self._refresh()
         return list(self._users.values())
 
-    async def check(self, name: str, password: str) -> User | None:
-        """Return the user if the password is right, otherwise None, after a delay."""
+    async def check(self, name: str, password: str, *, peer: str) -> User | None:
+        """Return the user if the password is right, otherwise None, after a delay.
+
+        ``peer`` is the client's address; RefusedError 429 if too many attempts of that user and address wait.
+        """
         self._refresh()
         user = self._users.get(name)
         digest = hmac.digest(self._secret, password.encode(), "sha256")
         if user and hmac.compare_digest(self._proven.get(name, b""), digest):
             return user
-        async with self._locks.setdefault(name if user else "", asyncio.Lock()):
-            start = self._runtime.clock.monotonic()
-            if user and await self._runtime.compute(lambda: b"right" if user.has(password) else b""):
-                if self._users.get(name) is user:
-                    self._proven[name] = digest
-                return user
-            await self._runtime.clock.sleep(max(0.0, start + WRONG_PASSWORD_SECONDS - self._runtime.clock.monotonic()))
+        start = self._runtime.clock.monotonic()
+        key = (name if user else "", limits.peer_of(peer))
+        is_right = await self._attempts.check(key, digest, functools.partial(self._verify, user, password, digest))
+        if is_right is None:
+            raise http.too_many_attempts()
+        if is_right:
+            return user
+        if self._delayed >= MAX_DELAYED:
+            raise http.too_many_attempts()
+        self._delayed += 1
+        try:
+            end = start + WRONG_PASSWORD_SECONDS
+            await self._runtime.clock.sleep(max(0.0, end - self._runtime.clock.monotonic()))
+        finally:
+            self._delayed -= 1
         return None
+
+    async def _verify(self, user: User | None, password: str, digest: bytes) -> bool:
+        if user is None or not await self._runtime.compute(lambda: b"right" if user.has(password) else b""):
+            return False
+        if self._users.get(user.name) is user:
+            self._proven[user.name] = digest
+        return True

@@ -13,6 +13,7 @@ Life cycle: the master daemon creates a Door and calls ``open``; ``close`` ends 
 """
 
 import asyncio
+import contextlib
 import logging
 
 import msgspec
@@ -20,7 +21,7 @@ import msgspec
 from gantry import errors
 from gantry.doors.luxi import jobs, queries, services
 from gantry.doors.luxi.services import Methods, Services
-from gantry.runtime import bounded_json, bytestream, interface
+from gantry.runtime import bounded_json, bytestream, interface, limits
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +49,11 @@ class _Request(msgspec.Struct):
 class Door:
     """The server side of LUXI."""
 
-    def __init__(self, runtime: interface.Runtime, provided: Services) -> None:
+    def __init__(
+        self, runtime: interface.Runtime, provided: Services, *, allowed: limits.UnixLimits | None = None
+    ) -> None:
         self._runtime = runtime
+        self._allowed = allowed
         self._path = provided.folders.luxi_socket
         self._services = provided
         self._server: interface.Server | None = None
@@ -58,7 +62,9 @@ class Door:
     async def open(self) -> None:
         """Listen; root and the daemons' group have access to the socket."""
         network = self._runtime.network
-        self._server = await network.serve_unix(self._path, self._serve, mode=0o660, limit=MESSAGE_LIMIT)
+        self._server = await network.serve_unix(
+            self._path, self._serve, mode=0o660, limit=MESSAGE_LIMIT, allowed=self._allowed
+        )
 
     async def close(self) -> None:
         """Stop listening and end the connections."""
@@ -81,9 +87,9 @@ class Door:
                 if not valid:
                     break
         except asyncio.LimitOverrunError:
-            failure = _failure(errors.ProtocolError(f"message is longer than {MESSAGE_LIMIT} bytes"))
-            writer.write(msgspec.json.encode(failure) + ETX)
-            await writer.drain()
+            await _refuse(writer, errors.ProtocolError(f"message is longer than {MESSAGE_LIMIT} bytes"))
+        except bytestream.RefusedError as error:
+            await _refuse(writer, errors.BusyError(f"the master daemon refuses the message: {error}"))
         except (asyncio.IncompleteReadError, OSError) as error:
             log.debug("client disconnected: %s", error)
         finally:
@@ -137,6 +143,13 @@ class Door:
         self._unanswered.discard(work)
         if not work.cancelled() and (error := work.exception()):
             log.info("a request whose client was answered before it ended: %s", error)
+
+
+async def _refuse(writer: bytestream.Writer, error: errors.GantryError) -> None:
+    """Answer a message that is not read to its end; the client may have disconnected."""
+    with contextlib.suppress(OSError):
+        writer.write(msgspec.json.encode(_failure(error)) + ETX)
+        await writer.drain()
 
 
 def _failure(error: errors.GantryError) -> dict[str, object]:

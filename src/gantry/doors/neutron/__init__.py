@@ -27,7 +27,7 @@ from gantry.doors.neutron import (
 )
 from gantry.doors.neutron import call as calls
 from gantry.rpc import luxi
-from gantry.runtime import interface
+from gantry.runtime import interface, limits
 
 VERSION = "v2.0"
 
@@ -56,6 +56,20 @@ class Application:
         """Return the answer for a failure, in the format of the API."""
         return faults.response(error)
 
+    async def admit(self, raw: interface.HttpRequest, trace: http.Trace) -> int:
+        """Return the longest body of a request; only users may send a long one, and it is long for a token."""
+        path, _ = http.split(raw.path)
+        is_open = path[:1] == ("v3",) and self._projects and self._projects.is_open(raw.method, path[1:])
+        if not path or is_open:
+            return limits.STRANGER_BODY_BYTES
+        await self._person(raw, trace)
+        return http.BODY_LIMIT
+
+    async def _person(self, raw: interface.HttpRequest, trace: http.Trace) -> access.Person:
+        person = await self._authenticator.person(raw.headers, raw.peer)
+        trace.user, trace.known = person.user or "-", True
+        return person
+
     async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
         """Answer a request."""
         path, query = http.split(raw.path)
@@ -65,12 +79,13 @@ class Application:
         path = (*path[:-1], path[-1].removesuffix(".json"))
         identity_calls = self._projects if path[0] == "v3" else None
         if identity_calls and identity_calls.is_open(raw.method, path[1:]):
-            return await identity_calls.answer(raw.method, path[1:], person=None, query=query, body=raw.body, base=base)
-        person = await self._authenticator.person(raw.headers)
-        trace.user = person.user or "-"
+            return await identity_calls.answer(
+                raw.method, path[1:], person=None, query=query, body=raw.body, base=base, peer=raw.peer
+            )
+        person = await self._person(raw, trace)
         if identity_calls:
             return await identity_calls.answer(
-                raw.method, path[1:], person=person, query=query, body=raw.body, base=base
+                raw.method, path[1:], person=person, query=query, body=raw.body, base=base, peer=raw.peer
             )
         if path[0] != VERSION or raw.path.partition("?")[0] == f"/{VERSION}":
             raise faults.hidden()

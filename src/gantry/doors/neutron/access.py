@@ -54,15 +54,18 @@ class Person:
 class Authenticator(Protocol):
     """A method of authentication."""
 
-    async def person(self, headers: Mapping[str, str]) -> Person:
-        """Return the user of a request by its headers, whose names are in lower case; MiddlewareError 401."""
+    async def person(self, headers: Mapping[str, str], peer: str) -> Person:
+        """Return the user of a request by its headers, whose names are in lower case; MiddlewareError 401.
+
+        ``peer`` is the address of the client.
+        """
         ...
 
 
 class Everybody:
     """Accepts all requests as the administrator's: for local use, or behind a proxy with its own authentication."""
 
-    async def person(self, headers: Mapping[str, str]) -> Person:
+    async def person(self, headers: Mapping[str, str], peer: str) -> Person:
         """Return the administrator."""
         return Person("", PROJECT, Role.ADMIN)
 
@@ -78,21 +81,21 @@ class Passwords:
         self._known = known
         self._key = runtime.random.token(32)
 
-    async def person(self, headers: Mapping[str, str]) -> Person:
+    async def person(self, headers: Mapping[str, str], peer: str) -> Person:
         """Return the user of a token, or of a name and a password."""
         token, header = headers.get("x-auth-token"), headers.get("authorization")
-        person = self._bearer(token) if token else await self._user(header) if header else None
+        person = self._bearer(token) if token else await self._user(header, peer) if header else None
         if person is None:
             raise faults.unauthorized(CHALLENGE)
         return person
 
-    async def _user(self, header: str) -> Person | None:
+    async def _user(self, header: str, peer: str) -> Person | None:
         login = users.login(header)
-        return await self.check(*login) if login else None
+        return await self.check(*login, peer=peer) if login else None
 
-    async def check(self, name: str, password: str) -> Person | None:
+    async def check(self, name: str, password: str, *, peer: str) -> Person | None:
         """Return the user with this password, None if the password is wrong or the user has no role."""
-        user = await self._known.check(name, password)
+        user = await self._known.check(name, password, peer=peer)
         return of_user(user) if user else None
 
     def projects(self) -> Sequence[str]:

@@ -80,13 +80,14 @@ class Projects:
         query: Mapping[str, Sequence[str]],
         body: bytes,
         base: str,
+        peer: str,
     ) -> interface.HttpResponse:
-        """Answer a request below ``/v3``; ``person`` is the user, None for paths without authentication."""
+        """Answer a request below ``/v3`` from ``peer``; ``person`` is None for paths without authentication."""
         match method, *path:
             case ["GET"]:
                 return _response(200, {"version": version(base)})
             case ["POST", "auth", "tokens"]:
-                return await self._token(body, base)
+                return await self._token(body, base, peer=peer)
             case ["GET", "projects"]:
                 name = (query.get("name") or [""])[-1]
                 names = [name] if self._has(name, person) else [] if name else self._all(person)
@@ -112,14 +113,14 @@ class Projects:
         known = self._passwords.projects() if self._passwords else [access.PROJECT]
         return [name for name in known if person and access.may_enter(person, name)]
 
-    async def _token(self, body: bytes, base: str) -> interface.HttpResponse:
+    async def _token(self, body: bytes, base: str, *, peer: str) -> interface.HttpResponse:
         """Issue a token for a name and a password; MiddlewareError 401, RefusedError 400."""
         try:
             login = bounded_json.decode(body, _Login).auth
         except bounded_json.UnreadableError:
             raise http.RefusedError(400, "the body is not a valid request for a token by password") from None
         user, scope = login.identity.password.user, login.scope
-        person = await self._passwords.check(user.key, user.password) if self._passwords else None
+        person = await self._passwords.check(user.key, user.password, peer=peer) if self._passwords else None
         project = scope.project.key if isinstance(scope, _Scope) and scope.project else ""
         if self._passwords is None or person is None or not (not project or access.may_enter(person, project)):
             raise faults.unauthorized()

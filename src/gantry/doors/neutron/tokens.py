@@ -84,7 +84,7 @@ class Tokens:
         self._lookups: dict[bytes, asyncio.Task[keystone.Token | None]] = {}
         self._failing = False
 
-    async def person(self, headers: Mapping[str, str]) -> access.Person:
+    async def person(self, headers: Mapping[str, str], peer: str) -> access.Person:
         """Return the user of a token; MiddlewareError 401, 403 if it has no role in a project, or 503."""
         text = headers.get("x-auth-token", "")
         token = await self._token(text) if _is_plausible(text) else None

@@ -18,7 +18,7 @@ from gantry.doors import http
 from gantry.doors.http import representation, users
 from gantry.doors.rapi import changes, metrics, reading, routes, wire
 from gantry.rpc import luxi
-from gantry.runtime import interface, paths
+from gantry.runtime import interface, limits, paths
 
 ROUTES: tuple[routes.Route, ...] = (*reading.ROUTES, *changes.ROUTES)
 
@@ -39,6 +39,13 @@ class Application:
         self._master = routes.Master(master, runtime.clock)
         self._metrics = metrics.Metrics(runtime.disk, master, folders)
         self._gate = gate
+
+    async def admit(self, raw: interface.HttpRequest, trace: http.Trace) -> int:
+        """Return the longest body of a request; only users may send a long one."""
+        path, _ = http.split(raw.path)
+        endpoint = await self.find(raw.method, path)
+        user = await self._allowed_user(raw, trace, endpoint.access)
+        return http.BODY_LIMIT if user else limits.STRANGER_BODY_BYTES
 
     async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
         """Answer a request."""
@@ -64,8 +71,8 @@ class Application:
         self, raw: interface.HttpRequest, trace: http.Trace, access: wire.Access
     ) -> users.User | None:
         """Return the user of a request, None without a login; RefusedError if the request lacks the permission."""
-        user = await self._gate.user(raw.headers.get("authorization", ""))
-        trace.user = user.name if user else "-"
+        user = await self._gate.user(raw)
+        trace.user, trace.known = user.name if user else "-", user is not None
         self._gate.check(access, user)
         return user
 

@@ -69,12 +69,13 @@ class Gate:
     known: users.Users
     anonymous: bool = False
 
-    async def user(self, header: str) -> users.User | None:
-        """Return the user of a request, None without a login; RefusedError 401 if the password is wrong."""
+    async def user(self, raw: interface.HttpRequest) -> users.User | None:
+        """Return the user of a request, None without a login; RefusedError 401 if the password is wrong, or 429."""
+        header = raw.headers.get("authorization", "")
         if not header:
             return None
         login = users.login(header)
-        user = await self.known.check(*login) if login else None
+        user = await self.known.check(*login, peer=raw.peer) if login else None
         if user is None:
             raise _unauthorized()
         return user

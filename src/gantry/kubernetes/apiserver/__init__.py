@@ -75,6 +75,11 @@ class Application:
         await self._collector.close()
         await self._store.close()
 
+    async def admit(self, raw: interface.HttpRequest, trace: http.Trace) -> int:
+        """Return the longest body of a request; StatusError without a valid token."""
+        self._authenticate(raw, trace)
+        return MAX_BODY_BYTES
+
     async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
         """Answer a request; StatusError."""
         parts, query = http.split(raw.path)
@@ -110,12 +115,13 @@ class Application:
 
     def _authenticate(self, raw: interface.HttpRequest, trace: http.Trace) -> None:
         if self._users is None:
+            trace.known = True
             return
         scheme, _, credentials = raw.headers.get("authorization", "").partition(" ")
         presented = credentials.strip().encode()
         for token, name in self._users.items():
             if scheme.lower() == "bearer" and hmac.compare_digest(token, presented):
-                trace.user = name
+                trace.user, trace.known = name, True
                 return
         raise status_errors.StatusError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
 

@@ -67,6 +67,10 @@ class Application:
         self._cache = objects
         self._is_ready = is_ready
 
+    async def admit(self, raw: interface.HttpRequest, trace: http.Trace) -> int:
+        """Return the longest body of a review; API servers call without credentials."""
+        return http.BODY_LIMIT
+
     async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
         """Answer a review; StatusError for any other request."""
         if raw.path.partition("?")[0] != PATH:

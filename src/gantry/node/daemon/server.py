@@ -21,12 +21,14 @@ from gantry import errors
 from gantry.node import call_table
 from gantry.node.membership import callers, enrollment, fence
 from gantry.rpc import calls
-from gantry.runtime import interface
+from gantry.runtime import interface, limits, repeated_logs
 
 logger = logging.getLogger(__name__)
 
 _INTRODUCTION = calls.MastersStore.procedure()
 BODY_LIMIT = 64 << 20
+STRANGER_BODY_LIMIT = 1 << 20
+"""For the calls of a node without a cluster, and of a master whose key the node does not know yet."""
 LINGER_SECONDS = 0.5
 """Time to send the answer to ``NodeLeave`` before its connection is closed."""
 
@@ -60,6 +62,8 @@ class Agent:
         self._prepare = prepare
         self._settle = settle
         self._software = software
+        self._allowed: limits.HttpLimits | None = None
+        self._failures = repeated_logs.RepeatedLog(logger)
         self._reopen = asyncio.Event()
         self._member_calls = table
         self._member_calls.add(calls.Version, self._version)
@@ -77,8 +81,16 @@ class Agent:
         """Return the names of all calls that are answered, before or after joining."""
         return self._bootstrap_calls.procedures() | self._member_calls.procedures() | {_INTRODUCTION}
 
-    async def run(self, host: str, port: int, *, ready: Callable[[], None] = lambda: None) -> None:
+    async def run(
+        self,
+        host: str,
+        port: int,
+        *,
+        ready: Callable[[], None] = lambda: None,
+        allowed: limits.HttpLimits | None = None,
+    ) -> None:
         """Serve until cancelled; call ``ready`` each time the port accepts connections. OSError: port in use."""
+        self._allowed = allowed
         await self._settle()
         preparing = asyncio.ensure_future(self._prepare())
         try:
@@ -92,7 +104,9 @@ class Agent:
             await self._identity.prepare()
             tls = self._identity.context()
             self._reopen.clear()
-            server = await self._runtime.network.serve_http(host, port, self.answer, tls=tls, body_limit=BODY_LIMIT)
+            server = await self._runtime.network.serve_http(
+                host, port, self.answer, tls=tls, body_limit=BODY_LIMIT, allowed=self._allowed, guard=self
+            )
             try:
                 ready()
                 await self._until_due()
@@ -110,6 +124,29 @@ class Agent:
             if not self._identity.joined:
                 return
 
+    async def admit(self, request: interface.HttpRequest) -> limits.Admission | interface.HttpResponse:
+        """Decide about a call by its headers: only the master of a node that belongs to a cluster may send much."""
+        procedure = request.path.removeprefix("/")
+        if not self._identity.joined or procedure == _INTRODUCTION:
+            return limits.Admission(STRANGER_BODY_LIMIT)
+        try:
+            self._clients.identify(request.peer_certificate)
+        except errors.GantryError as error:
+            return self._failed(procedure, error)
+        return limits.Admission(BODY_LIMIT, known=True)
+
+    def refuse(self, status: int, message: str) -> interface.HttpResponse:
+        """Return the answer for a call that the server refuses before it is read."""
+        return interface.HttpResponse(status, _encoded(errors.BusyError(message)))
+
+    def _failed(self, procedure: str, failure: errors.GantryError) -> interface.HttpResponse:
+        if self._identity.joined:
+            # An error may quote what the call contains, which the caller chooses.
+            logger.info("%.100s: %.1000s", procedure, failure)
+        else:  # anybody may call, whatever procedure
+            self._failures.write(logging.INFO, "failed calls before joining", "%.40s: %.1000s", procedure, failure)
+        return interface.HttpResponse(failure.status, _encoded(failure))
+
     async def answer(self, request: interface.HttpRequest) -> interface.HttpResponse:
         """Answer a request; any exception becomes an error answer."""
         procedure = request.path.removeprefix("/")
@@ -124,9 +161,7 @@ class Agent:
             failure = errors.InternalError(f"{procedure}: {type(error).__name__}: {error}")
         else:
             return interface.HttpResponse(200, msgspec.json.encode((True, result)))
-        # An error may quote what the call contains, which the caller chooses.
-        logger.info("%.100s: %.1000s", procedure, failure)
-        return interface.HttpResponse(failure.status, msgspec.json.encode((False, failure.luxi_pair())))
+        return self._failed(procedure, failure)
 
     async def _dispatch(self, procedure: str, request: interface.HttpRequest) -> object:
         if request.method != "POST":
@@ -158,6 +193,10 @@ class Agent:
         await self._barrier.forget()
         await self._identity.leave()
         self._reopen.set()
+
+
+def _encoded(failure: errors.GantryError) -> bytes:
+    return msgspec.json.encode((False, failure.luxi_pair()))
 
 
 def _epoch(request: interface.HttpRequest) -> int:

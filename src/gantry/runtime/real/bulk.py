@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TypeVar
 
 from gantry.runtime import commands
-from gantry.runtime.real import limits, tracking
+from gantry.runtime.real import open_files, tracking
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class _Pipeline:
             env=stage.environment, cwd=stage.directory, start_new_session=True,
             pass_fds=self._tracker.descriptors(stage.tracked),
         )  # fmt: skip
-        limits.restore_for(program.pid)
+        open_files.restore_for(program.pid)
         self._tracker.started(program.pid, stage.tracked)
         self._programs.append(program)
         for pipe in filter(None, (program.stdin, program.stdout)):

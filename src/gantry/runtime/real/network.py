@@ -1,88 +1,19 @@
-"""The real network: byte streams on UNIX sockets; HTTP is in ``http``.
-
-A socket gets its permissions before it listens, so that no unauthorized user can connect in between.
-"""
+"""The real network: byte streams on UNIX sockets (``unix_server``), HTTP (``http``, ``http_server``)."""
 
 import asyncio
-import contextlib
-import errno
 import os
 import socket
 import ssl
-import stat
 import struct
 
-from gantry.runtime import bytestream, interface, serving
-from gantry.runtime.real import http
+from gantry.runtime import bytestream, interface, limits
+from gantry.runtime.real import http, http_server, unix_server
 
-BACKLOG = 1024
 READ_TIMEOUT = struct.pack("ll", 0, 100_000)
 """How long a read from a passed connection blocks: a struct timeval, a tenth of a second."""
 
 PROBES = 4
 """Number of keep-alive probes on an idle connection within its timeout."""
-
-
-def _has_listener(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            return False
-        except BlockingIOError:  # the backlog of the other process is full
-            return True
-        return True
-
-
-def _bind(path: str, mode: int) -> socket.socket:
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISSOCK(os.stat(path).st_mode):
-            if _has_listener(path):
-                raise OSError(errno.EADDRINUSE, "another process is listening on this socket", path)
-            os.unlink(path)
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        os.fchmod(bound.fileno(), mode)  # bind creates the file with this mode less the umask
-        bound.bind(path)
-        os.chmod(path, mode)
-    except OSError:
-        bound.close()
-        raise
-    return bound
-
-
-class UnixServer:
-    """A listening UNIX socket and the tasks of its connections."""
-
-    def __init__(self, path: str, handler: bytestream.Handler) -> None:
-        self._path = path
-        self._handler = handler
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
-
-    async def start(self, *, mode: int, limit: int) -> None:
-        """Bind and listen; OSError EADDRINUSE if another process listens on the socket."""
-        bound = _bind(self._path, mode)
-        self._server = await asyncio.start_unix_server(self._accept, sock=bound, limit=limit, backlog=BACKLOG)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(serving.serve(self._handler, reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def close(self) -> None:
-        """Remove the socket, cancel the handlers and wait for them; a second call does nothing."""
-        server, self._server = self._server, None
-        if server is None:
-            return
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path)
-        server.close()
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 PEER_CREDENTIALS = struct.Struct("3i")
@@ -92,9 +23,17 @@ PEER_CREDENTIALS = struct.Struct("3i")
 class Network:
     """The sockets of this machine (see ``interface.Network``)."""
 
-    async def serve_unix(self, path: str, handler: bytestream.Handler, *, mode: int, limit: int) -> UnixServer:
+    async def serve_unix(
+        self,
+        path: str,
+        handler: bytestream.Handler,
+        *,
+        mode: int,
+        limit: int,
+        allowed: limits.UnixLimits | None = None,
+    ) -> unix_server.UnixServer:
         """Listen on a UNIX socket; replace a stale socket file."""
-        server = UnixServer(path, handler)
+        server = unix_server.UnixServer(path, handler, allowed)
         await server.start(mode=mode, limit=limit)
         return server
 
@@ -146,9 +85,11 @@ class Network:
         *,
         tls: ssl.SSLContext | None,
         body_limit: int,
-    ) -> http.Server:
+        allowed: limits.HttpLimits | None = None,
+        guard: interface.HttpGuard | None = None,
+    ) -> http_server.Server:
         """Listen for HTTP on TCP."""
-        server = http.Server(handler, body_limit)
+        server = http_server.Server(handler, body_limit, allowed=allowed, guard=guard)
         await server.start(host, port, tls=tls)
         return server
 

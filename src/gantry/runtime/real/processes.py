@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from gantry.runtime import bytestream, commands, serving
-from gantry.runtime.real import disk, limits, tracking
+from gantry.runtime.real import disk, open_files, tracking
 
 KILL_TIMEOUT_SECONDS = 5.0
 """For a process to end after SIGKILL; a process that hangs in the kernel is abandoned."""
@@ -92,7 +92,7 @@ def _launch(arguments: Sequence[str], environment: Mapping[str, str] | None, log
             env=environment,
             start_new_session=True,
         )
-    limits.restore_for(process.pid)
+    open_files.restore_for(process.pid)
     return process
 
 
@@ -111,7 +111,7 @@ def _connected(arguments: Sequence[str]) -> tuple[socket.socket, subprocess.Pope
         except OSError:
             own.close()
             raise
-    limits.restore_for(process.pid)
+    open_files.restore_for(process.pid)
     return own, process
 
 
@@ -160,7 +160,7 @@ class Processes:
         )
         canceled = await _finished(launching)
         transport, output = launching.result()
-        limits.restore_for(transport.get_pid())
+        open_files.restore_for(transport.get_pid())
         self._tracker.started(transport.get_pid(), tracked)
         try:
             if canceled is not None:

@@ -25,7 +25,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from gantry.runtime import bytestream, interface
+from gantry.runtime import bytestream, interface, limits
 from gantry.runtime.simulated import boot, disk, streams
 
 T = TypeVar("T")
@@ -352,7 +352,15 @@ class Network:
         self._owner = owner
         self._sockets: dict[str, streams.Server] = {}
 
-    async def serve_unix(self, path: str, handler: bytestream.Handler, *, mode: int, limit: int) -> streams.Server:
+    async def serve_unix(
+        self,
+        path: str,
+        handler: bytestream.Handler,
+        *,
+        mode: int,
+        limit: int,
+        allowed: limits.UnixLimits | None = None,
+    ) -> streams.Server:
         """Listen on a UNIX socket; replace a stale socket file."""
         boot.check()
         present = self._sockets.get(path)
@@ -394,6 +402,8 @@ class Network:
         *,
         tls: ssl.SSLContext | None,
         body_limit: int,
+        allowed: limits.HttpLimits | None = None,
+        guard: interface.HttpGuard | None = None,
     ) -> HttpServer:
         """Open a port on all addresses of the machine; ``host`` is ignored."""
         boot.check()

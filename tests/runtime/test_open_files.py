@@ -7,7 +7,7 @@ import sys
 import pytest
 
 SOFT = 1000
-START = "import asyncio, resource; from gantry.runtime.real import RealRuntime, limits\n"
+START = "import asyncio, resource; from gantry.runtime.real import RealRuntime, open_files\n"
 OWN = "print(*resource.getrlimit(resource.RLIMIT_NOFILE))\n"
 
 
@@ -20,17 +20,17 @@ def printed(code: str, hard: int = 4000) -> str:
 
 
 def test_it_is_raised_to_the_hard_limit_and_not_above() -> None:
-    assert printed(f"print(limits.raise_open_files()); {OWN}") == "4000\n4000 4000\n"
+    assert printed(f"print(open_files.raise_limit()); {OWN}") == "4000\n4000 4000\n"
 
 
 @pytest.mark.skipif(resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 70_000, reason="the hard limit is too low here")
 def test_it_is_raised_to_the_stated_bound_and_not_above() -> None:
-    assert printed(f"limits.raise_open_files(); {OWN}", hard=70_000) == "65536 70000\n"
+    assert printed(f"open_files.raise_limit(); {OWN}", hard=70_000) == "65536 70000\n"
 
 
 def test_a_limit_that_is_high_enough_is_left() -> None:
-    code = "resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000)); limits.OPEN_FILES = 2000\n"
-    assert printed(f"{code}limits.raise_open_files(); {OWN}") == "4000 4000\n"
+    code = "resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000)); open_files.LIMIT = 2000\n"
+    assert printed(f"{code}open_files.raise_limit(); {OWN}") == "4000 4000\n"
 
 
 @pytest.mark.parametrize("how", ["run", "start", "connected", "pipe"])
@@ -49,7 +49,7 @@ def test_a_program_gets_the_limit_that_the_daemon_was_started_with(how: str, tmp
         "import os\n"
         "from gantry.runtime import commands\n"
         "from gantry.runtime.real import bulk, tracking\n"
-        "limits.raise_open_files()\n"
+        "open_files.raise_limit()\n"
         "async def serve(reader, writer):\n    await reader.read()\n"
         "async def main():\n"
         "    runtime = RealRuntime()\n"

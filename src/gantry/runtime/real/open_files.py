@@ -7,17 +7,17 @@ once; programs get the limit with which the daemon was started, because some han
 import contextlib
 import resource
 
-OPEN_FILES = 65_536
+LIMIT = 65_536
 """The limit of a daemon, unless the system's hard limit is lower."""
 
 _before: list[int] = []
 """The limit with which this process was started; empty while it is in force."""
 
 
-def raise_open_files() -> int:
-    """Raise this process's limit of open files to ``OPEN_FILES`` or the hard limit, and return it; never lower it."""
+def raise_limit() -> int:
+    """Raise this process's limit of open files to ``LIMIT`` or the hard limit, and return it; never lower it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    limit = LIMIT if hard == resource.RLIM_INFINITY else min(LIMIT, hard)
     if soft == resource.RLIM_INFINITY or soft >= limit:
         return soft
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

@@ -1,0 +1,501 @@
+"""The HTTP server of the real network, with aiohttp: it accepts connections itself, within limits, and has one handler.
+
+The path of a request is unchanged from the wire and includes the query; header names are in lower case. Before a body
+is read, the ``guard`` decides by the headers how long it may be. Refusals have the form of the guard's protocol:
+
+    408  headers or body take too long       429  the client's address has too many connections or requests
+    413  the body is too long                503  the server is full
+    431  the headers are too long            400  the request is not valid HTTP
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import gc
+import logging
+import resource
+import socket
+import ssl
+from asyncio import sslproto
+from collections.abc import AsyncGenerator
+from http import HTTPStatus
+
+from aiohttp import web
+
+from gantry.runtime import interface, limits, repeated_logs
+from gantry.runtime.real import accepting, connections
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1024
+DISCONNECT_POLL_SECONDS = 5.0
+"""Interval at which a server checks whether the client of an answer in pieces is still connected."""
+BEGUN_PER_TURN = 4
+"""Connections whose TLS or HTTP begins in one turn of the event loop: that costs much more than their acceptance."""
+SWEEP_SECONDS = 0.25
+"""Interval at which a server looks for connections that take too long."""
+LINGER_SECONDS = 2.0
+"""For the rest of a body that is refused: the client reads the answer when it has sent it."""
+TLS_BUFFER_BYTES = 32 << 10
+"""The buffer of a TLS connection; that of asyncio is 256 KiB from the first byte of a handshake."""
+UNCOLLECTED = 400
+"""Connections that did not begin, whose memory may wait for the garbage collector; a daemon may run it seldom."""
+SHUTDOWN_SECONDS = 0.1
+"""``close`` ends the handlers first, so their connections have nothing to wait for."""
+
+_MESSAGES = {
+    400: "the request is not valid HTTP",
+    408: "the request took too long to arrive",
+    413: "the body of the request is too long: the limit is {} bytes",
+    429: "this address has too many connections or requests at a time; try again later",
+    431: f"the headers of the request have more than {limits.HEADER_BYTES} bytes",
+    503: "the server has too many connections or requests at a time; try again later",
+}
+_RETRIED = (429, 503)
+
+sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
+
+
+class _RefusedError(Exception):
+    """A request is refused with this answer."""
+
+    def __init__(self, answer: interface.HttpResponse) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
+class _PlainGuard:
+    """The guard of a server without its own: any body up to the limit, refusals as plain text."""
+
+    def __init__(self, body_limit: int) -> None:
+        self._body_limit = body_limit
+
+    async def admit(self, request: interface.HttpRequest) -> limits.Admission | interface.HttpResponse:
+        return limits.Admission(self._body_limit, known=request.peer_certificate is not None)
+
+    def refuse(self, status: int, message: str) -> interface.HttpResponse:
+        return interface.HttpResponse(status, message.encode() + b"\n", "text/plain")
+
+
+def _text(value: str) -> str:
+    """Return text from the wire with the surrogates that stand for bytes outside UTF-8 replaced."""
+    return value if value.isascii() else value.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def _peer_certificate(request: web.BaseRequest) -> bytes | None:
+    tls = request.transport.get_extra_info("ssl_object") if request.transport else None
+    certificate: bytes | None = tls.getpeercert(True) if tls else None
+    return certificate
+
+
+@contextlib.asynccontextmanager
+async def _while_connected(request: web.BaseRequest) -> AsyncGenerator[None, None]:
+    """Cancel the task inside when the client has disconnected; a task that has nothing to send would not notice."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    timers: list[asyncio.TimerHandle] = []
+
+    def check_connection() -> None:
+        if request.transport is not None:
+            timers[:] = [loop.call_later(DISCONNECT_POLL_SECONDS, check_connection)]
+        elif task:
+            task.cancel()
+
+    timers[:] = [loop.call_later(DISCONNECT_POLL_SECONDS, check_connection)]
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+
+
+class _Protocol(web.RequestHandler):
+    """aiohttp's protocol of a connection, which notes what the connection waits for."""
+
+    __slots__ = ("_header_bytes", "_server", "connection")
+
+    def __init__(self, server: "Server", manager: web.Server, connection: connections.Connection) -> None:
+        super().__init__(
+            manager,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # aiohttp says so itself in its documentation
+            keepalive_timeout=server.idle_seconds,
+            lingering_time=LINGER_SECONDS,
+        )
+        self._server = server
+        self._header_bytes = 0
+        self.connection = connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.connection.close = transport.abort
+        self.connection.end = functools.partial(self.refuse_headers, 408)
+        tls = transport.get_extra_info("ssl_object")
+        if tls and tls.getpeercert(True):
+            self._server.connections.recognize(self.connection)
+        self._server.connections.enter(self.connection, connections.State.HEADERS)
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self.connection.state is connections.State.IDLE:
+            self._header_bytes = 0
+            self._server.connections.enter(self.connection, connections.State.HEADERS)
+        requests = self._request_count
+        super().data_received(data)
+        if self.connection.state is not connections.State.HEADERS:
+            return
+        if self._request_count > requests:
+            self._server.connections.enter(self.connection, connections.State.BODY)
+        else:
+            self._header_bytes += len(data)
+            if self._header_bytes > limits.HEADER_BYTES:
+                self.refuse_headers(431)
+
+    def refuse_headers(self, status: int) -> None:
+        """Answer a request whose headers are not complete, and end the connection; it is aborted if that is slow."""
+        if self.transport and self._header_bytes:
+            self.transport.write(self._server.encoded_refusal(status))
+        self.force_close()
+        self.connection.end = None
+        self._server.connections.enter(self.connection, connections.State.HEADERS)
+
+    def pause_writing(self) -> None:
+        self.connection.stalled = asyncio.get_running_loop().time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self.connection.stalled = None
+        super().resume_writing()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._server.connections.remove(self.connection)
+        super().connection_lost(exc)
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Return the answer for a request that is not valid HTTP, or that has failed by a fault in the server."""
+        if isinstance(exc, ConnectionError):
+            raise exc
+        # The text of the exception has parts of the request, which may contain a password.
+        self._server.log.write(
+            logging.WARNING if status < HTTPStatus.INTERNAL_SERVER_ERROR else logging.ERROR,
+            f"requests answered with status {status}",
+            "a request from %s is answered with status %d: %s",
+            request.remote,
+            status,
+            type(exc).__name__,
+            traceback=status >= HTTPStatus.INTERNAL_SERVER_ERROR,
+        )
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun")
+        return _whole(self._server.refusal(status))
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+
+
+def _whole(response: interface.HttpResponse) -> web.Response:
+    """Return an answer that is complete."""
+    headers = {"Content-Type": response.content_type, **response.headers}
+    return web.Response(status=response.status, body=response.body, headers=headers)
+
+
+class Server:
+    """A listening port, its connections, and the tasks of its requests."""
+
+    def __init__(
+        self,
+        handler: interface.HttpHandler,
+        body_limit: int,
+        *,
+        allowed: limits.HttpLimits | None = None,
+        guard: interface.HttpGuard | None = None,
+    ) -> None:
+        self._handler = handler
+        self._limits = (allowed or limits.HttpLimits()).within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        self._guard = guard or _PlainGuard(body_limit)
+        self._body_limit = body_limit
+        self._body_bytes = 0
+        self._not_begun = 0
+        self._tasks: set[asyncio.Task[interface.HttpResponse]] = set()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._accepted: dict[connections.Connection, socket.socket] = {}
+        self._is_beginning = False
+        self._acceptors: list[accepting.Acceptor] = []
+        self._manager: web.Server | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self.log = repeated_logs.RepeatedLog(log)
+        self.connections = connections.Connections(
+            self._limits, time=lambda: asyncio.get_running_loop().time(), log=self.log
+        )
+
+    async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None) -> None:
+        """Bind and listen; OSError EADDRINUSE if the port is in use."""
+        loop = asyncio.get_running_loop()
+        requests = functools.partial(web.BaseRequest, loop=loop, client_max_size=self._body_limit)
+        self._manager = web.Server(self._answer, request_factory=requests, access_log=None)
+        self._tls = tls
+        # Only binds and listens: it begins to accept nothing by itself.
+        listening = await loop.create_server(asyncio.Protocol, host, port, backlog=BACKLOG, start_serving=False)
+        sockets = [each.dup() for each in listening.sockets]
+        listening.close()
+        try:
+            for each in sockets:
+                each.listen(BACKLOG)
+        except OSError:
+            for each in sockets:
+                each.close()
+            raise
+        self._acceptors = [
+            accepting.Acceptor(each, self._accept, on_exhausted=self.connections.displace_some, log=self.log)
+            for each in sockets
+        ]
+        self._sweep()
+
+    @property
+    def idle_seconds(self) -> float:
+        """Return how long a connection may wait for its next request."""
+        return self._limits.idle_seconds
+
+    def _accept(self, accepted: socket.socket, address: object) -> None:
+        peer = limits.peer_of(str(address[0])) if isinstance(address, tuple) else ""
+        connection = self.connections.accept(peer)
+        connection.close = functools.partial(self._drop, connection)
+        self._accepted[connection] = accepted
+        if not self._is_beginning:
+            self._is_beginning = True
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    def _drop(self, connection: connections.Connection) -> None:
+        """Close a connection that has not begun."""
+        self.connections.remove(connection)
+        self._accepted.pop(connection).close()
+
+    def _begin(self) -> None:
+        """Begin some of the accepted connections, the newest first: the oldest may have to make room."""
+        loop = asyncio.get_running_loop()
+        for _ in range(min(BEGUN_PER_TURN, len(self._accepted))):
+            connection, accepted = self._accepted.popitem()
+            task = loop.create_task(self._open(accepted, connection))
+            connection.close = functools.partial(_cancel, task)
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+        self._is_beginning = bool(self._accepted)
+        if self._accepted:
+            loop.call_soon(self._begin)
+
+    async def _open(self, accepted: socket.socket, connection: connections.Connection) -> None:
+        """Begin the TLS of a connection, and then its HTTP."""
+        manager = self._manager
+        assert manager is not None
+        timeout = self._limits.handshake_seconds if self._tls else None
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: _Protocol(self, manager, connection),
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=timeout,
+                ssl_shutdown_timeout=timeout,
+            )
+        except OSError as error:
+            self._forget(connection)
+            self.log.write(
+                logging.INFO,
+                "connections that did not begin",
+                "a connection of %s did not begin: %s",
+                connection.peer,
+                error,
+            )
+        except asyncio.CancelledError:
+            self._forget(connection)
+            accepted.close()
+            raise
+
+    def _forget(self, connection: connections.Connection) -> None:
+        """Forget a connection that did not begin; each leaves a TLS buffer in a circle of references."""
+        self.connections.remove(connection)
+        self._not_begun += 1
+        if not self._not_begun % UNCOLLECTED:
+            # Connections that live are moved to the next generation, so that is collected less often.
+            gc.collect(0 if self._not_begun % (8 * UNCOLLECTED) else 1)
+
+    def _sweep(self) -> None:
+        """End the connections that take too long."""
+        for connection in self.connections.late():
+            self.log.write(
+                logging.INFO,
+                "connections closed for being slow",
+                "a connection of %s is closed: it waited too long for its %s",
+                connection.peer,
+                connection.state.value,
+            )
+            if connection.end and connection.stalled is None:
+                connection.end()
+            else:
+                connection.close()
+        self._sweep_timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+
+    def refusal(self, status: int, *arguments: object) -> interface.HttpResponse:
+        """Return the answer to a request that is refused with this status."""
+        message = _MESSAGES.get(status, HTTPStatus(status).phrase).format(*arguments)
+        response = self._guard.refuse(status, message)
+        retry = {"Retry-After": str(limits.RETRY_SECONDS)} if status in _RETRIED else {}
+        return interface.HttpResponse(
+            status, response.body, response.content_type, {**response.headers, **retry, "Connection": "close"}
+        )
+
+    def encoded_refusal(self, status: int) -> bytes:
+        """Return a refusal as it goes on the wire, for a request that aiohttp does not know."""
+        response = self.refusal(status)
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Content-Type: {response.content_type}"]
+        lines += [f"{name}: {value}" for name, value in response.headers.items()]
+        lines.append(f"Content-Length: {len(response.body)}")
+        return "\r\n".join(lines).encode() + b"\r\n\r\n" + response.body
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        protocol = request.protocol
+        assert isinstance(protocol, _Protocol)
+        connection = protocol.connection
+        try:
+            if self._manager is None:  # ``close`` was called
+                raise _RefusedError(self.refusal(503))
+            if connection.refusal:
+                raise _RefusedError(self.refusal(connection.refusal))
+            received = _received(request)
+            if not request.can_read_body:
+                response = await self._work(received, connection)
+            else:
+                async with self._body(request, received, connection) as body:
+                    response = await self._work(dataclasses.replace(received, body=body), connection)
+            return await _sent(request, response)
+        except _RefusedError as refused:
+            answer = _whole(refused.answer)
+            if not request.content.is_eof():
+                answer.force_close()
+            return answer
+        finally:
+            self.connections.enter(connection, connections.State.IDLE)
+
+    @contextlib.asynccontextmanager
+    async def _body(
+        self, request: web.BaseRequest, received: interface.HttpRequest, connection: connections.Connection
+    ) -> AsyncGenerator[bytes, None]:
+        """Read the body of a request that the guard admits; its bytes count until the request is answered."""
+        self.connections.enter(connection, connections.State.BODY)
+        admission = await self._guard.admit(received)
+        if isinstance(admission, interface.HttpResponse):
+            raise _RefusedError(admission)
+        if admission.known:
+            self.connections.recognize(connection)
+        limit = min(admission.body_bytes, self._body_limit)
+        if (request.content_length or 0) > limit:
+            raise self._refused(received, 413, limit)
+        body = bytearray()
+        try:
+            try:
+                async with asyncio.timeout(self._limits.body_seconds):
+                    await self._read(request, received, body, limit=limit)
+            except TimeoutError:
+                raise self._refused(received, 408) from None
+            except web.RequestPayloadError:
+                raise self._refused(received, 400) from None
+            yield bytes(body)
+        finally:
+            self._body_bytes -= len(body)
+
+    async def _read(
+        self, request: web.BaseRequest, received: interface.HttpRequest, body: bytearray, *, limit: int
+    ) -> None:
+        """Append the pieces of a body as they arrive."""
+        while piece := await request.content.readany():
+            body += piece
+            self._body_bytes += len(piece)
+            if len(body) > limit:
+                raise self._refused(received, 413, limit)
+            if self._body_bytes > self._limits.body_bytes:
+                raise self._refused(received, 503)
+
+    def _refused(self, received: interface.HttpRequest, status: int, *arguments: object) -> _RefusedError:
+        self.log.write(
+            logging.INFO,
+            f"requests answered with status {status}",
+            "a request from %s is answered with status %d: %s",
+            received.peer,
+            status,
+            _MESSAGES[status].format(*arguments),
+        )
+        return _RefusedError(self.refusal(status, *arguments))
+
+    async def _work(
+        self, received: interface.HttpRequest, connection: connections.Connection
+    ) -> interface.HttpResponse:
+        """Return the handler's answer; _RefusedError if too many requests are in work."""
+        if status := self.connections.begin_work(connection):
+            raise self._refused(received, status)
+        self.connections.enter(connection, connections.State.WORK)
+        task = asyncio.ensure_future(self._handler(received))
+        self._tasks.add(task)
+        try:
+            response = await task
+        finally:
+            self._tasks.discard(task)
+            self.connections.end_work(connection)
+        if response.known:
+            self.connections.recognize(connection)
+        return response
+
+    async def close(self) -> None:
+        """Stop listening, cancel the handlers, and end the connections; a second call does nothing."""
+        manager, self._manager = self._manager, None
+        if manager is None:
+            return
+        for acceptor in self._acceptors:
+            acceptor.close()
+        if self._sweep_timer:
+            self._sweep_timer.cancel()
+        for connection in list(self._accepted):
+            self._drop(connection)
+        tasks = [*self._tasks, *self._opening]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        manager.pre_shutdown()
+        await manager.shutdown(SHUTDOWN_SECONDS)
+
+
+def _received(request: web.BaseRequest) -> interface.HttpRequest:
+    """Return a request without its body."""
+    return interface.HttpRequest(
+        method=request.method,
+        path=request.raw_path,
+        body=b"",
+        headers={name.lower(): _text(value) for name, value in request.headers.items()},
+        peer_certificate=_peer_certificate(request),
+        peer=request.remote or "",
+    )
+
+
+async def _sent(request: web.BaseRequest, response: interface.HttpResponse) -> web.StreamResponse:
+    """Send an answer, until it ends or the client disconnects."""
+    if response.pieces is None:
+        answer = _whole(response)
+        with contextlib.suppress(ConnectionError):
+            await answer.prepare(request)
+            await answer.write_eof()
+            await request.writer.drain()
+        return answer
+    headers = {"Content-Type": response.content_type, **response.headers}
+    sending = web.StreamResponse(status=response.status, headers=headers)
+    async with contextlib.aclosing(response.pieces) as pieces, _while_connected(request):
+        await sending.prepare(request)
+        await sending.write(response.body)
+        async for piece in pieces:
+            try:
+                await sending.write(piece)
+            except ConnectionResetError:
+                return sending
+        await sending.write_eof()
+    return sending

@@ -1,0 +1,95 @@
+"""Hostile clients of the master daemon's socket, beside an honest one: for these tests all are the same user, root."""
+
+import contextlib
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cluster import lab
+from tests.doors.hostile import clients
+
+NOBODY = 65534
+MESSAGE_MEMORY = 200 << 20
+"""Growth with 64 MiB of messages: buffers grow by steps, and the allocator keeps what is free. 450 MiB are sent."""
+A_WAIT = json.dumps({"method": "WaitForEvents", "args": [1_000_000, 10, 20]}).encode() + b"\x03"
+
+
+@pytest.fixture
+def master(cluster: lab.Lab) -> clients.Target:
+    return clients.Target(0, cluster.master_pid(), cluster.master / "log")
+
+
+@pytest.fixture
+def path(cluster: lab.Lab) -> Path:
+    return cluster.master / "run/master.sock"
+
+
+@contextlib.contextmanager
+def crowd(path: Path, number: int, data: bytes = b"") -> Iterator[list[socket.socket]]:
+    with contextlib.ExitStack() as closing:
+        opened = []
+        for _ in range(number):
+            connection = closing.enter_context(socket.socket(socket.AF_UNIX))
+            connection.settimeout(5)
+            with contextlib.suppress(OSError):
+                connection.connect(str(path))
+                connection.sendall(data)
+                opened.append(connection)
+        yield opened
+
+
+@pytest.mark.parametrize("data", [b"", b'{"method": "Que'], ids=["silent", "half a message"])
+def test_a_crowd_does_not_keep_others_out(master: clients.Target, path: Path, data: bytes) -> None:
+    with master.bounded(), crowd(path, clients.CROWD, data):
+        assert clients.is_prompt(lambda: clients.luxi_seconds(path))
+
+
+def test_long_messages_that_do_not_end_leave_room_for_others(master: clients.Target, path: Path) -> None:
+    with master.bounded(memory=MESSAGE_MEMORY), crowd(path, 30) as connections:
+        threads = [threading.Thread(target=_send, args=(each, b" " * (15 << 20))) for each in connections]
+        for thread in threads:
+            thread.start()
+        assert clients.is_prompt(lambda: clients.luxi_seconds(path))
+        for thread in threads:
+            thread.join(60)
+        answers = [_answer(each) for each in connections]
+    refused = [answer for answer in answers if b"refuses the message: too many bytes" in answer]
+    assert len(refused) > 20
+
+
+def _send(connection: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        connection.sendall(data)
+
+
+def _answer(connection: socket.socket) -> bytes:
+    connection.settimeout(0.1)
+    with contextlib.suppress(OSError):
+        return connection.recv(1 << 16)
+    return b""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs another user")
+def test_a_user_other_than_root_has_a_share_of_the_connections(
+    cluster: lab.Lab, master: clients.Target, path: Path
+) -> None:
+    for folder in (cluster.folder, cluster.master, path.parent):
+        folder.chmod(0o755)
+    path.chmod(0o666)
+    try:
+        os.seteuid(NOBODY)
+        with crowd(path, 250, A_WAIT):
+            os.seteuid(0)
+            assert clients.is_prompt(lambda: clients.luxi_seconds(path))
+            os.seteuid(NOBODY)
+            with crowd(path, 5, A_WAIT) as more:
+                answers = [connection.recv(1 << 16) for connection in more]
+    finally:
+        os.seteuid(0)
+        path.chmod(0o660)
+    for answer in answers:
+        assert b"user 65534 has too many connections: the limit is 250" in answer
