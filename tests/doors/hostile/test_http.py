@@ -218,6 +218,7 @@ def test_a_server_that_is_full_of_requests_says_so(cluster: lab.Lab, option: str
         for _ in range(20):  # a machine under load may be late once
             with clients.Crowd(target.port, (clients.HOST,), data=head) as crowd:
                 crowd.open(5)
+                time.sleep(0.3)  # until they are in work, for which they wait a second
                 answer = target.ask()
             if answer.status == status:
                 break
