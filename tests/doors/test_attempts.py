@@ -93,7 +93,7 @@ def test_wrong_passwords_are_checked_at_a_bounded_rate(world: World) -> None:
             checked += (await task)[0] == "wrong"
         return checked
 
-    assert world.run(guess()) <= attempts.BURST + 32 * attempts.PER_SECOND
+    assert world.run(guess()) <= attempts.BURST + 30 * attempts.PER_SECOND + attempts.WAITING
 
 
 def test_a_wrong_password_is_answered_after_a_second_whoever_the_user_is(world: World) -> None:

@@ -45,7 +45,7 @@ class HttpLimits:
     stall_seconds: float = 60.0
 
     def within(self, descriptors: int) -> "HttpLimits":
-        """Return these limits, with fewer connections where the process may open only so many file descriptors.
+        """Return these limits, with fewer connections where the process may open few file descriptors.
 
         A daemon may have two servers, and needs descriptors for its own files and connections.
 

@@ -1,6 +1,6 @@
 """Clients of the daemons in ``conftest``: an honest one, and crowds of connections that want to do harm.
 
-A crowd stops by itself: it has a fixed number of connections, and opens again only what it is told to.
+A crowd stops by itself: it has a fixed number of connections, and opens more only when a test asks for that.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HOST = "127.0.0.1"
-OTHERS = tuple(f"127.0.0.{number}" for number in range(2, 10))
+ATTACKERS = tuple(f"127.0.0.{number}" for number in range(2, 10))
 """Addresses of attackers besides the honest client's machine."""
 
 CROWD = 1100

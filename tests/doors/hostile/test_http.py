@@ -19,7 +19,7 @@ A_BODY = json.dumps({"instance_name": "x" * (10 << 20)}).encode()
 
 Targets = dict[str, clients.Target]
 
-everywhere = pytest.mark.parametrize("sources", [clients.OTHERS, (clients.HOST,)], ids=["others", "same machine"])
+everywhere = pytest.mark.parametrize("sources", [clients.ATTACKERS, (clients.HOST,)], ids=["others", "same machine"])
 every_front_end = pytest.mark.parametrize("name", ["remote API", "Neutron API"])
 
 
@@ -189,7 +189,7 @@ def test_wrong_passwords_do_not_lock_the_user_out(cluster: lab.Lab, sources: Seq
 
         def guess(number: int) -> None:
             source = sources[number % len(sources)]
-            with contextlib.suppress(ConnectionError):  # so many connections may be too many
+            with contextlib.suppress(ConnectionError):  # that many connections may be too many
                 answers.append(target.ask("GET", headers=_login(f"wrong{number}"), source=source))
 
         threads = [threading.Thread(target=guess, args=(number,)) for number in range(60 * len(sources))]
@@ -218,6 +218,7 @@ def test_a_server_that_is_full_of_requests_says_so(cluster: lab.Lab, option: str
         for _ in range(20):  # a machine under load may be late once
             with clients.Crowd(target.port, (clients.HOST,), data=head) as crowd:
                 crowd.open(5)
+                time.sleep(0.3)  # until they are in work, for which they wait a second
                 answer = target.ask()
             if answer.status == status:
                 break
@@ -230,6 +231,6 @@ def test_a_daemon_without_file_descriptors_goes_on(cluster: lab.Lab) -> None:
     within = ("prlimit", "--nofile=128:128")
     with conftest.front_ends(cluster, within=within) as targets:
         target = targets["remote API"]
-        with target.bounded(), clients.Crowd(target.port, clients.OTHERS) as crowd:
+        with target.bounded(), clients.Crowd(target.port, clients.ATTACKERS) as crowd:
             crowd.open(500)
             assert clients.honest(target)

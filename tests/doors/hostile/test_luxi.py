@@ -12,7 +12,7 @@ import pytest
 from tests.cluster import lab
 from tests.doors.hostile import clients
 
-NOBODY = 65534
+OTHER_USER = 65534
 MESSAGE_MEMORY = 200 << 20
 """Growth with 64 MiB of messages: buffers grow by steps, and the allocator keeps what is free. 450 MiB are sent."""
 A_WAIT = json.dumps({"method": "WaitForEvents", "args": [1_000_000, 10, 20]}).encode() + b"\x03"
@@ -81,11 +81,11 @@ def test_a_user_other_than_root_has_a_share_of_the_connections(
         folder.chmod(0o755)
     path.chmod(0o666)
     try:
-        os.seteuid(NOBODY)
+        os.seteuid(OTHER_USER)
         with crowd(path, 250, A_WAIT):
             os.seteuid(0)
             assert clients.is_prompt(lambda: clients.luxi_seconds(path))
-            os.seteuid(NOBODY)
+            os.seteuid(OTHER_USER)
             with crowd(path, 5, A_WAIT) as more:
                 answers = [connection.recv(1 << 16) for connection in more]
     finally:

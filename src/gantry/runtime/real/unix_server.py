@@ -23,7 +23,7 @@ from gantry.runtime.real import accepting
 log = logging.getLogger(__name__)
 
 BACKLOG = 4096
-"""A client finds no listener while so many others wait for their acceptance; most kernels allow no more."""
+"""A client finds no listener while that many others wait for their acceptance; most kernels allow no more."""
 COURTESY = 32
 """Connections above the limits, which are answered with a refusal."""
 SWEEP_SECONDS = 1.0
