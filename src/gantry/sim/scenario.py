@@ -49,6 +49,8 @@ STORAGE, MOVES, GROUPS, SETTINGS, HOOKS, DOORS, DATABASE = (
 THEMES = (STORAGE, STORAGE, MOVES, GROUPS, SETTINGS, HOOKS, DOORS, DATABASE)
 """What a run does besides its usual steps; each run has up to ``MAX_THEMES`` of them, so that each run stays short."""
 MAX_THEMES = 2
+REFUSING_SHARE = 0.15
+"""The share of hook scripts that fail at first, in runs with hooks; faults change it."""
 
 UNBROKEN = "a scenario comes to its end"
 """The promise that an unexpected error in the scenario's own code breaks."""
@@ -107,6 +109,7 @@ class Scenario:
         """Start the cluster, run all steps, end all faults, and check the outcome; raises Violation."""
         for name in self._lab.names if HOOKS in self._themes else ():
             await self._lab.hooks.install(name, cluster.FOLDERS.hooks)
+            self._lab.hooks.failing = REFUSING_SHARE
         self._lab.doors.enabled = DOORS in self._themes
         for name in reversed(self._lab.names):
             await self._lab.restart(name)
