@@ -1,6 +1,7 @@
 """Attempts to log in: how many wrong passwords are checked, and that they do not keep the right one out."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -139,3 +140,27 @@ def test_ipv6_addresses_of_one_network_are_one_peer(world: World) -> None:
         return [outcome for outcome, _ in await asyncio.gather(*tasks)]
 
     assert world.run(guess()).count("wrong") <= attempts.WAITING
+
+
+def test_attempts_of_more_peers_than_may_wait_are_all_answered(world: World) -> None:
+    checks = attempts.Attempts(world.machine("node1").clock)
+    faults: list[object] = []
+    world.loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))
+
+    async def many() -> list[bool | None]:
+        gate = asyncio.Event()
+
+        async def verify() -> bool:
+            return not await gate.wait()
+
+        tasks = []
+        for number in range(attempts.WAITING_IN_ALL + 20):
+            tasks.append(asyncio.ensure_future(checks.check(("alice", f"192.0.2.{number}"), b"wrong", verify)))
+            await asyncio.sleep(0.01)  # each of the earlier ones waits for its check
+        gate.set()
+        return await asyncio.gather(*tasks)
+
+    results = world.run(many())
+    gc.collect()
+    assert set(results) == {False, None}
+    assert faults == []

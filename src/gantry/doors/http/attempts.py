@@ -104,6 +104,8 @@ class Attempts:
                     await self._clock.sleep(max(MIN_WAIT_SECONDS, (1 - queue.allowance) / PER_SECOND))
                     continue
                 async with self._slots:
+                    if not queue.waiting:  # refused meanwhile
+                        break
                     attempt = queue.waiting.pop()
                     queue.allowance -= 1
                     is_right = False
