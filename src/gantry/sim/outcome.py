@@ -86,7 +86,7 @@ class Outcome:
                 return
 
     async def _finish_migrations(self) -> None:
-        """Clean up after interrupted migrations, as administrators are told to (how-to/moves.md)."""
+        """Clean up after interrupted migrations, as how-to/moves.md says."""
         for name in sorted({name for machine in self._lab.names for name in invariants.halves(self._lab, machine)}):
             op = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": name, "cleanup": True}
             with contextlib.suppress(OSError, errors.GantryError):
