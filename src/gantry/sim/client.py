@@ -40,6 +40,8 @@ NO_EFFECT = "OpPrereqError"
 """The class of errors that mean that nothing was changed, unless the job's log has a step that began."""
 
 JobState = tuple[str, list[dict[str, object]], list[object], list[list[object]]]
+_Submitted = tuple[int | None, str | None, list[list[object]] | None, list[dict[str, object]] | None]
+"""Number, status, log and opcodes of a job that a job submitted; None if it is gone."""
 
 
 class Clients:
@@ -149,7 +151,8 @@ class Clients:
             raise errors.PrerequisiteError(f"{request.path} was refused with {status}: {body[:200]!r}")
         if status < 400 and job_status != "success":
             raise story.Violation(doors.ANSWERED, f"success of job {number} before its answer", f"it is {job_status}")
-        return number, "success" if status < 400 else copies.ACCEPTED, []
+        # A job that ends at once is stored with its end only.
+        return number, job_status, []
 
     async def _follow(self, wish: wishes.Wish, mark: str, number: int) -> None:
         status = copies.ACCEPTED
@@ -225,17 +228,20 @@ class Clients:
             if len(masters) != 1:
                 continue
             try:
-                answer = await self.ask("QueryJobs", numbers, ["id", "status", "oplog"], on=masters[0])
+                answer = await self.ask("QueryJobs", numbers, ["id", "status", "oplog", "ops"], on=masters[0])
             except (OSError, errors.GantryError):
                 continue
-            rows = msgspec.convert(answer, list[tuple[int | None, str | None, list[list[object]] | None]])
-            ends = {number: status for number, status, _ in rows}
+            rows = msgspec.convert(answer, list[_Submitted])
+            ends = {number: status for number, status, _, _ in rows}
             if set(ends.values()) <= {*FINAL, None}:
                 self._story.tell(mark, f"its jobs have ended: {ends}")
-                if set(ends.values()) != {"success"} or any(_has_warning(log or []) for _, _, log in rows):
+                if set(ends.values()) != {"success"} or any(_has_warning(log or []) for _, _, log, _ in rows):
                     return False
-                for number in numbers:
-                    self.facts.rely(wish.keys, self._acknowledged.record(masters[0], number, "", status="success"))
+                for number, _, _, ops in rows:
+                    # They inherit the front end's user.
+                    mark = copies.mark_of((ops or [{}])[0])
+                    source = self._acknowledged.record(masters[0], number or 0, mark, status="success")
+                    self.facts.rely(wish.keys, source)
                 return True
         return True
 

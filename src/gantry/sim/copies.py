@@ -162,7 +162,7 @@ class Copies:
             position = _CHECKPOINT.decode(config).journal
             copy.config, copy.base, copy.serial = config, position.digest, position.serial
         end = copy.base
-        for first in sorted(int(name[:16]) for name in disk.stable_names(cluster.FOLDERS.journal)):
+        for first in sorted(int(file[:16]) for file in disk.stable_names(cluster.FOLDERS.journal)):
             path = journal.segment_path(cluster.FOLDERS.journal, first)
             segment = self._read(copy, path, disk.stable(path) or b"")
             if first > copy.serial and segment.end:
@@ -170,6 +170,14 @@ class Copies:
                     break
                 end = segment.end
         return end
+
+    def last_segment(self, name: str) -> str:
+        """Return the path of the segment in which a machine's copy ends; empty if it ends with its checkpoint."""
+        self.end(name)
+        copy, folder = self._copies[name], cluster.FOLDERS.journal
+        files = self._lab.world.machine(name).disk.stable_names(folder)
+        paths = [f"{folder}/{file}" for file in files if int(file[:16]) > copy.serial]
+        return max((path for path in paths if path in copy.segments and copy.segments[path].end), default="")
 
     def _read(self, copy: _Copy, path: str, data: bytes) -> _Segment:
         """Read the new part of a segment up to the first frame that does not follow its predecessor, as daemons do."""

@@ -205,10 +205,9 @@ class Faults:
         if not name or not self._has_spare_copies(name):
             return
         self._lab.crash(name)
-        disk, folder = self._lab.world.machine(name).disk, cluster.FOLDERS.journal
-        segments = [f"{folder}/{file}" for file in disk.stable_names(folder)]
-        path = max((path for path in segments if disk.stable(path)), default="")
-        if path:
+        disk = self._lab.world.machine(name).disk
+        # What a checkpoint has replaced is history: nobody sends it again.
+        if path := self._copies.last_segment(name):
             size = len(disk.stable(path) or b"")
             disk.lose_tail(path, self._chance.randint(size // 2, size))
         self._story.tell(name, "fault: loses its power, and the end of its copy")

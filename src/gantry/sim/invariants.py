@@ -39,8 +39,8 @@ LEDGER = "the ledger of addresses knows what the state holds"
 MARK_SECONDS = 20.0
 """After the end of its lease, until a master has noticed it, even by a clock of half the speed."""
 
-SENT = "migrated"
-"""The state of a guest whose memory another node has, and which will not run here again."""
+RUNNING, SENT = "running", "migrated"
+"""The states of a guest that runs, and of one whose memory another node has."""
 
 Guest = fake.Guest
 Thing = tuple[str, ...]
@@ -256,11 +256,18 @@ def _check_epochs(lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies) 
 
 def guests(lab: cluster.SimulatedCluster, name: str) -> Iterator[fake.Guest]:
     """Yield the guests that run on a machine, or may go on to run there: not what a migration has left behind."""
+    yield from (guest for guest in _all_guests(lab, name) if guest.running.state not in (*fake.INCOMING_STATES, SENT))
+
+
+def halves(lab: cluster.SimulatedCluster, name: str) -> list[str]:
+    """Return the names of the guests on a machine that an unfinished migration has left there."""
+    return [guest.running.name for guest in _all_guests(lab, name) if guest.running.state != RUNNING]
+
+
+def _all_guests(lab: cluster.SimulatedCluster, name: str) -> Iterator[fake.Guest]:
     disk, folder = lab.world.machine(name).disk, f"{cluster.FOLDERS.instances}/{fake.NAME}"
     for file in disk.names(folder) if lab.has_power(name) and disk.exists(folder) else ():
-        guest = _GUEST.decode(disk.read(f"{folder}/{file}"))
-        if guest.running.state not in (*fake.INCOMING_STATES, SENT):
-            yield guest
+        yield _GUEST.decode(disk.read(f"{folder}/{file}"))
 
 
 def _check_guests(lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies, *, firm: bool) -> None:

@@ -4,6 +4,7 @@ All jobs have ended, with the acknowledged ends. The objects have the effects of
 the guests and disks that the state has, and every candidate has the whole state.
 """
 
+import contextlib
 import sys
 
 import msgspec
@@ -74,6 +75,7 @@ class Outcome:
         A master may learn only now that its role was promised to another machine, and win the vote again. A watcher
         round fails during that time and is repeated, as the watcher daemon does.
         """
+        await self._finish_migrations()
         rounds = 0
         for _ in range(2 * WATCHER_ROUNDS):
             # A drain that was not acknowledged in time may have become valid since.
@@ -82,6 +84,14 @@ class Outcome:
             await self._lab.world.clock.sleep(ROUND_SECONDS)
             if rounds == WATCHER_ROUNDS:
                 return
+
+    async def _finish_migrations(self) -> None:
+        """Clean up after interrupted migrations, as how-to/moves.md says."""
+        for name in sorted({name for machine in self._lab.names for name in invariants.halves(self._lab, machine)}):
+            op = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": name, "cleanup": True}
+            with contextlib.suppress(OSError, errors.GantryError):
+                master = self._clients.master()
+                await self._lab.wait(await self._lab.submit(op, on=master), on=master)
 
     async def _watch(self, name: str) -> bool:
         """Run the watcher once on the master's machine; return whether the master answered."""

@@ -173,6 +173,16 @@ async def test_lost_disks_are_recreated_on_other_nodes(house: build.House) -> No
     assert house.machine("node2").disks == {}
 
 
+async def test_disks_that_exist_are_not_recreated_on_other_nodes(house: build.House) -> None:
+    vm = await plain(house)
+    other = opcodes.InstanceRecreateDisks(instance_name="new", nodes=("node3",))
+    assert "disk 0 of instance new exists on node node2" in str(await house.refused(other))
+    assert house.machine("node3").disks == {}
+    house.put(msgspec.structs.replace(house.state.node("node2"), offline=True))
+    await house.run(other)
+    assert house.machine("node3").disks == {disk.uuid: disk.size for disk in vm.disks}
+
+
 async def test_one_lost_disk_is_recreated(house: build.House) -> None:
     vm = await plain(house)
     del house.machine("node2").disks[vm.disks[1].uuid]

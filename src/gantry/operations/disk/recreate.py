@@ -1,8 +1,9 @@
 """OP_INSTANCE_RECREATE_DISKS: recreate lost disks of an instance, empty, on its nodes or on other nodes.
 
 For a stopped instance whose disks are lost: a node or a volume group was destroyed. Existing disks are not touched: a
-disk that exists fails the job, and the created disks are removed again. The request lists other nodes, or an allocator
-chooses them in the instance's node group; they get all disks.
+disk that exists, on its present node too, fails the job, and the created disks are removed again. The request lists
+other nodes, or an allocator chooses them in the instance's node group; they get all disks. The disks of a node that is
+marked offline count as lost.
 """
 
 from collections.abc import Sequence
@@ -68,8 +69,23 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
             facts = replace(facts, names=names)
             new = self._placed(snapshot, vm, facts)
         parameter_levels.check_policy(snapshot, new, before=vm)
+        await self._check_lost(snapshot, vm, new, chosen)
         own = volumes.Volumes(self.environment, snapshot, new, only=chosen)
-        for target, disks in own.seats():
+        await volumes.check_free_space(self.environment, snapshot, new, only=chosen)
+        return replace(facts, physical_volumes=await own.choose_physical_volumes())
+
+    async def _check_lost(
+        self, snapshot: states.Snapshot, vm: instance.Instance, new: instance.Instance, chosen: frozenset[str]
+    ) -> None:
+        """Check that no disk exists, on its nodes or on its new nodes; raises WrongStateError.
+
+        Nodes that are marked offline are not asked: their disks count as lost.
+        """
+        seats = volumes.Volumes(self.environment, snapshot, new, only=chosen).seats()
+        if new.nodes != vm.nodes:
+            old = volumes.Volumes(self.environment, snapshot, vm, only=chosen).seats()
+            seats = [*seats, *((target, disks) for target, disks in old if not target.offline)]
+        for target, disks in seats:
             disk_states = await self.environment.nodes.call(target, calls.BlockdevStatus(disks=tuple(disks)))
             for disk, state in zip(disks, disk_states, strict=True):
                 if state:
@@ -77,8 +93,6 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
                         f"disk {disk.index} of instance {vm.name} exists on node {target.name}",
                         hint="only lost disks can be recreated; list them with --disk N",
                     )
-        await volumes.check_free_space(self.environment, snapshot, new, only=chosen)
-        return replace(facts, physical_volumes=await own.choose_physical_volumes())
 
     def _changes(self, vm: instance.Instance) -> dict[int, opcodes.DiskMod]:
         """Return the changes of the listed disks, by index; raises NotFoundError, InvalidError."""
