@@ -66,7 +66,7 @@ class House(houses.House):
     """The queue with the units of the master, over a cluster in which segment ranges may be made."""
 
     def __init__(self, world: simulated.World, seed: int, *ranges: network.SegmentRange, strict: bool = False) -> None:
-        owner = structs.replace(build.OWNER, segment_ranges=True)
+        owner = structs.replace(build.OWNER, segment_ranges=True, segment_fallback=False)
         self.slow = Nodes(seed, strict=strict)
         values = (owner, *build.FIRST[1:], *ranges)
         self.kept = Store(states.Snapshot().apply([states.Put(value) for value in values], serial=1))

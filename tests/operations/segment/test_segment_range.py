@@ -229,6 +229,7 @@ async def test_a_network_gets_the_next_free_id_of_its_project_or_the_one_it_name
     networks += [await net(house, "tunnel", network_type="gre", segment=2**32 - 1)]
     assert [net_ and net_.segmentation_id for net_ in networks] == [400, 401, 100, 4000, 402, 2**32 - 1]
     assert house.state.network("n0").project == "p1"
+    house.put(structs.replace(house.state.the_cluster, segment_fallback=False))
     error = await house.refused(opcodes.NetworkAdd(network_name="m", project="p1", segmented=True))
     assert isinstance(error, errors.NoRoomError)
     assert "the ranges of project p1" in str(error)

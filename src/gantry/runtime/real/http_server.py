@@ -377,7 +377,9 @@ class Server:
                 answer.force_close()
             return answer
         finally:
-            self.connections.enter(connection, connections.State.IDLE)
+            # The rest of a refused body still arrives; aiohttp drops it, and closes the connection.
+            is_read = request.content.is_eof()
+            self.connections.enter(connection, connections.State.IDLE if is_read else connections.State.BODY)
 
     @contextlib.asynccontextmanager
     async def _body(
