@@ -247,3 +247,12 @@ def test_usage_names_locks_with_their_level_and_says_who_holds_and_who_waits() -
         "node/n": ("shared", [7], []),
         "config/config": ("shared", [7], []),
     }
+
+
+def test_an_owner_holds_locks_from_the_grant_to_the_release() -> None:
+    table = lock_table.LockTable()
+    first = table.request(1, {A: X})
+    table.request(2, {A: X})
+    assert [table.is_holder(owner) for owner in (1, 2, 3)] == [True, False, False]
+    table.release(first)
+    assert [table.is_holder(owner) for owner in (1, 2)] == [False, True]

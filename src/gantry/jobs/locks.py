@@ -82,6 +82,10 @@ class LockManager:
         """Describe the locks in use (contracts/jobs.md#locks-as-clients-see-them)."""
         return self._table.usage()
 
+    def is_holder(self, owner: int) -> bool:
+        """Return whether a job holds a lock."""
+        return self._table.is_holder(owner)
+
     def _notify(self, requests: Iterable[lock_table.Request]) -> None:
         for request in requests:
             future = self._futures.get(request)

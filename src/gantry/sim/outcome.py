@@ -33,7 +33,7 @@ DATABASE = "a shared database has the addresses of the state"
 COUNTED = "the ledger of addresses equals the state"
 
 WATCHER_ROUNDS = 3
-ROUND_SECONDS = 120.0
+ROUND_SECONDS = 60.0
 """Between two rounds of the watcher; long enough for its jobs to end."""
 
 

@@ -332,6 +332,9 @@ class Disk:
                 parent.mtime = self.clock.now()
 
     def _below(self, path: str) -> dict[str, files.Node]:
+        node = self._names.get(path)
+        if node is not None and not node.directory:
+            return {path: node}
         return {name: node for name, node in self._names.items() if name == path or name.startswith(f"{path}/")}
 
     def _node(self, path: str) -> files.Node:
