@@ -21,7 +21,7 @@ from gantry.operations import base
 from gantry.operations.instance import power
 from gantry.rpc import calls
 from gantry.runtime.simulated import opened
-from gantry.sim import acknowledged, built, invariants, node_disks, outcome, scenario
+from gantry.sim import acknowledged, built, faults, invariants, node_disks, outcome, scenario
 from gantry.state import frame, indexes, journal, record, replication, transaction
 from gantry.state import snapshot as states
 
@@ -283,9 +283,9 @@ MISTAKES: dict[Patch, tuple[int, str]] = {
     locks_are_released_before_steps_and_undo: (0, invariants.LOCKS_HELD),
     locks_are_released_before_the_undo: (0, invariants.LOCKS_HELD),
     undo_is_skipped: (0, node_disks.DISKS),
-    reservations_go_before_the_guest: (0, outcome.NODES),
+    reservations_go_before_the_guest: (64, node_disks.DISKS),
     frames_are_appended_twice: (1, acknowledged.ENOUGH),
-    recovery_drops_the_last_frame: (0, acknowledged.KEPT),
+    recovery_drops_the_last_frame: (0, faults.ENDS),
     restart_forgets_queued_jobs: (0, outcome.JOBS_END),
     restart_leaves_running_jobs_running: (0, outcome.JOBS_END),
     a_stop_does_nothing: (0, outcome.NODES),
