@@ -169,6 +169,15 @@ def test_our_definitions_are_structural_and_use_nothing_that_old_servers_lack() 
         assert json.loads(json.dumps(definition)) == definition
 
 
+def test_definitions_of_kinds_that_are_partly_known_preserve_unknown_fields_at_each_depth() -> None:
+    foreign = [definition for definition in definitions.DEFINITIONS if definition.is_partial]
+    assert {definition.kind for definition in foreign} >= {"Cluster", "Metal3DataTemplate"}
+    for definition in foreign:
+        for version in manifests.crd(definition)["spec"]["versions"]:  # type: ignore[index]
+            described = version["schema"]["openAPIV3Schema"]
+            assert all(node.get("x-kubernetes-preserve-unknown-fields") for node in nodes(described) if node.get("properties"))
+
+
 def test_status_is_a_subresource_of_pools_and_claims_and_not_of_addresses() -> None:
     by_kind = {
         definition.kind: manifests.crd(definition) for definition in definitions.DEFINITIONS if definition.is_ours

@@ -9,6 +9,7 @@ from tests.kubernetes.claims import server
 from tests.kubernetes.controllers import api
 
 from gantry.kubernetes.api import capi, data, ipam, meta
+from gantry.kubernetes.claims import reconcile_claim
 from gantry.kubernetes.controllers import events
 from gantry.runtime import interface, simulated
 
@@ -313,6 +314,23 @@ def test_a_watch_filter_leaves_the_claims_of_others_alone_and_honours_their_addr
         await site.world.clock.sleep(30)
         assert not bound(site, "theirs")
         assert addresses(site) == ["10.0.0.1", "10.0.0.2"]
+
+    site.world.run(check())
+
+
+def test_an_address_stays_with_a_claim_outside_the_watch_filter(site: api.Site) -> None:
+    async def check() -> None:
+        pool = server.pool()
+        pool["metadata"] = {**server.metadata(pool), "labels": {meta.WATCH_LABEL: "a"}}
+        site.put(pool, server.claim("theirs"))
+        site.start("unfiltered")
+        await site.until(lambda: bound(site, "theirs"))
+        site.world.kill("unfiltered")
+        site.start("c1", watch_filter="a")
+        # The claim is not listed: its address is an orphan for all that these controllers can see.
+        await site.world.clock.sleep(2 * reconcile_claim.GRACE_SECONDS)
+        assert any(method == "GET" and path.endswith("/ipclaims/theirs") for method, path in site.api.requests)
+        assert addresses(site) == ["10.0.0.1"]
 
     site.world.run(check())
 

@@ -72,10 +72,17 @@ def _schema(resource: type[meta.Resource], version: str, is_partial: bool, witho
     node = schema.of(resource, version)
     parts = dict(node.properties)
     if is_partial:
-        parts = {name: msgspec.structs.replace(node, free=node.type == "object") for name, node in parts.items()}
+        parts = {name: _preserving(part) for name, part in parts.items()}
     # The server validates metadata itself.
     parts["metadata"] = _METADATA
     return msgspec.structs.replace(node, properties=parts, free=is_partial)
+
+
+def _preserving(node: schema.Node) -> schema.Node:
+    """Return the schema with each object of it open to unknown fields."""
+    properties = {name: _preserving(child) for name, child in node.properties.items()}
+    items = _preserving(node.items) if node.items else None
+    return msgspec.structs.replace(node, properties=properties, items=items, free=node.free or bool(properties))
 
 
 def _names(short: str, singular: str) -> tuple[str, ...]:
