@@ -175,7 +175,9 @@ def test_definitions_of_kinds_that_are_partly_known_preserve_unknown_fields_at_e
     for definition in foreign:
         for version in manifests.crd(definition)["spec"]["versions"]:  # type: ignore[index]
             described = version["schema"]["openAPIV3Schema"]
-            assert all(node.get("x-kubernetes-preserve-unknown-fields") for node in nodes(described) if node.get("properties"))
+            assert all(
+                node.get("x-kubernetes-preserve-unknown-fields") for node in nodes(described) if node.get("properties")
+            )
 
 
 def test_status_is_a_subresource_of_pools_and_claims_and_not_of_addresses() -> None:
