@@ -21,6 +21,20 @@ def test_a_master_without_its_newest_segment_fetches_it_from_a_candidate(own: la
     assert own.rows("gnt-node", "name") == [["node1"], ["node2"], ["node3"]]
 
 
+def test_a_master_that_lost_the_records_of_renewed_keys_reaches_the_candidates_that_have_them(own: lab.Lab) -> None:
+    own.add_node()
+    own.add_node()
+    own.kill_master()
+    own.start_master()
+    own.run("gnt-cluster", "renew-crypto", "--new-node-certificates")
+    own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "kept.example")
+    own.kill_master()
+    _segment(own).write_bytes(b"")
+    own.start_master()
+    assert own.rows("gnt-instance", "name") == [["kept.example"]]
+    own.verified()
+
+
 def test_a_master_that_lost_its_end_alone_says_what_is_missing_until_the_loss_is_accepted(own: lab.Lab) -> None:
     own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "lost.example")
     serial = own.master / "lib/queue/serial"

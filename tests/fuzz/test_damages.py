@@ -16,7 +16,7 @@ from tests.state import build
 
 from gantry import errors
 from gantry.runtime import simulated
-from gantry.state import frame, transaction
+from gantry.state import frame, recovery, transaction
 
 COUNT = 700 if os.environ.get("GANTRY_LONG") else 140
 """How many damages there are, half of them on each of two clusters."""
@@ -89,7 +89,7 @@ def _completed(folder: Folder, files: Files) -> bool:
     after = {next(frame.scan(line)).previous: line for line in lines}
 
     async def work() -> bool:
-        store = await transaction.Store.open(machine, build.WHERE, behind_allowed=True)
+        store = await transaction.Store.open(machine, build.WHERE, behind=recovery.Behind.COMPLETED)
         while (line := after.get(store.position.digest)) is not None:
             await store.adopt(line)
         store.check_evidence()

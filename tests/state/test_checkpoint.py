@@ -7,7 +7,7 @@ from tests.state import build
 from gantry import errors
 from gantry.model import instance, network
 from gantry.runtime import simulated
-from gantry.state import checkpoint, history, snapshot, transaction
+from gantry.state import checkpoint, end_mark, history, journal, recovery, snapshot, transaction
 
 
 class File(msgspec.Struct):
@@ -180,6 +180,21 @@ def test_an_edit_that_breaks_a_rule_of_the_state_is_refused() -> None:
         build.on(world, machine, machine.disk.write(build.WHERE.config, edited))
         with pytest.raises(errors.ConfigurationError, match="instance inst2 exists already"):
             build.opened(world, machine)
+
+
+def test_an_edit_of_a_state_that_lost_the_end_of_its_journal_is_refused_before_it_is_recorded() -> None:
+    with simulated.World(seed=1) as world:
+        machine = stopped(world, build.vm(1))
+        older = machine.disk.read(build.WHERE.config)
+        for segment in machine.disk.names(build.WHERE.journal):
+            build.on(world, machine, machine.disk.remove(f"{build.WHERE.journal}/{segment}"))
+        later = end_mark.encode(journal.Position(serial=9, digest="a" * 64, epoch=1))
+        build.on(world, machine, machine.disk.write(build.WHERE.journal_end, later))
+        build.on(world, machine, machine.disk.write(build.WHERE.config, build.marked(older)))
+        with pytest.raises(errors.ConfigurationError, match="the end of the journal is missing"):
+            build.on(world, machine, transaction.Store.open(machine, build.WHERE, behind=recovery.Behind.COMPLETED))
+        assert machine.disk.read(build.WHERE.config) == build.marked(older)
+        assert machine.disk.names(build.WHERE.journal) == []
 
 
 def test_a_checkpoint_that_the_disk_refuses_is_logged_and_the_commits_go_on(

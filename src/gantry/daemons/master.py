@@ -29,6 +29,7 @@ from gantry.daemons import (
     introduction,
     limit_options,
     logs,
+    node_keys,
     retrieval,
     role,
     segments,
@@ -44,7 +45,7 @@ from gantry.operations.query import engine
 from gantry.rpc import client, liveness
 from gantry.runtime import interface, limits, paths
 from gantry.runtime.real import RealRuntime, open_files
-from gantry.state import events, history, lease, pruning, replication, snapshot, ssconf, transaction
+from gantry.state import events, history, lease, pruning, recovery, replication, snapshot, ssconf, transaction
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,8 @@ class Master:
         if self._request.taking_over:
             role.check_candidate(runtime, folders)
         authority = identity.load(runtime, folders)
-        self.credentials = identity.Credentials(runtime, folders, authority, keys=self._keys_at, secure=self._secure)
+        keys = node_keys.NodeKeys(runtime.disk, folders)
+        self.credentials = identity.Credentials(runtime, folders, authority, keys=keys.at, secure=self._secure)
         await self.credentials.renew()
         self.nodes = client.Client(runtime.network, self.credentials.context)
         authority.credentials_changed = self._renew_credentials
@@ -106,7 +108,9 @@ class Master:
         self.reading = liveness.Reader(self.nodes, runtime.clock)
         self._closing.push_async_callback(self.reading.close)
         self.candidates = candidates = replication.Candidates(runtime, self.nodes)
-        self.store = await transaction.Store.open(runtime, folders, candidates=candidates, behind_allowed=True)
+        self.store = keys.store = await transaction.Store.open(
+            runtime, folders, candidates=candidates, behind=recovery.Behind.COMPLETED
+        )
         self._closing.push_async_callback(self.store.close)
         own = role.Role(runtime, folders, store=self.store, nodes=self.nodes, request=self._request)
         await own.confirm()
@@ -119,6 +123,7 @@ class Master:
         self.store.observe(self.distribution.follow)
         self.store.observe(self._watch_for_the_end)
         await own.begin()
+        keys.begun = True
         self.lease = lease.Lease(
             candidates,
             node=own.node,
@@ -225,13 +230,6 @@ class Master:
     async def _renew_credentials(self) -> None:
         await self.credentials.renew()
         await self.nodes.reconnect()
-
-    def _keys_at(self, address: str) -> tuple[str, ...]:
-        """Return the keys that the nodes at an address may have; empty if one of them has no recorded key."""
-        store = getattr(self, "store", None)
-        nodes = [node for node in store.snapshot.nodes.values() if node.primary_ip == address] if store else []
-        keys = [node.certificate.keys for node in nodes]
-        return tuple(key for each in keys for key in each) if all(keys) else ()
 
     async def _end_tasks(self) -> None:
         for task in self._tasks:
@@ -366,7 +364,7 @@ async def _retrieve(runtime: interface.Runtime, folders: paths.Paths, request: r
 
 async def _accept_loss(runtime: interface.Runtime, folders: paths.Paths) -> None:
     """Go on without the lost end of the journal; the checkpoint that closes the store has the new numbers."""
-    store = await transaction.Store.open(runtime, folders, behind_allowed=True)
+    store = await transaction.Store.open(runtime, folders, behind=recovery.Behind.ACCEPTED)
     try:
         losses = await store.accept_loss()
         last_job = store.snapshot.last_job

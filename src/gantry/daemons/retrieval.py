@@ -85,7 +85,7 @@ async def retrieve(
 
 async def _with_numbers(runtime: interface.Runtime, folders: paths.Paths, installed: Result) -> Result:
     """Raise job number and epoch above those that were used, because the copy does not know them."""
-    store = await transaction.Store.open(runtime, folders, behind_allowed=True)
+    store = await transaction.Store.open(runtime, folders, behind=recovery.Behind.ACCEPTED)
     try:
         if not await _accept(store):
             return installed

@@ -211,7 +211,8 @@ class Role:
                 return answers
             if verdict.outcome is vote.Outcome.REFUSED or clock.monotonic() > until:
                 raise self._refusal(verdict, answers)
-            log.info("the vote is undecided, asking the nodes again: %s", "; ".join(verdict.reasons))
+            reasons, replies = "; ".join(verdict.reasons), vote.described(answers)
+            log.info("the vote is undecided, asking the nodes again: %s (%s)", reasons, replies)
             await clock.sleep(BACK_OFF_SECONDS)
 
     def _copy(self) -> calls.CandidateState:

@@ -10,6 +10,7 @@ inconsistent files raise ConfigurationError with the file and what to do. A conf
 
 import logging
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from gantry import errors
 from gantry.model import job
@@ -38,12 +39,24 @@ class Recovered:
     is_behind: bool = False
 
 
-async def recover(runtime: interface.Runtime, where: paths.Paths, *, behind_allowed: bool = False) -> Recovered:
+class Behind(Enum):
+    """What happens to a state that is behind the evidence.
+
+    ``REFUSED``: it is not opened. ``COMPLETED``: frames of a candidate may complete it, but not below an edit of
+    ``config.data``, which would be lost. ``ACCEPTED``: the loss may be accepted.
+    """
+
+    REFUSED = auto()
+    COMPLETED = auto()
+    ACCEPTED = auto()
+
+
+async def recover(runtime: interface.Runtime, where: paths.Paths, *, behind: Behind = Behind.REFUSED) -> Recovered:
     """Read the state; moves the files of jobs that are archived already, and upgrades old configurations.
 
     An interrupted ``replacement`` of the whole state is completed first.
 
-    Raises ConfigurationError for a state that is behind the evidence, unless ``behind_allowed``.
+    Raises ConfigurationError for a state that is behind the evidence, unless ``behind`` says otherwise.
     """
     await replacement.Replacement(runtime.disk, where).recover()
     await adoption.adopt(runtime, where)
@@ -69,7 +82,7 @@ async def recover(runtime: interface.Runtime, where: paths.Paths, *, behind_allo
     if unread:
         _restore(runtime.disk, where, recovered, unread=unread)
     recovered.is_behind = bool(recovered.evidence.losses(recovered.state, recovered.replay.end))
-    if not behind_allowed:
+    if behind is Behind.REFUSED or (behind is Behind.COMPLETED and recovered.edited):
         recovered.evidence.check(recovered.state, recovered.replay.end)
     # The file of a job that the journal has lost is evidence.
     if not recovered.is_behind:

@@ -119,20 +119,20 @@ class Store:
         *,
         candidates: replication.Candidates | None = None,
         limits: Limits | None = None,
-        behind_allowed: bool = False,
+        behind: recovery.Behind = recovery.Behind.REFUSED,
     ) -> "Store":
         """Take the queue's lock and recover the state.
 
         Raises WrongStateError if another daemon has the lock, ConfigurationError for a missing or damaged state, and
-        for a journal that has lost its end (``evidence``), StorageError when the disk fails. With ``behind_allowed``
-        such a journal is opened to ``adopt`` frames; until ``check_evidence`` returns, nothing can be committed.
+        for a journal that has lost its end (``evidence``), StorageError when the disk fails. With another ``behind``
+        such a journal is opened, to ``adopt`` frames or to ``accept_loss``; before, nothing can be committed.
         Without ``limits``, those of ``growth.limits_for`` count.
         """
         with contextlib.ExitStack() as undo, ownership.disk_faults(where):
             await jobfiles.prepare(runtime.disk, where.queue)
             lock = await ownership.take(runtime, where)
             undo.callback(lock.release)
-            recovered = await recovery.recover(runtime, where, behind_allowed=behind_allowed)
+            recovered = await recovery.recover(runtime, where, behind=behind)
             log = await journal.Journal.open(runtime.disk, where.journal, replay=recovered.replay)
             undo.callback(log.close)
             if recovered.edited:
@@ -161,7 +161,7 @@ class Store:
         """Go on without the records that the evidence tells of, and return what is known about them.
 
         The next job number is above all that were given, and the epoch above all that ran, so that neither is used
-        twice. Call this for a store opened with ``behind_allowed``; WrongStateError if no record is missing.
+        twice. Call this for a store opened with ``Behind.ACCEPTED``; WrongStateError if no record is missing.
         """
         losses = self._evidence.losses(self._durable, self._position)
         if not losses:

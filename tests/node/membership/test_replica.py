@@ -14,7 +14,7 @@ from tests.state import build
 from gantry import errors
 from gantry.rpc import calls
 from gantry.runtime import simulated
-from gantry.state import frame, transaction
+from gantry.state import frame, recovery, transaction
 
 WHERE = build.WHERE
 
@@ -378,7 +378,7 @@ def test_a_master_whose_disk_lacks_the_last_frames_takes_them_in_from_a_candidat
     pair.at_master(pair.master.disk.write(segment, b"".join(lines[:-2])))
 
     async def catch_up() -> dict[str, object]:
-        store = await transaction.Store.open(pair.master, WHERE, behind_allowed=True)
+        store = await transaction.Store.open(pair.master, WHERE, behind=recovery.Behind.COMPLETED)
         before = store.durable_serial
         with pytest.raises(errors.ConfigurationError, match="journal-end says serial"):
             store.submit((), build.CAUSE)
