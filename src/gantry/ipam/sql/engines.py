@@ -143,7 +143,7 @@ class Postgresql:
         except ImportError:
             raise errors.EnvironmentFaultError(
                 f"the library psycopg, which {self.name} requires, is not installed",
-                hint="pip install 'gantry[postgresql]'",
+                hint="pip install 'psycopg[binary]>=3.3,<4'",
             ) from None
         try:
             settings = _LIBPQ_DEFAULTS | psycopg.conninfo.conninfo_to_dict(self._url)
