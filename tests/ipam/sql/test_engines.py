@@ -185,7 +185,7 @@ def test_without_its_library_postgresql_is_said_to_need_it(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(
         errors.EnvironmentFaultError,
-        match=r"the library psycopg, which .* requires, is not installed; pip install 'gantry\[postgresql\]'",
+        match=r"the library psycopg, which .* requires, is not installed; pip install 'psycopg\[binary\]>=3.3,<4'",
     ):
         driver.Driver(engines.open_database("postgresql://h/d"), below=lambda _: 0).subnets()
 

@@ -10,7 +10,7 @@ from tests.kubernetes.apiserver import api
 
 from gantry.kubernetes import apiserver
 from gantry.kubernetes.apiserver import read, store
-from gantry.runtime.real import http_server
+from gantry.runtime.real import http_messages
 
 CLUSTERS = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/clusters"
 
@@ -154,7 +154,7 @@ async def test_watches_above_the_limit_are_refused_with_retry_after(
     kube: api.Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read, "MAX_WATCHES", 3)
-    monkeypatch.setattr(http_server, "DISCONNECT_POLL_SECONDS", 0.05)
+    monkeypatch.setattr(http_messages, "DISCONNECT_POLL_SECONDS", 0.05)
     async with AsyncExitStack() as watches:
         for _ in range(3):
             events = await watches.enter_async_context(kube.watch(api.POOLS))

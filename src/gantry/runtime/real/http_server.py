@@ -24,13 +24,11 @@ from http import HTTPStatus
 from aiohttp import web
 
 from gantry.runtime import interface, limits, repeated_logs
-from gantry.runtime.real import accepting, connections
+from gantry.runtime.real import accepting, connections, http_messages
 
 log = logging.getLogger(__name__)
 
 BACKLOG = 1024
-DISCONNECT_POLL_SECONDS = 5.0
-"""Interval at which a server checks whether the client of an answer in pieces is still connected."""
 BEGUN_PER_TURN = 4
 """Connections whose TLS or HTTP begins in one turn of the event loop: that costs much more than their acceptance."""
 SWEEP_SECONDS = 0.25
@@ -76,37 +74,6 @@ class _PlainGuard:
 
     def refuse(self, status: int, message: str) -> interface.HttpResponse:
         return interface.HttpResponse(status, message.encode() + b"\n", "text/plain")
-
-
-def _text(value: str) -> str:
-    """Return text from the wire with the surrogates that stand for bytes outside UTF-8 replaced."""
-    return value if value.isascii() else value.encode(errors="surrogateescape").decode(errors="replace")
-
-
-def _peer_certificate(request: web.BaseRequest) -> bytes | None:
-    tls = request.transport.get_extra_info("ssl_object") if request.transport else None
-    certificate: bytes | None = tls.getpeercert(True) if tls else None
-    return certificate
-
-
-@contextlib.asynccontextmanager
-async def _while_connected(request: web.BaseRequest) -> AsyncGenerator[None, None]:
-    """Cancel the task inside when the client has disconnected; a task that has nothing to send would not notice."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    timers: list[asyncio.TimerHandle] = []
-
-    def check_connection() -> None:
-        if request.transport is not None:
-            timers[:] = [loop.call_later(DISCONNECT_POLL_SECONDS, check_connection)]
-        elif task:
-            task.cancel()
-
-    timers[:] = [loop.call_later(DISCONNECT_POLL_SECONDS, check_connection)]
-    try:
-        yield
-    finally:
-        for timer in timers:
-            timer.cancel()
 
 
 class _Protocol(web.RequestHandler):
@@ -189,17 +156,11 @@ class _Protocol(web.RequestHandler):
         )
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun")
-        return _whole(self._server.refusal(status))
+        return http_messages.whole(self._server.refusal(status))
 
 
 def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
-
-
-def _whole(response: interface.HttpResponse) -> web.Response:
-    """Return an answer that is complete."""
-    headers = {"Content-Type": response.content_type, **response.headers}
-    return web.Response(status=response.status, body=response.body, headers=headers)
 
 
 class Server:
@@ -364,15 +325,15 @@ class Server:
                 raise _RefusedError(self.refusal(503))
             if connection.refusal:
                 raise _RefusedError(self.refusal(connection.refusal))
-            received = _received(request)
+            received = http_messages.received(request)
             if not request.can_read_body:
                 response = await self._work(received, connection)
             else:
                 async with self._body(request, received, connection) as body:
                     response = await self._work(dataclasses.replace(received, body=body), connection)
-            return await _sent(request, response)
+            return await http_messages.send(request, response)
         except _RefusedError as refused:
-            answer = _whole(refused.answer)
+            answer = http_messages.whole(refused.answer)
             if not request.content.is_eof():
                 answer.force_close()
             return answer
@@ -466,38 +427,3 @@ class Server:
         await asyncio.gather(*tasks, return_exceptions=True)
         manager.pre_shutdown()
         await manager.shutdown(SHUTDOWN_SECONDS)
-
-
-def _received(request: web.BaseRequest) -> interface.HttpRequest:
-    """Return a request without its body."""
-    return interface.HttpRequest(
-        method=request.method,
-        path=request.raw_path,
-        body=b"",
-        headers={name.lower(): _text(value) for name, value in request.headers.items()},
-        peer_certificate=_peer_certificate(request),
-        peer=request.remote or "",
-    )
-
-
-async def _sent(request: web.BaseRequest, response: interface.HttpResponse) -> web.StreamResponse:
-    """Send an answer, until it ends or the client disconnects."""
-    if response.pieces is None:
-        answer = _whole(response)
-        with contextlib.suppress(ConnectionError):
-            await answer.prepare(request)
-            await answer.write_eof()
-            await request.writer.drain()
-        return answer
-    headers = {"Content-Type": response.content_type, **response.headers}
-    sending = web.StreamResponse(status=response.status, headers=headers)
-    async with contextlib.aclosing(response.pieces) as pieces, _while_connected(request):
-        await sending.prepare(request)
-        await sending.write(response.body)
-        async for piece in pieces:
-            try:
-                await sending.write(piece)
-            except ConnectionResetError:
-                return sending
-        await sending.write_eof()
-    return sending

@@ -1,0 +1,84 @@
+"""Requests and answers of aiohttp's server in the types of ``runtime.interface``."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+from aiohttp import web
+
+from gantry.runtime import interface
+
+DISCONNECT_POLL_SECONDS = 5.0
+"""Interval at which a server checks whether the client of an answer in pieces is still connected."""
+
+
+def received(request: web.BaseRequest) -> interface.HttpRequest:
+    """Return a request without its body."""
+    return interface.HttpRequest(
+        method=request.method,
+        path=request.raw_path,
+        body=b"",
+        headers={name.lower(): _text(value) for name, value in request.headers.items()},
+        peer_certificate=_peer_certificate(request),
+        peer=request.remote or "",
+    )
+
+
+def whole(response: interface.HttpResponse) -> web.Response:
+    """Return an answer that is complete."""
+    headers = {"Content-Type": response.content_type, **response.headers}
+    return web.Response(status=response.status, body=response.body, headers=headers)
+
+
+async def send(request: web.BaseRequest, response: interface.HttpResponse) -> web.StreamResponse:
+    """Send an answer, until it ends or the client disconnects."""
+    if response.pieces is None:
+        answer = whole(response)
+        with contextlib.suppress(ConnectionError):
+            await answer.prepare(request)
+            await answer.write_eof()
+            await request.writer.drain()
+        return answer
+    headers = {"Content-Type": response.content_type, **response.headers}
+    sending = web.StreamResponse(status=response.status, headers=headers)
+    async with contextlib.aclosing(response.pieces) as pieces, _while_connected(request):
+        await sending.prepare(request)
+        await sending.write(response.body)
+        async for piece in pieces:
+            try:
+                await sending.write(piece)
+            except ConnectionResetError:
+                return sending
+        await sending.write_eof()
+    return sending
+
+
+def _text(value: str) -> str:
+    """Return text from the wire with the surrogates that stand for bytes outside UTF-8 replaced."""
+    return value if value.isascii() else value.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def _peer_certificate(request: web.BaseRequest) -> bytes | None:
+    tls = request.transport.get_extra_info("ssl_object") if request.transport else None
+    certificate: bytes | None = tls.getpeercert(True) if tls else None
+    return certificate
+
+
+@contextlib.asynccontextmanager
+async def _while_connected(request: web.BaseRequest) -> AsyncGenerator[None, None]:
+    """Cancel the task inside when the client has disconnected; a task that has nothing to send would not notice."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    timers: list[asyncio.TimerHandle] = []
+
+    def check_connection() -> None:
+        if request.transport is not None:
+            timers[:] = [loop.call_later(DISCONNECT_POLL_SECONDS, check_connection)]
+        elif task:
+            task.cancel()
+
+    timers[:] = [loop.call_later(DISCONNECT_POLL_SECONDS, check_connection)]
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
