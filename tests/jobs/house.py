@@ -17,6 +17,8 @@ from gantry.state import transaction
 
 T = TypeVar("T")
 
+LEVELS_OF_OBJECTS = (lock.Level.INSTANCE, lock.Level.GROUP, lock.Level.NODE, lock.Level.NETWORK)
+
 
 class MemoryStore:
     """The state without a journal: durable a turn of the loop later, unless ``full``."""
@@ -81,8 +83,13 @@ class Scripted(base.Unit[opcodes.TestDelay, None]):
         return self.scripts.get(self.op.comment or "", Script())
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        locks = self.script.locks
-        return locks(snapshot) if callable(locks) else locks
+        """Return the script's locks; a plan that may create objects also takes a name that no other unit takes."""
+        locks, plan = self.script.locks, self.script.plan
+        creating = (
+            callable(plan) or plan.finish is not None or any(isinstance(change, states.Put) for change in plan.changes)
+        )
+        names = {(level, f"name {id(self)}"): lock.Mode.EXCLUSIVE for level in LEVELS_OF_OBJECTS} if creating else {}
+        return {**(locks(snapshot) if callable(locks) else locks), **names}
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
         if self.script.inspect:

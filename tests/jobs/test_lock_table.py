@@ -147,6 +147,28 @@ def test_a_lock_is_removed_by_its_exclusive_owner_alone_and_fails_those_who_queu
     assert granted(table.release(owner)) == [4, 5]
 
 
+def test_a_created_object_is_locked_by_its_creator_alone_until_the_end() -> None:
+    table = lock_table.LockTable()
+    creator = table.request(1, {A: X})
+    table.add(creator, B)
+    table.add(creator, B)
+    assert creator.owns(B)
+    waiting = table.request(2, {B: S})
+    assert waiting.state is State.WAITING
+    assert granted(table.release(creator)) == [2]
+
+
+def test_a_created_object_is_locked_only_with_a_name_of_its_level_and_while_it_is_free() -> None:
+    table = lock_table.LockTable()
+    other, shared, creator = table.request(1, {B: S}), table.request(2, {A: S}), table.request(3, {N: X})
+    for request, key in ((shared, (Level.INSTANCE, "new")), (creator, (Level.INSTANCE, "new"))):
+        with pytest.raises(errors.LockError, match="cannot have instance/new"):
+            table.add(request, key)
+    with pytest.raises(errors.LockError, match="cannot have instance/b"):
+        table.add(table.request(4, {(Level.INSTANCE, "c"): X}), B)
+    assert not other.owns(B)
+
+
 def test_a_metalock_owner_removes_any_name() -> None:
     table = lock_table.LockTable()
     owner = table.request(1, {ALL: X})

@@ -253,6 +253,26 @@ def test_the_lock_of_an_object_that_was_deleted_goes_with_it_and_fails_those_who
     assert result[0] == "LockError"
 
 
+def test_an_object_that_a_job_creates_is_locked_until_the_job_has_ended(house: House) -> None:
+    house.scripts["create"] = Script(
+        plan=base.Plan(
+            changes=[states.Put(NET)], steps=[base.Step("work", procedure(lambda: house.runtime.clock.sleep(10)))]
+        )
+    )
+    house.scripts["use"] = Script(locks=lambda now: {(Level.NETWORK, now.network("net1").uuid): Mode.SHARED})
+
+    async def scenario() -> None:
+        await house.queue.submit_many([[op("create")]])
+        await house.runtime.clock.sleep(1)
+        assert "u1" in house.store.snapshot.networks
+        await house.queue.submit_many([[op("use")]])
+        await house.runtime.clock.sleep(1)
+        assert house.statuses() == {1: "running", 2: "waiting"}
+        assert await house.wait(1, 2) == ["success", "success"]
+
+    house.run(scenario())
+
+
 def test_a_unit_that_would_delete_without_the_lock_is_stopped_before(house: House) -> None:
     house.memory.snapshot = house.memory.snapshot.apply([states.Put(NET)], serial=2)
     house.scripts["remove"] = Script(plan=base.Plan(changes=[states.Delete("networks", "u1")]))

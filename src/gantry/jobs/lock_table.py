@@ -206,6 +206,19 @@ class LockTable:
             lock.unhold(request)
         return failed + self._wake({**touched, key: 0})
 
+    def add(self, request: Request, key: modes.Key) -> None:
+        """Give a request the exclusive lock of an object that its job creates, which nobody else can know yet.
+
+        The request must have declared at the level's metalock that it takes names exclusively: so it conflicts with no
+        holder. LockError if it has not, or if the lock is in use.
+        """
+        if request.owns(key):
+            return
+        if not request.needs.get((key[0], lock.ALL_NAMES), 0) & modes.SOME_EXCLUSIVE or key in self._locks:
+            raise errors.LockError(f"job {request.owner} cannot have {modes.title(key)} with the locks that it holds")
+        request.needs[key] = modes.EXCLUSIVE
+        self._lock(key).hold(request, modes.EXCLUSIVE)
+
     def change_priority(self, owner: int, priority: int) -> None:
         """Change the priority of an owner's waiting requests."""
         for request in self._owned.get(owner, ()):

@@ -74,6 +74,10 @@ class LockManager:
         """
         self._notify(self._table.remove(request, key))
 
+    def add(self, request: lock_table.Request, key: lock_modes.Key) -> None:
+        """Give a job the exclusive lock of an object that it creates; LockError if its locks do not allow that."""
+        self._table.add(request, key)
+
     def change_priority(self, owner: int, priority: int) -> None:
         """Change the priority of an owner's waiting requests."""
         self._table.change_priority(owner, priority)

@@ -284,6 +284,9 @@ class _Execution:
         for key in _deleted(changes):
             if not self._request.owns(key):
                 raise errors.InternalError(f"{cause.opcode} would delete {lock_modes.title(key)} without holding it")
+        for key in _created(changes, self._store.snapshot):
+            # Other jobs see the object from now on, and have to wait until it is complete.
+            self._locks.add(self._request, key)
         if changes:
             quarantine_changes = self._services.ledger.quarantine.changes(self._store.snapshot, changes)
             await self._store.submit([*changes, *quarantine_changes], cause)
@@ -335,4 +338,12 @@ def _deleted(changes: Iterable[states.Change]) -> list[lock_modes.Key]:
         (_LEVELS[change.kind], change.key)
         for change in changes
         if isinstance(change, states.Delete) and change.kind in _LEVELS
+    ]
+
+
+def _created(changes: Iterable[states.Change], before: states.Snapshot) -> list[lock_modes.Key]:
+    return [
+        (_LEVELS[change.kind], change.key)
+        for change in changes
+        if isinstance(change, states.Put) and change.kind in _LEVELS and before.get(change.kind, change.key) is None
     ]
