@@ -1,6 +1,6 @@
 """The watcher over a simulated cluster: if enabled, it marks failed nodes offline, and later online again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pytest
@@ -165,12 +165,15 @@ def test_a_check_of_the_volume_groups_that_was_not_submitted_is_not_looked_for(l
     lab.run(scenario())
 
 
-class Certificates:
-    """A master whose node has a certificate that ends at a moment; keeps the submitted jobs."""
+class Master:
+    """A master whose node has a certificate that ends at a moment, and the stray guests of these names.
 
-    def __init__(self, end: float) -> None:
+    Its instances, by their names, are down. It keeps the submitted jobs.
+    """
+
+    def __init__(self, end: float = 4e9, *, strays: Sequence[str] = (), down: Sequence[str] = ()) -> None:
         self.jobs: list[object] = []
-        self._end = end
+        self._end, self._strays, self._down = end, strays, down
 
     async def call(self, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
         answers: dict[str, object] = {
@@ -184,16 +187,24 @@ class Certificates:
         if method != "Query":
             return msgspec.convert(answers[method], kind)
         name, fields, _ = msgspec.convert(arguments, tuple[str, list[str], None])
-        values = {"name": "node1", "certificate_end": self._end, "bootid": "b", "stray_guests": []}
-        rows = [[(0, values[field]) for field in fields]] if name == "node" else []
-        return msgspec.convert({"data": rows}, kind)
+        values = {"name": "node1", "certificate_end": self._end, "bootid": "b", "stray_guests": self._strays}
+        if name == "node":
+            return msgspec.convert({"data": [[(0, values[field]) for field in fields]]}, kind)
+        return msgspec.convert({"data": [[(0, instance), (0, "ERROR_down")] for instance in self._down]}, kind)
+
+
+def test_an_instance_whose_guest_runs_elsewhere_is_not_started(lab: cluster.SimulatedCluster) -> None:
+    master = Master(strays=["vm1", "gone"], down=["vm1", "vm2"])
+    lab.run(watcher.Watcher(lab.master, MEMORY, master=master, authority="/none").run())
+    ops = msgspec.convert(master.jobs, list[tuple[list[dict[str, object]]]])
+    assert [(op["OP_ID"], op["instance_name"]) for ((op,),) in ops] == [("OP_INSTANCE_STARTUP", "vm2")]
 
 
 @pytest.mark.parametrize(("days", "renewed"), [(59, True), (61, False), (-1, True)])
 def test_a_certificate_is_renewed_sixty_days_before_its_end(
     lab: cluster.SimulatedCluster, days: int, *, renewed: bool
 ) -> None:
-    master = Certificates(lab.master.clock.now() + days * 86400)
+    master = Master(lab.master.clock.now() + days * 86400)
     lab.run(watcher.Watcher(lab.master, MEMORY, master=master, authority="/none").run())
     ops = msgspec.convert(master.jobs, list[tuple[list[dict[str, object]]]])
     expected_ops = [("OP_CLUSTER_RENEW_CRYPTO", ["node1"], True)] if renewed else []

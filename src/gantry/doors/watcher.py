@@ -4,7 +4,8 @@
 round only submits jobs, and logs the submission, not the result:
 
 1. It submits a start job for each instance that should run but does not (status ``ERROR_down``), at most ``ATTEMPTS``
-   times in ``MEMORY_SECONDS``. It logs once that it gives up an instance, and tries again later.
+   times in ``MEMORY_SECONDS``. It logs once that it gives up an instance, and tries again later. An instance whose
+   guest runs on another node, as a stray guest, is not started: it would run twice.
 2. It archives jobs that ended more than ``ARCHIVE_AGE_SECONDS`` ago.
 3. It reports nodes that do not answer, with what to do. If enabled, it submits a job that marks a node offline after
    some rounds without an answer, and a job that marks the node online when it answers again. A node that others have
@@ -21,7 +22,7 @@ See contracts/cluster-design.md#logging.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -127,7 +128,9 @@ class Watcher:
             return
         await self._reconcile(strays)
         absences = await self._update_offline(nodes, before.nodes, now) if self._offline_after else {}
-        restarted = await self._restart(before.instances, now)
+        restarted = await self._restart(
+            before.instances, now, but={name for names in strays.values() for name in names}
+        )
         await self._renew_certificates(now)
         whole, look = await self._repair(before) if self._repairs else (True, 0)
         after = Memory(restarted, absences, whole, look)
@@ -156,20 +159,24 @@ class Watcher:
                 name,
             )
 
-    async def _strays(self) -> list[str]:
-        """Return the nodes that run stray guests, and log these guests."""
+    async def _strays(self) -> dict[str, list[str]]:
+        """Return the names of stray guests by their node, and log them."""
         table = await self._master.call(_Table, "Query", "node", ["name", "stray_guests"], None)
-        with_strays = [(str(name), names) for (_, name), (_, names) in table.data if names and isinstance(names, list)]
-        for name, names in with_strays:
+        strays = {
+            str(name): [str(guest) for guest in names]
+            for (_, name), (_, names) in table.data
+            if names and isinstance(names, list)
+        }
+        for name, names in strays.items():
             log.warning(
                 "node %s runs guests that it should not run by the state: %s; see gnt-cluster verify, and "
                 "gnt-cluster repair-stray-guests",
                 name,
-                ", ".join(map(str, names)),
+                ", ".join(names),
             )
-        return [name for name, _ in with_strays]
+        return strays
 
-    async def _reconcile(self, nodes: Sequence[str]) -> None:
+    async def _reconcile(self, nodes: Collection[str]) -> None:
         """Submit a job that applies the cluster's rule to the stray guests."""
         if not nodes:
             return
@@ -222,8 +229,8 @@ class Watcher:
             )
         return job is not None
 
-    async def _restart(self, before: Mapping[str, Attempt], now: float) -> dict[str, Attempt]:
-        """Submit start jobs for instances that are down; return the attempts to remember."""
+    async def _restart(self, before: Mapping[str, Attempt], now: float, *, but: Collection[str]) -> dict[str, Attempt]:
+        """Submit start jobs for instances that are down, except for those named; return the attempts to remember."""
         table = await self._master.call(_Table, "Query", "instance", ["name", "status"], None)
         down = sorted(str(name) for (_, name), (_, status) in table.data if status == "ERROR_down")
         running = {str(name) for (_, name), (_, status) in table.data if status == "running"}
@@ -234,7 +241,9 @@ class Watcher:
         }
         pending = await self._pending() if down else ""
         for name in down:
-            if f"({name})" in pending:
+            if name in but:
+                log.warning("instance %s is not started on its primary node: a guest of its name runs elsewhere", name)
+            elif f"({name})" in pending:
                 log.info("instance %s is down; a job in the queue already handles it", name)
             else:
                 tried[name] = await self._try(name, tried.get(name, Attempt()), now)

@@ -293,15 +293,22 @@ class LeftBehind:
 
     They come from a master that had no majority and lost its role. Its acknowledgements may be lost (``acknowledged``),
     and its actions on nodes are unknown to its successor (``gnt-cluster verify`` shows the guests). The exemption
-    covers only disks, MAC addresses and addresses that were allocated after the two histories had parted.
+    covers only disks, MAC addresses, addresses, and nodes for guests, that were chosen after the two
+    histories had parted.
     """
 
     strays: Mapping[str, str]
     things: Set[Thing]
 
 
+def home(uuid: str, node_uuid: str) -> Thing:
+    """Return the node on which an instance has its guest, as one of its resources."""
+    return uuid, "on", node_uuid
+
+
 def things(vm: instance.Instance) -> Iterator[Thing]:
-    """Yield an instance's exclusive resources: disk files, and MAC and IP addresses, these two with the UUID."""
+    """Yield an instance's exclusive resources: disk files, its node, and with the UUID its MAC and IP addresses."""
+    yield home(vm.uuid, vm.primary_node)
     for disk in vm.disks:
         for part in parts(disk):
             yield (part,)

@@ -181,9 +181,13 @@ class Outcome:
             name: {guest.running.uuid: guest for guest in invariants.guests(self._lab, name)}
             for name in self._lab.names
         }
-        guests = [guest.running for running in everywhere.values() for guest in running.values()]
         # A stray guest with an instance's name prevents the watcher from starting the instance; verify reports it.
-        self._blocked = {guest.name for guest in guests if guest.uuid in self._left_behind.strays}
+        self._blocked = {
+            guest.running.name
+            for name, running in everywhere.items()
+            for guest in running.values()
+            if self._is_left_behind(guest, state.names.get(("nodes", name), ""))
+        }
         for name, running in everywhere.items():
             self._check_machine(state, name, running=running)
         known_things = self._clients.facts.things.items()
@@ -191,10 +195,17 @@ class Outcome:
         left_behind = self._left_behind
         node_disks.NodeDisks(self._lab, state, known=self._known, left_behind=left_behind, untidy=untidy).check()
 
+    def _is_left_behind(self, guest: invariants.Guest, node_uuid: str) -> bool:
+        """Return whether a guest runs on a node only by a history that was abandoned."""
+        uuid = guest.running.uuid
+        return uuid in self._left_behind.strays or invariants.home(uuid, node_uuid) in self._left_behind.things
+
     def _check_machine(self, state: states.Snapshot, name: str, *, running: dict[str, invariants.Guest]) -> None:
         uuid = state.names.get(("nodes", name), "")
         home = set(state.on_node.get(uuid) or ())
-        strangers = sorted(running[key].running.name for key in running.keys() - home - self._left_behind.strays.keys())
+        strangers = sorted(
+            running[key].running.name for key in running.keys() - home if not self._is_left_behind(running[key], uuid)
+        )
         if strangers:
             raise Violation(NODES, f"no guest on {name} that does not belong there", strangers[0])
         if uuid and state.nodes[uuid].offline:
