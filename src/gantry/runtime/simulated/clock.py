@@ -227,7 +227,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Run all callbacks until the loop is stopped (a hook of BaseEventLoop)."""
         ready, timers = self._ready, self._scheduled
         while True:
-            self._forget_cancelled()
+            if timers and (timers[0][1]._cancelled or len(timers) > MIN_TIMERS):
+                self._forget_cancelled()
             if not ready and not self._stopping:
                 self._pass_time()
             elif self._time > self.deadline:

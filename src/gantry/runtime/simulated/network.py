@@ -336,7 +336,7 @@ class HttpClient(interface.HttpClient):
             method=method,
             path=path,
             body=body,
-            headers={"host": f"{host}:{port}", "content-type": "application/json"} | dict(headers or {}),
+            headers={"host": f"{host}:{port}", "content-type": "application/json", **(headers or {})},
             peer_certificate=self._certificate(),
         )
         async with asyncio.timeout(timeout):
