@@ -10,7 +10,6 @@ The exit code is 1 if a seed broke a promise. Stories are the same in every proc
 import argparse
 import concurrent.futures
 import gc
-import multiprocessing
 import os
 import sys
 from collections.abc import Sequence
@@ -40,10 +39,9 @@ def run_many(seeds: range, *, processes: int, every: int) -> int:
     broken: dict[int, str] = {}
     done = jobs = 0
     seconds = 0.0
-    # A process that is forked has the prebuilt clusters, and all modules.
+    # The processes are forked, so they have the prebuilt clusters.
     built.prepare(seeds)
-    forking = multiprocessing.get_context("fork")
-    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=forking, initializer=_begin) as pool:
+    with concurrent.futures.ProcessPoolExecutor(processes, initializer=_begin) as pool:
         for first in range(seeds.start, seeds.stop, BATCH_SIZE):
             part = range(first, min(first + BATCH_SIZE, seeds.stop))
             for result in pool.map(_brief, part):

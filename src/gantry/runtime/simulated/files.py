@@ -83,7 +83,7 @@ class Lists:
         return list(self._known[folder])
 
     def forget(self, changed: Iterable[str]) -> None:
-        """Make lists anew in which one of these paths is."""
+        """Forget the lists that have one of these paths."""
         for path in changed if self._known else ():
             self._known.pop(parent(path), None)
 
