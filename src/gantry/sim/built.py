@@ -1,11 +1,12 @@
-"""Prebuilt clusters: each kind is built once per process, and its disks are copied for every seed.
+"""Prebuilt clusters: each kind is built once, and its disks are copied for every seed.
 
+A process builds a kind when it needs it first; after ``prepare`` the processes that are forked have it already.
 Building a cluster takes longer than most scenarios. The copied disks have the content that survives a power cut, so a
 copy starts like a cluster after a power cut: all daemons start, and the master must win a vote.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gantry.sim import cluster, story
@@ -73,6 +74,17 @@ def _image(kind: Kind) -> _Image:
             lab.crash(name)
         disks = {name: lab.world.machine(name).disk.image() for name in lab.names}
         return _Image(lab.world.clock.monotonic(), disks)
+
+
+def kind_of(seed: int) -> Kind:
+    """Return the kind of cluster that a seed plays on."""
+    return KINDS[seed % len(KINDS)]
+
+
+def prepare(seeds: Iterable[int]) -> None:
+    """Build the clusters of some seeds."""
+    for kind in dict.fromkeys(map(kind_of, seeds)):
+        _image(kind)
 
 
 def lab(seed: int, kind: Kind) -> cluster.SimulatedCluster:

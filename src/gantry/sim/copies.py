@@ -182,6 +182,8 @@ class Copies:
     def _read(self, copy: _Copy, path: str, data: bytes) -> _Segment:
         """Read the new part of a segment up to the first frame that does not follow its predecessor, as daemons do."""
         known = copy.segments.setdefault(path, _Segment())
+        if data == known.data:
+            return known
         if not data.startswith(known.data):
             known.data, known.after, known.end = b"", "", ""
         for line in _whole_lines(data[len(known.data) :]):

@@ -238,7 +238,7 @@ class Scenario:
 
 def run(seed: int) -> Result:
     """Run the scenario of a seed."""
-    kind = built.KINDS[seed % len(built.KINDS)]
+    kind = built.kind_of(seed)
     with built.lab(seed, kind) as lab:
         run_story = story.Story(lab.world.clock)
         lab.world.loop.set_exception_handler(lambda _, context: run_story.fail(context))

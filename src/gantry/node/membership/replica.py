@@ -378,12 +378,15 @@ class Replica:
             ) from error
 
     def _unchanged(self, contents: _Contents) -> bool:
-        return contents == self._with_times(contents) and self._config_time() == contents.config_time
+        return contents.written == self._written(contents) and self._config_time() == contents.config_time
 
     def _with_times(self, contents: _Contents) -> _Contents:
+        return dataclasses.replace(contents, written=self._written(contents))
+
+    def _written(self, contents: _Contents) -> tuple[int, float]:
         path = self._next_segment(contents, begins=False)
         status = self._disk.status(path) if self._disk.exists(path) else None
-        return dataclasses.replace(contents, written=(status.size, status.mtime) if status else (0, 0.0))
+        return (status.size, status.mtime) if status else (0, 0.0)
 
     def _next_segment(self, contents: _Contents, *, begins: bool) -> str:
         """Return the segment to which the next frame is appended; a new one if the frame ``begins`` a segment."""

@@ -25,12 +25,12 @@ class Segments:
 
     def after(self, serial: int) -> list[str]:
         """Return the paths of the segments that begin after a serial, in order."""
-        return [self.path(first) for first in self._firsts() if first > serial]
+        return [self.path(first) for first in self._firsts(after=serial)]
 
-    def _firsts(self) -> list[int]:
+    def _firsts(self, *, after: int = -1) -> list[int]:
         names = self._disk.names(self._folder) if self._disk.exists(self._folder) else []
         firsts = [int(name[:16]) for name in names if _NAME.fullmatch(name)]
-        return [first for first in firsts if self._disk.status(self.path(first)).size]
+        return [first for first in firsts if first > after and self._disk.status(self.path(first)).size]
 
     def following(self, digest: str, serial: int, sizes: Mapping[str, int]) -> list[bytes]:
         """Return the frames after the one with a chain hash, which ends with record ``serial``; empty without it.

@@ -1,7 +1,8 @@
 """The common parts of all calls: name on the wire, type of the result, time limit."""
 
+import functools
 import re
-from typing import Annotated, ClassVar, Generic, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 import msgspec
 
@@ -48,11 +49,20 @@ class Call(Message, Generic[Result_co], frozen=True, kw_only=True):
     @classmethod
     def procedure(cls) -> str:
         """Return the name on the wire."""
-        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        return _procedure(cls.__name__)
+
+
+@functools.cache
+def _procedure(class_name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", class_name).lower()
+
+
+@functools.cache
+def _parameters(call: type) -> tuple[Any, ...]:
+    return next(parameters for base in vars(call)["__orig_bases__"] if (parameters := get_args(base)))
 
 
 def result_type(call: type[Call[Result_co]]) -> type[Result_co]:
     """Return the type of a call's result."""
-    base = next(base for base in vars(call)["__orig_bases__"] if get_args(base))
-    result: type[Result_co] = get_args(base)[0]
+    result: type[Result_co] = _parameters(call)[0]
     return result

@@ -10,7 +10,6 @@ import asyncio
 import errno
 import hashlib
 import os
-import posixpath
 import random
 from collections.abc import Callable, Mapping, Sequence
 
@@ -51,6 +50,7 @@ class Disk:
         self._durable: dict[str, files.Node] = {"/": root}
         self._pending: list[files.Change] = []
         self._locks: dict[str, files.FileLock] = {}
+        self._lists, self._durable_lists = files.Lists(self._names), files.Lists(self._durable)
         # The number of failed syncs of files, and how many of them a sync of the whole disk has reported.
         self.failures = self.reported = 0
 
@@ -73,6 +73,7 @@ class Disk:
             files.apply(self._durable, change)
         self._pending.clear()
         self._names = dict(self._durable)
+        self._lists, self._durable_lists = files.Lists(self._names), files.Lists(self._durable)
         for node in self._names.values():
             node.tear(self._random)
         self.reported = self.failures
@@ -117,6 +118,7 @@ class Disk:
             raise files.error(errno.EIO, path)
         for change in self._pending:
             files.apply(self._durable, change)
+            self._durable_lists.forget(change)
         self._pending.clear()
 
     def place_socket(self, path: str, mode: int) -> None:
@@ -145,10 +147,7 @@ class Disk:
     def names(self, path: str) -> list[str]:
         """List a directory, sorted."""
         self._directory(path)
-        beginning = path if path.endswith("/") else f"{path}/"
-        start = len(beginning)
-        below = [name for name in self._names if name.startswith(beginning) and name.find("/", start) < 0]
-        return sorted(name[start:] for name in below if name != beginning)
+        return self._lists.names(path)
 
     def read(self, path: str) -> bytes:
         """Return the whole content of a file."""
@@ -158,7 +157,7 @@ class Disk:
         node = self._file(path)
         if self.fails(self.fail_read):
             raise files.error(errno.EIO, path)
-        return bytes(node.content) + bytes(node.hole)
+        return bytes(node.content) + bytes(node.hole) if node.hole else bytes(node.content)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
         """Replace the file at ``path`` atomically."""
@@ -222,7 +221,7 @@ class Disk:
         missing = []
         while path not in self._names:
             missing.append(path)
-            path = posixpath.dirname(path)
+            path = files.parent(path)
         self._directory(path)
         self._change({name: files.Node(mode=mode, mtime=self.clock.now(), directory=True) for name in missing})
         self.sync_names(path)
@@ -298,13 +297,11 @@ class Disk:
     def stable(self, path: str) -> bytes | None:
         """Return the part of a file that survives a power loss for certain; None if the file might be lost."""
         node = self._durable.get(path)
-        return None if node is None or node.directory else bytes(node.content[: node.stable])
+        return None if node is None or node.directory else bytes(memoryview(node.content)[: node.stable])
 
     def stable_names(self, folder: str) -> list[str]:
         """List the names in a directory that survive a power loss for certain, sorted."""
-        beginning = f"{folder}/"
-        below = [path[len(beginning) :] for path in self._durable if path.startswith(beginning)]
-        return sorted(name for name in below if "/" not in name)
+        return self._durable_lists.names(folder)
 
     def image(self) -> dict[str, tuple[int, bytes | None]]:
         """Return mode and content (None: a directory) of all files; all must be stable, and none sparse."""
@@ -320,15 +317,17 @@ class Disk:
             for path, (mode, content) in image.items()
         }
         self._durable = dict(self._names)
+        self._lists, self._durable_lists = files.Lists(self._names), files.Lists(self._durable)
 
     def _used(self) -> int:
         return sum(len(node.content) for node in self._names.values())
 
     def _change(self, change: files.Change) -> None:
         files.apply(self._names, change)
+        self._lists.forget(change)
         self._pending.append(change)
         for path in change:
-            if parent := self._names.get(posixpath.dirname(path)):
+            if parent := self._names.get(files.parent(path)):
                 parent.mtime = self.clock.now()
 
     def _below(self, path: str) -> dict[str, files.Node]:
@@ -339,9 +338,10 @@ class Disk:
 
     def _node(self, path: str) -> files.Node:
         boot.check()
-        if path not in self._names:
+        node = self._names.get(path)
+        if node is None:
             raise files.error(errno.ENOENT, path)
-        return self._names[path]
+        return node
 
     def _file(self, path: str) -> files.Node:
         node = self._node(path)
@@ -356,7 +356,7 @@ class Disk:
         return node
 
     def _parent(self, path: str) -> None:
-        self._directory(posixpath.dirname(path))
+        self._directory(files.parent(path))
 
     def _refuse_broken(self, path: str) -> None:
         if any(path.startswith(f"{folder}/") and self.fails(share) for folder, share in self.broken.items()):

@@ -5,6 +5,7 @@ Of a file's content, the first ``stable`` bytes are on stable storage; ``tear`` 
 
 import os
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gantry.runtime.simulated import boot
@@ -58,6 +59,33 @@ def apply(names: dict[str, Node], change: Change) -> None:
             names.pop(path, None)
         else:
             names[path] = node
+
+
+def parent(path: str) -> str:
+    """Return the directory of a path, which is absolute and normal."""
+    return path.rpartition("/")[0] or "/"
+
+
+class Lists:
+    """The lists of directories in ``names``, each made when it is needed, and kept until a name in it changes."""
+
+    def __init__(self, names: dict[str, Node]) -> None:
+        self._names = names
+        self._known: dict[str, list[str]] = {}
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        if folder not in self._known:
+            beginning = folder if folder.endswith("/") else f"{folder}/"
+            start = len(beginning)
+            below = [path for path in self._names if path.startswith(beginning) and path.find("/", start) < 0]
+            self._known[folder] = sorted(path[start:] for path in below if path != beginning)
+        return list(self._known[folder])
+
+    def forget(self, changed: Iterable[str]) -> None:
+        """Forget the lists that have one of these paths."""
+        for path in changed if self._known else ():
+            self._known.pop(parent(path), None)
 
 
 class FileLock:

@@ -171,8 +171,8 @@ class Wires:
     ) -> interface.HttpResponse:
         """Transfer a request and its answer; OSError if the connection fails; never return if a message is lost."""
         # A message on the wire is not a task of any machine: it arrives even if its sender is cancelled.
-        carrier = self._detached(self._carry(source, target, port, request, tls=tls))
-        await asyncio.wait([carrier])
+        carrier = contextvars.Context().run(self._loop.create_task, self._carry(source, target, port, request, tls=tls))
+        await self._end(carrier)
         if answer := carrier.result():
             return answer
         silence: asyncio.Future[interface.HttpResponse] = self._loop.create_future()
@@ -233,15 +233,25 @@ class Wires:
     def _chance(self, probability: float, source: str, target: str) -> bool:
         return probability > 0 and source != target and self._random.random() < probability
 
-    def _detached(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
-        """Run a task that belongs to no machine; retrieve its exception, so that asyncio does not warn."""
-        task = contextvars.Context().run(self._loop.create_task, work)
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return task
+    def _end(self, task: asyncio.Task[T]) -> asyncio.Future[None]:
+        """Return a future of the end of a task, whose cancellation does not cancel the task, unlike the task's own.
+
+        The exception of the task is retrieved, so that asyncio does not warn.
+        """
+        end: asyncio.Future[None] = self._loop.create_future()
+
+        def ended(done: asyncio.Task[T]) -> None:
+            if not done.cancelled():
+                done.exception()
+            if not end.done():
+                end.set_result(None)
+
+        task.add_done_callback(ended)
+        return end
 
     async def _outcome(self, task: asyncio.Task[interface.HttpResponse], where: str) -> interface.HttpResponse:
-        # Unlike awaiting the task, this wait does not cancel it: a server continues when its client disconnects.
-        await asyncio.wait([task])
+        # A server continues when its client disconnects.
+        await self._end(task)
         if task.cancelled():
             raise ConnectionResetError(errno.ECONNRESET, f"{where} ended the connection")
         error = task.exception()
@@ -326,12 +336,14 @@ class HttpClient(interface.HttpClient):
             method=method,
             path=path,
             body=body,
-            headers={"host": f"{host}:{port}", "content-type": "application/json"} | dict(headers or {}),
+            headers={"host": f"{host}:{port}", "content-type": "application/json", **(headers or {})},
             peer_certificate=self._certificate(),
         )
         async with asyncio.timeout(timeout):
             target = wires.resolve(host, machine)
             answer = await wires.exchange(machine, target, port, request, tls=self._tls is not None)
+        if not answer.headers:
+            return answer
         lower_case_headers = {name.lower(): value for name, value in answer.headers.items()}
         return dataclasses.replace(answer, headers=lower_case_headers)
 
