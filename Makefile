@@ -97,9 +97,9 @@ kube-server: system venv ## compiles the API server of test-kube, once, as root
 test-kube: kube-server ## the tests of Kubernetes on a real API server, as root
 	@GANTRY_KUBE=1 $(PYTEST) -m kube
 
-test-long: system venv ## kills of a master, cut cables, fuzzers, mutants: KILLS=200, ROUNDS=100, FUZZ=3000 examples, FUZZ_SECONDS ends each, N=500; hours
+test-long: system venv ## kills of a master, cut cables, fuzzers, state machines, mutants: KILLS=200, ROUNDS=100, FUZZ=3000 examples, FUZZ_SECONDS ends each, N=500; hours
 	@GANTRY_LONG=1 GANTRY_KILLS=$(KILLS) GANTRY_ROUNDS=$(ROUNDS) GANTRY_FUZZ=$(FUZZ) GANTRY_FUZZ_FROM=$(FUZZ_FROM) \
-	GANTRY_FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) -m '' tests/fuzz tests/long
+	GANTRY_FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) -m '' tests/fuzz tests/long tests/address tests/kubernetes/claims
 	@[ '$(N)' = 0 ] || $(BIN)/python -m tools.mutants --number $(N) --seed $(SEED)
 
 mutants: venv ## the unit tests on N=500 faulty copies of the product, drawn by SEED=1; MUTANTS='--keep --portion 60' continues a run

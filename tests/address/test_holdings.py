@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.fuzz import budget
 
 from gantry import errors
 from gantry.address import holdings, ranges
@@ -110,4 +111,4 @@ class HoldingsMachine(RuleBasedStateMachine):
 
 
 TestHoldingsMachine = HoldingsMachine.TestCase
-TestHoldingsMachine.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestHoldingsMachine.settings = settings(max_examples=budget.examples(100), stateful_step_count=30, deadline=None)

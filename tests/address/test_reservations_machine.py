@@ -5,6 +5,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.fuzz import budget
 
 from gantry import errors
 from gantry.address import policies, ranges, reservations, stored
@@ -259,4 +260,4 @@ class ReservationsMachine(RuleBasedStateMachine):
 
 
 TestReservationsMachine = ReservationsMachine.TestCase
-TestReservationsMachine.settings = settings(max_examples=250, stateful_step_count=80, deadline=None)
+TestReservationsMachine.settings = settings(max_examples=budget.examples(250), stateful_step_count=80, deadline=None)

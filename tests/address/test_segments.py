@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.fuzz import budget
 
 from gantry import errors
 from gantry.address import ranges, segments
@@ -157,7 +158,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestScopeIds = Machine.TestCase
-TestScopeIds.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestScopeIds.settings = settings(max_examples=budget.examples(60), stateful_step_count=25, deadline=None)
 
 
 @given(st.sets(st.integers(1, HIGHEST)), ENDS)

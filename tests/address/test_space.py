@@ -5,6 +5,7 @@ import itertools
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.fuzz import budget
 
 from gantry.address import ranges, space
 
@@ -187,4 +188,4 @@ class SpaceMachine(RuleBasedStateMachine):
 
 
 TestSpaceMachine = SpaceMachine.TestCase
-TestSpaceMachine.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestSpaceMachine.settings = settings(max_examples=budget.examples(150), stateful_step_count=50, deadline=None)

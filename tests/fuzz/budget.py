@@ -1,10 +1,18 @@
-"""How long the fuzzers look: GANTRY_FUZZ says how many examples, a few where it is not set."""
+"""How long fuzzers and state machines look: a little in each run, GANTRY_FUZZ examples in `make test-long`."""
 
 import os
 
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = int(os.environ.get("GANTRY_FUZZ") or 100)
+LONG = bool(os.environ.get("GANTRY_FUZZ"))
+
+EXAMPLES = int(os.environ.get("GANTRY_FUZZ") or 25)
+
+
+def examples(number: int) -> int:
+    """Return how many examples a state machine draws: ``number`` in long runs, a fifth of them in short ones."""
+    return max(number, EXAMPLES) if LONG else number // 5
+
 
 quick = settings(max_examples=20 * EXAMPLES, deadline=None)
 """For what takes microseconds."""

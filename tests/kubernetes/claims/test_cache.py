@@ -5,6 +5,7 @@ import random
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.fuzz import budget
 from tests.kubernetes.claims import server
 
 from gantry.address import ranges
@@ -84,7 +85,7 @@ class RoomMachine(RuleBasedStateMachine):
 
 
 TestRoom = RoomMachine.TestCase
-TestRoom.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestRoom.settings = settings(max_examples=budget.examples(60), stateful_step_count=30, deadline=None)
 
 
 def test_an_older_version_of_an_object_changes_nothing() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Generator
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.fuzz import budget
 from tests.kubernetes.claims import server
 
 from gantry.kubernetes.api import capi, ipam, meta
@@ -284,4 +285,4 @@ class Crashes(RuleBasedStateMachine):
 
 
 TestCrashes = Crashes.TestCase
-TestCrashes.settings = settings(max_examples=40, stateful_step_count=120, deadline=None)
+TestCrashes.settings = settings(max_examples=budget.examples(40), stateful_step_count=120, deadline=None)
