@@ -64,7 +64,9 @@ class NewerRecords:
 
     async def _following(self, answer: vote.Answer, *, digest: str = "", serial: int = 0) -> tuple[str, ...]:
         """Return the next frames of a node after a position, by default the end of the journal here; empty if none."""
-        node = next(node for node in self._nodes.other_nodes() if node.name == answer.node)
+        node = next((node for node in self._nodes.other_nodes() if node.name == answer.node), None)
+        if node is None:  # the records that were fetched meanwhile have removed it
+            return ()
         end = self._store.position
         request = calls.JournalFetch(after=digest or end.digest, serial=serial or end.serial)
         lines = await self._nodes.call(node, request)
