@@ -166,6 +166,47 @@ def test_a_master_is_confirmed_again_when_who_was_promised_its_role_never_begins
         lab.run(scenario())
 
 
+def test_a_master_that_is_replaced_while_it_is_confirmed_again_ends() -> None:
+    """Its record that begins the confirmed epoch is never acknowledged, and it must not wait for that alone."""
+
+    async def scenario() -> None:
+        await lab.build(replication="majority")
+        await lab.world.clock.sleep(10)
+        promise, disk = f"{cluster.FOLDERS.lib}/promise", lab.world.machine("node1").disk
+        before = disk.read(promise)
+        lab.daemons["node1"].candidates.refuse(errors.PromisedError("node2 has promised epoch 2 to node2"))
+        while disk.read(promise) == before:
+            await lab.world.clock.sleep(0.0001)
+        cut(lab, "node1")
+        await lab.failover("node2")
+        assert lab.masters() == ["node1", "node2"]
+        heal(lab, "node1")
+        await lab.world.clock.sleep(60)
+        assert lab.masters() == ["node2"]
+
+    with cluster.SimulatedCluster(7) as lab:
+        lab.run(scenario())
+
+
+def test_a_master_that_cannot_store_its_confirmation_tries_again() -> None:
+    async def scenario() -> None:
+        await lab.build(replication="majority")
+        await lab.world.clock.sleep(10)
+        daemon, disk = lab.daemons["node1"], lab.world.machine("node1").disk
+        epoch = daemon.store.epoch
+        disk.fail_write = 1.0
+        daemon.candidates.refuse(errors.PromisedError("node2 has promised epoch 2 to node2"))
+        await lab.world.clock.sleep(20)
+        disk.fail_write = 0.0
+        await lab.world.clock.sleep(20)
+        assert daemon.candidates.doubt is None
+        assert daemon.store.epoch > epoch
+        await lab.done({**TAG, "tags": ["goes-on"]})
+
+    with cluster.SimulatedCluster(8) as lab:
+        lab.run(scenario())
+
+
 def test_a_master_that_few_nodes_know_of_takes_its_role_again() -> None:
     async def scenario() -> None:
         replicas = copies.Copies(lab)
