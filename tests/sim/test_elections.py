@@ -188,6 +188,44 @@ def test_a_master_that_is_replaced_while_it_is_confirmed_again_ends() -> None:
         lab.run(scenario())
 
 
+@pytest.mark.parametrize("policy", ["majority", "seed"])
+def test_a_replaced_master_that_is_marked_offline_ends_although_the_nodes_do_not_know_it_any_more(policy: str) -> None:
+    async def scenario() -> None:
+        await lab.build(replication=policy)
+        await lab.world.clock.sleep(10)
+        cut(lab, "node1")
+        await lab.failover("node2")
+        await lab.done({"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node1", "offline": True})
+        await lab.world.clock.sleep(120)
+        assert lab.masters() == ["node1", "node2"]
+        heal(lab, "node1")
+        if policy == "seed":
+            # An idle master calls no node under this policy.
+            await failure_of(asyncio.ensure_future(lab.done({**TAG, "tags": ["of-node1"]}, on="node1")))
+        await lab.world.clock.sleep(120)
+        assert lab.masters() == ["node2"]
+
+    with cluster.SimulatedCluster(7, nodes=4) as lab:
+        lab.run(scenario())
+
+
+def test_a_master_goes_on_if_one_candidate_does_not_know_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        await lab.build(replication="majority")
+        await lab.world.clock.sleep(10)
+        daemon, disk = lab.daemons["node1"], lab.world.machine("node3").disk
+        keys = f"{cluster.FOLDERS.ssconf}/ssconf_master_candidates_certs"
+        await disk.write(keys, b"0000=unknown")
+        await lab.done({**TAG, "tags": ["goes-on"]})
+        await lab.world.clock.sleep(60)
+        assert daemon.candidates.lagging() == ["node3"]
+        assert "refuses this master" not in caplog.text
+        assert lab.masters() == ["node1"]
+
+    with cluster.SimulatedCluster(8) as lab:
+        lab.run(scenario())
+
+
 def test_a_master_that_cannot_store_its_confirmation_tries_again() -> None:
     async def scenario() -> None:
         await lab.build(replication="majority")

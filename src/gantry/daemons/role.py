@@ -363,12 +363,16 @@ class Role:
             if verdict.outcome is vote.Outcome.CONFIRMED:
                 candidates.trust()
                 await self._runtime.clock.sleep(DOUBT_INTERVAL_SECONDS)
-            elif verdict.outcome is vote.Outcome.REFUSED or not self._claim().by_majority:
+            elif verdict.outcome is vote.Outcome.REFUSED or self._ends_undecided(error):
                 return candidates.depose(error)
             else:
                 await self._runtime.clock.sleep(BACK_OFF_SECONDS)
 
-    async def _confirm_again(self, error: errors.FencedError) -> vote.Verdict:
+    def _ends_undecided(self, error: replication.Refusal) -> bool:
+        """Return whether a refusal that nobody refutes ends this master: under ``seed``, if it tells of an epoch."""
+        return not self._claim().by_majority and isinstance(error, errors.FencedError)
+
+    async def _confirm_again(self, error: replication.Refusal) -> vote.Verdict:
         """Begin a higher epoch if the nodes confirm this master, and return the verdict.
 
         Without a higher epoch that can be true, the node that refused is broken, and no epoch would satisfy it.

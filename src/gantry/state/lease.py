@@ -143,6 +143,8 @@ class Lease:
                 self._candidates.resume("lease")
         except errors.FencedError as error:
             self._candidates.refuse(error)
+        except errors.UnknownCallerError as error:
+            self._candidates.refuse_stranger(target.uuid, error)
         except (errors.GantryError, TimeoutError) as error:
             logger.debug("master candidate %s did not renew the lease: %s", target.name, error)
         finally:
