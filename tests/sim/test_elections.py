@@ -11,7 +11,7 @@ from gantry.sim import cluster, copies
 TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
 
 
-async def failure_of(work: asyncio.Future[None]) -> str:
+async def failure_of(work: asyncio.Future[None] | asyncio.Future[list[object]]) -> str:
     try:
         await work
     except (errors.GantryError, OSError) as error:
