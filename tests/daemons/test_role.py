@@ -66,6 +66,14 @@ def test_half_plus_one_must_answer_and_the_rest_may_be_silent(other_nodes: int) 
         assert decide(answers, taking_over=True) is (CONFIRMED if enough else UNDECIDED), (other_nodes, answering)
 
 
+@pytest.mark.parametrize("taking_over", [False, True])
+def test_nodes_that_disown_the_asker_are_votes_against_it(taking_over: bool) -> None:
+    disowning = [vote.Answer(f"node{n}", disowns=True) for n in (1, 2, 3)]
+    assert decide([*disowning, answer(4)], taking_over=taking_over) is REFUSED
+    assert decide([*disowning[:2], silent(3), answer(4)], taking_over=taking_over) is UNDECIDED
+    assert decide([*disowning[:2], answer(3), answer(4)], taking_over=taking_over) is CONFIRMED
+
+
 @pytest.mark.promise("cluster-28")
 def test_a_quorum_takes_us_for_the_master_at_a_start_whatever_the_mix_of_answers() -> None:
     kinds: list[str | None] = [ME, "node1", "", None]

@@ -11,7 +11,7 @@ from gantry.sim import cluster, copies
 TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
 
 
-async def failure_of(work: asyncio.Future[None]) -> str:
+async def failure_of(work: asyncio.Future[None] | asyncio.Future[list[object]]) -> str:
     try:
         await work
     except (errors.GantryError, OSError) as error:
@@ -163,6 +163,85 @@ def test_a_master_is_confirmed_again_when_who_was_promised_its_role_never_begins
         assert {"in-doubt", "kept"} <= set(msgspec.convert(await lab.luxi("QueryTags", "cluster", ""), list[str]))
 
     with cluster.SimulatedCluster(4) as lab:
+        lab.run(scenario())
+
+
+def test_a_master_that_is_replaced_while_it_is_confirmed_again_ends() -> None:
+    """Its record that begins the confirmed epoch is never acknowledged, and it must not wait for that alone."""
+
+    async def scenario() -> None:
+        await lab.build(replication="majority")
+        await lab.world.clock.sleep(10)
+        promise, disk = f"{cluster.FOLDERS.lib}/promise", lab.world.machine("node1").disk
+        before = disk.read(promise)
+        lab.daemons["node1"].candidates.refuse(errors.PromisedError("node2 has promised epoch 2 to node2"))
+        while disk.read(promise) == before:
+            await lab.world.clock.sleep(0.0001)
+        cut(lab, "node1")
+        await lab.failover("node2")
+        assert lab.masters() == ["node1", "node2"]
+        heal(lab, "node1")
+        await lab.world.clock.sleep(60)
+        assert lab.masters() == ["node2"]
+
+    with cluster.SimulatedCluster(7) as lab:
+        lab.run(scenario())
+
+
+@pytest.mark.parametrize("policy", ["majority", "seed"])
+def test_a_replaced_master_that_is_marked_offline_ends_although_the_nodes_do_not_know_it_any_more(policy: str) -> None:
+    async def scenario() -> None:
+        await lab.build(replication=policy)
+        await lab.world.clock.sleep(10)
+        cut(lab, "node1")
+        await lab.failover("node2")
+        await lab.done({"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node1", "offline": True})
+        await lab.world.clock.sleep(120)
+        assert lab.masters() == ["node1", "node2"]
+        heal(lab, "node1")
+        if policy == "seed":
+            # An idle master calls no node under this policy.
+            await failure_of(asyncio.ensure_future(lab.done({**TAG, "tags": ["of-node1"]}, on="node1")))
+        await lab.world.clock.sleep(120)
+        assert lab.masters() == ["node2"]
+
+    with cluster.SimulatedCluster(7, nodes=4) as lab:
+        lab.run(scenario())
+
+
+def test_a_master_goes_on_if_one_candidate_does_not_know_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        await lab.build(replication="majority")
+        await lab.world.clock.sleep(10)
+        daemon, disk = lab.daemons["node1"], lab.world.machine("node3").disk
+        keys = f"{cluster.FOLDERS.ssconf}/ssconf_master_candidates_certs"
+        await disk.write(keys, b"0000=unknown")
+        await lab.done({**TAG, "tags": ["goes-on"]})
+        await lab.world.clock.sleep(60)
+        assert daemon.candidates.lagging() == ["node3"]
+        assert "refuses this master" not in caplog.text
+        assert lab.masters() == ["node1"]
+
+    with cluster.SimulatedCluster(8) as lab:
+        lab.run(scenario())
+
+
+def test_a_master_that_cannot_store_its_confirmation_tries_again() -> None:
+    async def scenario() -> None:
+        await lab.build(replication="majority")
+        await lab.world.clock.sleep(10)
+        daemon, disk = lab.daemons["node1"], lab.world.machine("node1").disk
+        epoch = daemon.store.epoch
+        disk.fail_write = 1.0
+        daemon.candidates.refuse(errors.PromisedError("node2 has promised epoch 2 to node2"))
+        await lab.world.clock.sleep(20)
+        disk.fail_write = 0.0
+        await lab.world.clock.sleep(20)
+        assert daemon.candidates.doubt is None
+        assert daemon.store.epoch > epoch
+        await lab.done({**TAG, "tags": ["goes-on"]})
+
+    with cluster.SimulatedCluster(8) as lab:
         lab.run(scenario())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from gantry import errors
-from gantry.rpc import calls
+from gantry.rpc import calls, targets
 from gantry.sim import cluster
 from gantry.state import lease, replication
 
@@ -268,3 +268,44 @@ def test_of_two_people_who_fail_over_at_one_moment_one_succeeds_and_nothing_ackn
 
     with cluster.SimulatedCluster(seed) as site:
         site.run(scenario())
+
+
+def test_a_master_that_waits_for_its_lease_does_not_flood_candidates_that_refuse_it(
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewals: list[float] = []
+
+    async def refuse(target: targets.Target, call: calls.Call[object]) -> object:
+        if isinstance(call, calls.LeaseRenew):
+            renewals.append(lab.world.clock.monotonic())
+            # Answers of different candidates never end at the same moment.
+            await lab.world.clock.sleep(0.001 * int(target.name[-1]))
+        raise errors.RemoteError(f"{target.name} does not answer")
+
+    async def scenario() -> None:
+        daemon = lab.daemons["node1"]
+        monkeypatch.setattr(daemon.nodes, "call", refuse)
+        await lab.world.clock.sleep(2 * lease.RIGHT_SECONDS)
+        assert not daemon.lease.is_held()
+        waiting = asyncio.ensure_future(daemon.lease.hold())
+        renewals.clear()
+        await lab.world.clock.sleep(10)
+        waiting.cancel()
+        assert 10 / lease.IDLE_SECONDS <= len(renewals) <= 2 * 10 / lease.BACK_OFF_SECONDS + 2
+
+    lab.run(scenario())
+
+
+def test_a_master_that_has_its_lease_again_names_no_missing_candidate(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        daemon = lab.daemons["node1"]
+        isolate(lab, "node1", cut=True)
+        await lab.world.clock.sleep(20)
+        assert daemon.candidates.stalled.is_set()
+        isolate(lab, "node1", cut=False)
+        while not daemon.lease.is_held():
+            assert "missing: node" in daemon.candidates.notice()
+            await lab.world.clock.sleep(0.001)
+        assert daemon.candidates.notice() == ""
+
+    lab.run(scenario())

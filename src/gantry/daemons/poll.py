@@ -40,7 +40,11 @@ class Poll:
         return [answer for answer in answers if not (ignore_offline and answer.offline and not answer.reached)]
 
     async def _ask(self, node: cluster.Node) -> vote.Answer:
-        name, copy = await asyncio.gather(self.call(node, calls.MasterName()), self.call(node, calls.CandidateStatus()))
+        # Without an introduction, which may take longer than a round, and would hide that the node disowns the asker.
+        name, copy = await asyncio.gather(
+            self.call(node, calls.MasterName(), introducing=False),
+            self.call(node, calls.CandidateStatus(), introducing=False),
+        )
         faults = [answer.message for answer in (name, copy) if isinstance(answer, errors.GantryError)]
         return vote.Answer(
             node.name,
@@ -48,15 +52,22 @@ class Poll:
             copy=copy if isinstance(copy, calls.CandidateState) else None,
             why=faults[0] if faults else "",
             offline=node.offline,
+            disowns=isinstance(name, errors.UnknownCallerError) and isinstance(copy, errors.UnknownCallerError),
         )
 
     async def call(
-        self, node: cluster.Node, call: calls.Call[Result], *, timeout_seconds: float = ROUND_TIMEOUT_SECONDS
+        self,
+        node: cluster.Node,
+        call: calls.Call[Result],
+        *,
+        timeout_seconds: float = ROUND_TIMEOUT_SECONDS,
+        introducing: bool = True,
     ) -> Result | errors.GantryError:
         """Call a node, whatever its flags; return a failure as an error."""
+        make = self._nodes.call if introducing else self._nodes.attempt
         try:
             async with asyncio.timeout(timeout_seconds):
-                return await self._nodes.call(self.target(node), call)
+                return await make(self.target(node), call)
         except errors.GantryError as error:
             return error
         except TimeoutError:

@@ -42,6 +42,9 @@ BACK_OFF_SECONDS = 1.0
 DOUBT_INTERVAL_SECONDS = 5.0
 """The time between two votes about refusals by nodes."""
 
+BEGIN_TIMEOUT_SECONDS = 10.0
+"""The time for the record of a confirmation in doubt to be acknowledged, before the nodes are asked again."""
+
 STOP_TIMEOUT_SECONDS = 2.0
 """How long the old master's daemon has to end by itself."""
 
@@ -126,6 +129,7 @@ class Role:
         self._answers: list[vote.Answer] = []
         self._epoch = 0
         self._candidates: replication.Candidates | None = None
+        self._beginning: asyncio.Task[None] | None = None
         self._poll = poll.Poll(store, nodes, own_uuid=self._own.uuid)
         self._newer = newer_records.NewerRecords(store, self._poll, copy=self._copy)
         self._promises = promises.Promises(
@@ -335,6 +339,14 @@ class Role:
         it again. If a newer master exists, or under the policy ``seed`` may exist, this master ends.
         """
         self._request, self._candidates = Request(), candidates
+        try:
+            await self._keep(candidates)
+        finally:
+            if self._beginning is not None:
+                self._beginning.cancel()
+                await asyncio.gather(self._beginning, return_exceptions=True)
+
+    async def _keep(self, candidates: replication.Candidates) -> None:
         while True:
             await candidates.doubted.wait()
             error = candidates.doubt
@@ -344,15 +356,24 @@ class Role:
             except errors.WrongStateError as refusal:
                 log.warning("%s", refusal)
                 verdict = vote.Verdict(vote.Outcome.UNDECIDED)
+            except errors.GantryError as failure:
+                # For example a full disk: the next attempt may succeed.
+                log.warning("this node could not confirm its role as the master: %s", failure)
+                await self._runtime.clock.sleep(BACK_OFF_SECONDS)
+                continue
             if verdict.outcome is vote.Outcome.CONFIRMED:
                 candidates.trust()
                 await self._runtime.clock.sleep(DOUBT_INTERVAL_SECONDS)
-            elif verdict.outcome is vote.Outcome.REFUSED or not self._claim().by_majority:
+            elif verdict.outcome is vote.Outcome.REFUSED or self._ends_undecided(error):
                 return candidates.depose(error)
             else:
                 await self._runtime.clock.sleep(BACK_OFF_SECONDS)
 
-    async def _confirm_again(self, error: errors.FencedError) -> vote.Verdict:
+    def _ends_undecided(self, error: replication.Refusal) -> bool:
+        """Return whether a refusal that nobody refutes ends this master: under ``seed``, if it tells of an epoch."""
+        return not self._claim().by_majority and isinstance(error, errors.FencedError)
+
+    async def _confirm_again(self, error: replication.Refusal) -> vote.Verdict:
         """Begin a higher epoch if the nodes confirm this master, and return the verdict.
 
         Without a higher epoch that can be true, the node that refused is broken, and no epoch would satisfy it.
@@ -367,8 +388,23 @@ class Role:
             self._epoch = await self._win(answers)
             self._store.claim(self._epoch)
             self._answers = answers
-            await self.begin()
+            if not await self._begin_in_time():
+                return vote.Verdict(vote.Outcome.UNDECIDED)
         return verdict
+
+    async def _begin_in_time(self) -> bool:
+        """Begin the promised epoch; return False if its record is not acknowledged in time.
+
+        Another node may have become the master since the vote. So the nodes are asked again while the record waits,
+        which cannot be undone. A record that waited may have a lower epoch than the promised one.
+        """
+        beginning = self._beginning = self._beginning or asyncio.create_task(self.begin(), name="begin")
+        await asyncio.wait([beginning], timeout=BEGIN_TIMEOUT_SECONDS)
+        if not beginning.done():
+            return False
+        self._beginning = None
+        await beginning
+        return self._store.epoch >= self._epoch
 
     def _is_highest(self, answers: Sequence[vote.Answer]) -> bool:
         return vote.highest_epoch(answers) <= self._store.epoch

@@ -44,7 +44,8 @@ class Answer:
     """A node's answer: the node that it takes for the master, and the extent of its copy; None for a missing answer.
 
     ``why`` is the reason for a missing answer; ``offline`` is the node's flag; ``reached`` is set if it answered. A
-    newer copy is ``proven`` if the node sent its records, in an unbroken chain from a record that both copies have.
+    newer copy is ``proven`` if the node sent its records, in an unbroken chain from a record that both copies have. A
+    node that ``disowns`` the asker does not count it among the master candidates, and answers nothing else.
     """
 
     node: str
@@ -53,6 +54,7 @@ class Answer:
     why: str = ""
     offline: bool = False
     proven: bool = False
+    disowns: bool = False
 
     @property
     def reached(self) -> bool:
@@ -192,15 +194,16 @@ def _lost_masters(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
 
 
 def _copies(what: str, answers: Sequence[Answer], contradictions: Collection[str]) -> _Tally:
-    no = sum(answer.node in contradictions for answer in answers)
+    no = sum(answer.disowns or answer.node in contradictions for answer in answers)
     yes = sum(answer.copy is not None and answer.node not in contradictions for answer in answers)
     return _Tally(what, yes, len(answers) - yes - no, no=no)
 
 
 def _names(node: str, answers: Sequence[Answer]) -> _Tally:
     named = [answer.master for answer in answers if answer.master is not None]
-    yes = named.count(node)
-    return _Tally(f"nodes take {node} for the master", yes, len(answers) - len(named), no=len(named) - yes)
+    yes, disowning = named.count(node), sum(answer.disowns for answer in answers)
+    silent = len(answers) - len(named) - disowning
+    return _Tally(f"nodes take {node} for the master", yes, silent, no=len(named) - yes + disowning)
 
 
 def _contradiction(claim: Claim, answer: Answer) -> str:

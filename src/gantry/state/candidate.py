@@ -175,6 +175,10 @@ class Owner(Protocol):
         """Note that a node has seen or promised a higher epoch."""
         ...
 
+    def refuse_stranger(self, uuid: str, error: errors.UnknownCallerError) -> None:
+        """Note that a candidate does not know this master."""
+        ...
+
 
 class Candidate:
     """One candidate, and the task that keeps its copy up with the chain."""
@@ -332,4 +336,7 @@ class Candidate:
             return await self._owner.caller.call(self.target, call)
         except errors.FencedError as error:
             self._owner.refuse(error)
+            raise
+        except errors.UnknownCallerError as error:
+            self._owner.refuse_stranger(self.target.uuid, error)
             raise

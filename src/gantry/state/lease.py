@@ -13,6 +13,7 @@ See explanation/replication.md#the-lease.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -30,7 +31,7 @@ IDLE_SECONDS = 2.0
 """Time between two renewals."""
 
 BACK_OFF_SECONDS = 0.5
-"""Time between two renewals that a command waits for."""
+"""Least time between two calls to one candidate, when a command waits for the lease."""
 
 ANSWER_SECONDS = 2.0
 """How long a candidate has to answer a renewal."""
@@ -55,6 +56,7 @@ class Lease:
         self._epoch = epoch
         self._masters = masters
         self._renewed: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._progress = candidate.Signal()
         self._task: asyncio.Task[None] | None = None
@@ -91,9 +93,9 @@ class Lease:
             if self._candidates.refusal is not None:
                 raise self._candidates.refusal
             self._ask_all()
-            await self._progress.wait()
-            if not self._asking and not self.is_held():
-                await self._clock.sleep(BACK_OFF_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BACK_OFF_SECONDS):
+                    await self._progress.wait()
 
     async def _run(self) -> None:
         begin = self._clock.monotonic()
@@ -107,10 +109,12 @@ class Lease:
                 self._candidates.resume("lease")
 
     def _missing(self) -> str:
+        """Describe the majority whose renewals ended first."""
         now = self._clock.monotonic()
-        members = [(target.name, self._renewed.get(target.uuid, NEVER)) for target in self._candidates.targets()]
-        silent = sorted(name for name, renewed in members if renewed + RIGHT_SECONDS < now)
-        count = 1 + len(members)
+        rule = min(self._candidates.rules, key=self._end)
+        names = {target.uuid: target.name for target in self._candidates.targets()}
+        silent = sorted(names[uuid] for uuid in rule.members if self._renewed.get(uuid, NEVER) + RIGHT_SECONDS <= now)
+        count = 1 + len(rule.members)
         return (
             f"{count - len(silent)} of {count} master candidates obey this master, {count // 2 + 1} are needed, "
             f"missing: {', '.join(silent)}"
@@ -119,8 +123,11 @@ class Lease:
     def _ask_all(self) -> None:
         if all(rule.policy is cluster.Replication.SEED for rule in self._candidates.rules):
             return
+        now = self._clock.monotonic()
         for target in self._candidates.targets():
-            if target.uuid not in self._asking:
+            is_due = self._asked.get(target.uuid, NEVER) + BACK_OFF_SECONDS <= now
+            if is_due and target.uuid not in self._asking:
+                self._asked[target.uuid] = now
                 self._asking[target.uuid] = asyncio.create_task(self._ask(target), name=f"lease {target.name}")
 
     async def _ask(self, target: targets.Target) -> None:
@@ -132,8 +139,12 @@ class Lease:
             if self._renewed.get(target.uuid, NEVER) + RIGHT_SECONDS < sent:
                 self._candidates.answers(target.uuid)
             self._renewed[target.uuid] = sent
+            if self.is_held():
+                self._candidates.resume("lease")
         except errors.FencedError as error:
             self._candidates.refuse(error)
+        except errors.UnknownCallerError as error:
+            self._candidates.refuse_stranger(target.uuid, error)
         except (errors.GantryError, TimeoutError) as error:
             logger.debug("master candidate %s did not renew the lease: %s", target.name, error)
         finally:

@@ -12,7 +12,9 @@ candidate (``candidate``) follows the chain of frames. A ``Rule`` says how many 
   (contracts/cluster-design.md#life-of-a-job).
 
 A node that refuses this master, because it has seen or promised a higher epoch, leaves it in *doubt*: ``daemons.role``
-finds out whether there is a newer master. The word of one node does not end a master that a majority confirms.
+finds out whether there is a newer master. The word of one node does not end a master that a majority confirms. A master
+that was replaced and is no candidate any more is a stranger to the nodes, and they do not look at its epoch: so it is
+in doubt too when the candidates that still know it are no majority.
 
 A change of the candidates or of the policy is a change like any other. Its frame, and those that follow until it is
 acknowledged, need enough copies by the rule before it and by the rule after it, so no acknowledged frame is missing in
@@ -41,6 +43,10 @@ TIMEOUT = 5.0
 """Seconds that a commit waits for the candidates."""
 
 
+Refusal = errors.FencedError | errors.UnknownCallerError
+"""A node's refusal to obey this master."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How many copies are enough from record ``serial`` on; ``members`` are the candidates without the master."""
@@ -67,10 +73,12 @@ class Candidates:
         self.replaced = False
         self.refused = asyncio.Event()
         # A refusal by a node, until ``daemons.role`` has found out whether there is a newer master.
-        self.doubt: errors.FencedError | None = None
+        self.doubt: Refusal | None = None
         self.doubted = asyncio.Event()
         # Set while too few candidates answer for the policy to allow a change.
         self.stalled = asyncio.Event()
+        # The candidates that do not know this master's key.
+        self._unknown_to: set[str] = set()
         self._stalls: dict[str, Callable[[], str]] = {}
         self.copy: Callable[[], Awaitable[copies.Copy]]
         self.journal = ""
@@ -299,18 +307,27 @@ class Candidates:
 
     def answers(self, uuid: str) -> None:
         """Note that a candidate answers calls: if it lags, what it lacks is sent at once."""
+        self._unknown_to.discard(uuid)
         if uuid in self._candidates:
             self._candidates[uuid].retry()
 
     def moved(self, member: candidate.Candidate) -> None:
         """Note that the end of a candidate's copy has changed."""
+        self._unknown_to.discard(member.target.uuid)
         if member.lost and self._has_newest(member):
             member.lost = False
             logger.info("master candidate %s holds the newest changes again", member.target.name)
         self._progress.notify()
 
-    def refuse(self, error: errors.FencedError) -> None:
-        """Note that a node has seen a higher epoch (there may be a newer master) or promised it (there may be soon)."""
+    def refuse_stranger(self, uuid: str, error: errors.UnknownCallerError) -> None:
+        """Note that a candidate does not know this master, which nobody could introduce to it."""
+        self._unknown_to.add(uuid)
+        rule = self._rules[-1]
+        if not rule.is_majority(len(rule.members - self._unknown_to)):
+            self.refuse(error)
+
+    def refuse(self, error: Refusal) -> None:
+        """Note a refusal: there may be a newer master, or soon, if the node promised a higher epoch."""
         if self.refusal is None and self.doubt is None:
             logger.warning("a node refuses this master: %s", error.message)
             self.doubt = error
@@ -322,7 +339,7 @@ class Candidates:
         self.doubted.clear()
         self._progress.notify()
 
-    def depose(self, error: errors.FencedError) -> None:
+    def depose(self, error: Refusal) -> None:
         """End this master, because a node's refusal was right, or cannot be refuted."""
         promised = isinstance(error, errors.PromisedError)
         self.replaced = self.replaced or not promised

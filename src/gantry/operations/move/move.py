@@ -3,7 +3,8 @@
 For disks that exist on a single node (``file``, ``plain``). The instance is stopped first; the nodes copy the data
 directly (``disk_planning.transfer``) and compare it at the end. Until everything has arrived nothing is removed at the
 source: a failure removes the copies and starts the instance where it was. Afterwards the target is recorded, the
-instance starts there if its admin state is up, and the old disks are removed.
+old disks are removed, and the instance starts there if its admin state is up. The start comes last: whether it fails or
+not, the old disks belong to nobody, and no later job would find them.
 """
 
 from dataclasses import dataclass, replace
@@ -60,7 +61,7 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
         return Facts(running is not None, names)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
-        """Stop the instance, copy its disks, record the target, start it there, remove the old disks."""
+        """Stop the instance, copy its disks, record the target, remove the old disks, start it there."""
         vm, target = snapshot.instance(self.op.instance_name), snapshot.node(self.op.target_node)
         disks = relocation.renamed(vm.disks, facts.names)
         new = relocation.moved(vm, self.environment.inputs.now, primary=target.uuid, lingering=(), disks=disks)
@@ -83,9 +84,12 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
         ]
         up = vm.admin_state is instance.AdminState.UP
         after = [
-            *(work.arrive() if up else new_volumes.deactivate()),
-            *old_volumes.deactivate(),
+            *(
+                replace(step, do=base.tolerant(step.do, errors.GantryError, warning="the old disk stays active"))
+                for step in old_volumes.deactivate()
+            ),
             *old_volumes.remove(tolerant=True),
+            *(work.arrive() if up else new_volumes.deactivate()),
         ]
         source = snapshot.nodes[vm.primary_node].name
         return base.Plan(
