@@ -26,7 +26,7 @@ Known = Callable[[instance.Instance, str], object]
 class NodeDisks:
     """The disks of all machines; ``left_behind`` as in ``invariants``.
 
-    Volumes of instances whose names are ``untidy`` may be left over: a job was interrupted, or has warned of that.
+    Volumes and files of instances whose names are ``untidy`` may be left over: a job was interrupted, or has warned.
     """
 
     def __init__(
@@ -62,24 +62,26 @@ class NodeDisks:
             if uuid in detached.nodes:
                 yield from ((part, None) for part in invariants.parts(detached.disk))
 
-    def _names_on_disk(self, name: str) -> set[str]:
+    def _on_disk(self, name: str) -> dict[str, str]:
+        """Return the disks on a machine by their last name, each with the name of the instance of which it is."""
         disk = self._lab.world.machine(name).disk
         folders = disk.names(STORAGE) if disk.exists(STORAGE) else []
-        files = {f"{STORAGE}/{folder}/{file}" for folder in folders for file in disk.names(f"{STORAGE}/{folder}")}
-        return files | set(self._lab.groups[name].by_name)
+        files = {
+            f"{STORAGE}/{folder}/{file}": folder for folder in folders for file in disk.names(f"{STORAGE}/{folder}")
+        }
+        return files | {part: _owner(volume) for part, volume in self._lab.groups[name].by_name.items()}
 
     def _check_machine(self, name: str) -> None:
-        expected, present = dict(self._expected(name)), self._names_on_disk(name)
-        volumes_here = self._lab.groups[name].by_name
-        left_over = {part for part, volume in volumes_here.items() if _owner(volume) in self._untidy}
+        expected, present = dict(self._expected(name)), self._on_disk(name)
+        left_over = {part for part, owner in present.items() if owner in self._untidy}
         strange = sorted(
-            part for part in present - expected.keys() - left_over if (part,) not in self._left_behind.things
+            part for part in present.keys() - expected.keys() - left_over if (part,) not in self._left_behind.things
         )
         if strange:
             raise Violation(DISKS, f"no disks on {name} without an owner", strange[0])
         # An acknowledged creation guarantees the disks; an interrupted creation was not acknowledged.
         created = {part for part, vm in expected.items() if vm and self._known(vm, facts.THERE)}
-        if lost := created - present:
+        if lost := created - present.keys():
             raise Violation(DISKS, f"a disk on {name}: {min(lost)}", "there is none")
 
     def _check_disk(self, vm: instance.Instance, disk: instance.Disk) -> None:
