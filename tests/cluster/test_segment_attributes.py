@@ -269,7 +269,11 @@ def test_ids_are_allocated_and_kept_while_no_api_runs(door: Door) -> None:
 
 @pytest.mark.promise("segments-18", "segments-19", "segments-21", "segments-23", "segments-24")
 def test_no_value_of_a_stored_range_is_unknown_or_of_another_type(door: Door) -> None:
-    spellings = ({"shared": "0", "project_id": "green"}, {"shared": 1}, {"minimum": "102", "maximum": "102"})
+    spellings: list[Range] = [
+        {"shared": "0", "project_id": "green"},
+        {"shared": 1},
+        {"minimum": "102", "maximum": "102"},
+    ]
     created = [door.add(100 + index, **values) for index, values in enumerate(spellings)]
     unknown = {"shared": True, "network_type": "gre", "minimum": 300, "maximum": 301}
     for name in unknown:
@@ -299,7 +303,8 @@ def test_a_ranges_bounds_are_integers_that_are_set_on_creation_and_later(door: D
     assert [(each["minimum"], each["maximum"]) for each in displayed] == [(95, 109), (95, 120), (96, 97)]
     assert door.show(key)["available"] == [96, 97]
     for name in ("minimum", "maximum"):
-        for value in ("many", "1.5", None, [], 0, 2**32):
+        values: list[object] = ["many", "1.5", None, [], 0, 2**32]
+        for value in values:
             assert door.status("PUT", path, {name: value}) == 400
             bounds = {"network_type": "vxlan", "minimum": 200, "maximum": 201, name: value}
             assert door.status("POST", RANGES, bounds) == 400

@@ -45,7 +45,9 @@ def _condition(answer: api.Answer, kind: str) -> tuple[object, object]:
     return next((condition["status"], condition["reason"]) for condition in listed if condition["type"] == kind)
 
 
-@pytest.mark.promise("claims-4", "claims-8", "claims-9", "claims-16", "claims-18", "claims-19", "claims-20", "claims-36")
+@pytest.mark.promise(
+    "claims-4", "claims-8", "claims-9", "claims-16", "claims-18", "claims-19", "claims-20", "claims-36"
+)
 async def test_a_claim_gets_what_the_pool_the_claim_and_those_who_came_before_say(kube: namespace.Namespace) -> None:
     await _sample(kube, "01-ippool-two-ranges", "20-ipaddress-external")
     await _sample(kube, "12-ipclaim-requested-address", "11-ipclaim-preallocated", "10-ipclaim")
