@@ -52,7 +52,7 @@ def test_disk_types_of_the_past_are_gone(shared: lab.Lab, old: str) -> None:
 
 
 @pytest.mark.promise("cluster-139")
-def test_a_disk_has_the_image_file_that_it_is_told(cluster: lab.Lab) -> None:
+def test_a_disk_has_the_image_file_of_its_path(cluster: lab.Lab) -> None:
     root = paths.Paths.below(str(cluster.nodes[0].root)).file_storage
     own, other = f"{root}/{NAME}/own.img", f"{root}/elsewhere/other.img"
     cluster.run("gnt-instance", "modify", "--disk", "add:size=4m,path=own.img", NAME)
