@@ -105,3 +105,24 @@ def test_every_change_of_a_job_is_copied_except_its_log_messages(three: lab.Lab)
     assert logs[:2] == [[], []]
     assert isinstance(logs[2], list)
     assert len(logs[2]) >= 20
+
+
+def _levels(three: lab.Lab) -> list[str]:
+    """Return the levels of what the master has logged about candidates without the newest changes."""
+    lines = (three.master / "log/master-daemon.log").read_text().splitlines()
+    return [line.split()[2] for line in lines if "newest changes" in line]
+
+
+@pytest.mark.promise("cluster-59")
+def test_only_the_loss_of_more_than_half_of_the_nodes_is_logged_as_an_error(three: lab.Lab) -> None:
+    three.run("gnt-cluster", "modify", "--replication", "seed")
+    before = len(_levels(three))
+    three.nodes[1].stop()
+    three.run("gnt-debug", "delay", "0")
+    lab.wait_until(lambda: len(_levels(three)) > before, "the loss of a candidate in the log")
+    assert _levels(three)[before:] == ["WARNING"]
+    three.nodes[2].stop()
+    three.run("gnt-debug", "delay", "0", check=False)
+    lab.wait_until(lambda: "ERROR" in _levels(three)[before:], "the loss of more than half of them in the log")
+    for node in three.nodes[1:]:
+        node.start()

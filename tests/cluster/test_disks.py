@@ -51,6 +51,18 @@ def test_disk_types_of_the_past_are_gone(shared: lab.Lab, old: str) -> None:
     assert NAME not in shared.run("gnt-instance", "list").stdout
 
 
+@pytest.mark.promise("cluster-139")
+def test_a_disk_has_the_image_file_of_its_path(cluster: lab.Lab) -> None:
+    root = paths.Paths.below(str(cluster.nodes[0].root)).file_storage
+    own, other = f"{root}/{NAME}/own.img", f"{root}/elsewhere/other.img"
+    cluster.run("gnt-instance", "modify", "--disk", "add:size=4m,path=own.img", NAME)
+    cluster.run("gnt-instance", "modify", "--disk", f"add:size=8m,path={other}", NAME)
+    assert [Path(path).stat().st_size >> 20 for path in (own, other)] == [4, 8]
+    cluster.run("gnt-instance", "modify", "--disk", "3:remove", "--disk", "2:remove", NAME)
+    assert not Path(own).exists()
+    assert not Path(other).exists()
+
+
 @pytest.mark.promise("cluster-102", "cluster-111", "cluster-143")
 def test_disks_come_grow_and_go_with_their_files(cluster: lab.Lab) -> None:
     assert sorted(files(cluster).values()) == [4, 8]

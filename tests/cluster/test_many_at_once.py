@@ -15,7 +15,7 @@ def _statuses(luxi: lab.Luxi, numbers: list[object]) -> set[object]:
     return {row[0] for row in rows}
 
 
-@pytest.mark.promise("cluster-23")
+@pytest.mark.promise("cluster-1", "cluster-23")
 def test_no_client_and_no_running_job_keeps_the_master_from_others(shared: lab.Lab) -> None:
     with shared.luxi() as halting, shared.luxi() as waiting, shared.luxi() as luxi:
         running = [luxi.value("SubmitJob", [LONG]) for _ in range(40)]

@@ -22,6 +22,23 @@ def test_an_address_comes_from_a_pool_or_is_named(lan: wires.Wire) -> None:
     assert "is full" in lan.not_given("ip=pool")
 
 
+@pytest.mark.promise("networks-54", "networks-55")
+def test_addresses_go_pool_by_pool_and_subnet_by_subnet_and_named_ones_are_looked_up_in_all(lan: wires.Wire) -> None:
+    lan.modify("--subnet add:cidr=2001:db8:5::/64")
+    lan.modify("--pool add:192.0.2.10-192.0.2.12 --pool add:192.0.2.5 --pool add:2001:db8:5::10-2001:db8:5::11")
+    lan.modify("--add-reserved-ips 192.0.2.11,192.0.2.77")
+    assert lan.use("ip0=2001:db8:5::10,ip1=192.0.2.12") == ["2001:db8:5::10", "192.0.2.12"]
+    assert lan.use(",".join(f"ip{index}=pool" for index in range(3))) == ["192.0.2.10", "192.0.2.5", "2001:db8:5::11"]
+    assert "is full" in lan.not_given("ip=pool")
+    for address in ("192.0.2.5", "2001:db8:5::11"):
+        assert f"{address} in network {lan.name} is in use by instance" in lan.not_given(f"ip={address}")
+    for address in ("192.0.2.11", "192.0.2.77"):
+        assert f"{address} of network {lan.name} is reserved" in lan.not_given(f"ip={address}")
+    assert "is outside every subnet" in lan.not_given("ip=2001:db8:6::1")
+    lan.free(lan.instances[0])
+    assert lan.use("ip=pool") == ["192.0.2.12"]
+
+
 @pytest.mark.promise("networks-14")
 def test_what_instances_use_is_reserved_as_long_as_they_do(lan: wires.Wire) -> None:
     lan.modify("--pool add:192.0.2.10-192.0.2.13")

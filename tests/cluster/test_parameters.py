@@ -72,6 +72,46 @@ def test_only_what_was_set_is_stored_and_default_takes_it_back(cluster: lab.Lab,
     assert not {"hvparams", "beparams"} & set(_stored(cluster, "instances", vm))
 
 
+OF_HYPERVISORS: dict[str, dict[str, object]] = {
+    "xen-pvm": {"kernel_path": "/boot/k", "initrd_path": "/boot/i"},
+    "xen-hvm": {
+        "boot_order": "dc", "acpi": False, "pae": False, "cdrom_image_path": "/srv/iso/cd", "nic_type": "e1000",
+        "disk_type": "ioemu", "vnc_bind_address": "127.0.0.1",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.promise("cluster-73", "cluster-74")
+def test_every_parameter_of_release_1_2_is_in_its_class_and_has_one_name_for_all_hypervisors(
+    cluster: lab.Lab, vm: str
+) -> None:
+    with cluster.luxi() as luxi:
+
+        def run(name: str, **fields: object) -> str:
+            """Run an opcode; return its error, empty if it succeeds."""
+            status, results = luxi.finished(luxi.value("SubmitJob", [{"OP_ID": f"OP_{name}_SET_PARAMS", **fields}]))
+            return "" if status == "success" else str(results)
+
+        assert run("CLUSTER", hvparams=OF_HYPERVISORS) == ""
+        stored = json.loads(cluster.run("gantry", "export-config").stdout)["cluster"]["hvparams"]
+        assert {name: stored[name] for name in OF_HYPERVISORS} == OF_HYPERVISORS
+        for values in OF_HYPERVISORS.values():
+            for name in values:
+                refusal = run("INSTANCE", instance_name=vm, beparams={name: 1})
+                assert f"unknown backend parameter {name}" in refusal
+        for name in ("memory", "vcpus", "hvm_acpi", "hvm_vnc_bind_address", "kvm_vnc_bind_address"):
+            assert f"unknown kvm hypervisor parameter {name}" in run("CLUSTER", hvparams={"kvm": {name: 1}})
+        for address in ("127.0.0.1", "default"):
+            both = {name: {"vnc_bind_address": address} for name in ("kvm", "xen-hvm")}
+            assert run("CLUSTER", hvparams=both) == ""
+        unset = {kind: dict.fromkeys(values, "default") for kind, values in OF_HYPERVISORS.items()}
+        assert run("CLUSTER", hvparams=unset) == ""
+    cluster.run(*MODIFY, "-B", "memory=256,vcpus=2", vm)
+    assert _stored(cluster, "instances", vm)["beparams"] == {"minmem": 256, "maxmem": 256, "vcpus": 2}
+    own = "name,pnode,hypervisor,disk_template,admin_state"
+    assert _cells(cluster, "gnt-instance", own, vm) == [vm, "node1", "fake", "diskless", "up"]
+
+
 @pytest.mark.promise("cluster-78")
 def test_fields_have_the_seeds_spelling_and_todays(cluster: lab.Lab, vm: str) -> None:
     cluster.run(*MODIFY, "-B", "memory=256,vcpus=3", vm)

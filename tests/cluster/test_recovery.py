@@ -1,8 +1,10 @@
 """A master that has lost a part of its state, with real daemons: it asks the candidates, or says what is missing."""
 
+import re
 import shutil
 from pathlib import Path
 
+import pytest
 from tests.cluster import lab
 
 
@@ -90,3 +92,24 @@ def test_a_master_with_the_files_of_its_first_moment_does_not_start_as_a_cluster
     assert max(int(row[0]) for row in own.rows("gnt-job", "id")) == last_job + 1
     own.verified()
     assert "a master daemon runs" in own.refused("gnt-cluster", "recover", "--from", "node3")
+
+
+@pytest.mark.promise("networks-57", "cluster-151")
+def test_a_master_works_from_memory_and_checks_addresses_in_use_when_it_loads_its_state(own: lab.Lab) -> None:
+    add = ("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--net", "0:ip=pool,network=net1")
+    own.run(*add, "a")
+    file = own.master / "lib/config.data"
+    file.write_bytes(b"no state")
+    assert own.rows("gnt-instance", "name") == [["a"]]
+    own.run(*add, "b")
+    (pools,) = own.rows("gnt-network", "map", "net1")
+    assert pools[0].startswith("XX")
+    own.stop_master(own.nodes[0])
+    written = file.read_text()
+    assert '"reservations":["192.0.2.10-192.0.2.11"]' in written
+    wrong = written.replace('"192.0.2.10-192.0.2.11"', '"192.0.2.10"', 1)
+    file.write_text(re.sub('"checksum": "[0-9a-f]{64}"', '"checksum": "edited"', wrong, count=1))
+    assert "NICs and ports use 192.0.2.10-192.0.2.11" in own.refused("gantry-masterd", code=2)
+    file.write_text(written)
+    own.start_master()
+    assert own.rows("gnt-instance", "name") == [["a"], ["b"]]

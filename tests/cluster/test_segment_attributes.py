@@ -265,3 +265,102 @@ def test_ids_are_allocated_and_kept_while_no_api_runs(door: Door) -> None:
     assert (displayed["used"], displayed["available"]) == ({"7000": "green"}, [7001])
     cluster.run("gnt-network", "remove", "apart")
     assert door.show(key)["available"] == [7000, 7001]
+
+
+@pytest.mark.promise("segments-18", "segments-19", "segments-21", "segments-23", "segments-24")
+def test_no_value_of_a_stored_range_is_unknown_or_of_another_type(door: Door) -> None:
+    spellings: list[Range] = [
+        {"shared": "0", "project_id": "green"},
+        {"shared": 1},
+        {"minimum": "102", "maximum": "102"},
+    ]
+    created = [door.add(100 + index, **values) for index, values in enumerate(spellings)]
+    unknown = {"shared": True, "network_type": "gre", "minimum": 300, "maximum": 301}
+    for name in unknown:
+        assert door.status("POST", RANGES, {**unknown, name: None}) == 400
+    for name in ("minimum", "maximum"):
+        assert door.status("PUT", f"{RANGES}/{created[0]['id']}", {name: None}) == 400
+    door.api.cluster.kill_master()
+    door.api.cluster.start_master()
+    (default,) = door.rows("network_type=gre")
+    stored = [door.show(key) for key in (*(each["id"] for each in created), default["id"])]
+    names = ("default", "shared", "network_type", "minimum", "maximum")
+    assert [[type(row[name]) for name in names] for row in stored] == [[bool, bool, str, int, int]] * 4
+    assert [[row[name] for name in names] for row in stored] == [
+        [False, False, "vxlan", 100, 100], [False, True, "vxlan", 101, 101], [False, True, "vxlan", 102, 102],
+        [True, True, "gre", 1, 20],
+    ]  # fmt: skip
+
+
+@pytest.mark.promise("segments-1", "segments-13", "segments-39", "segments-40")
+def test_a_ranges_bounds_are_integers_that_are_set_on_creation_and_later(door: Door) -> None:
+    assert door.status("GET", "/v2.0/extensions/network-segment-range") == 200
+    key = door.add(100, maximum=109)["id"]
+    path = f"{RANGES}/{key}"
+    assert door.filtered("network_type=vxlan") == {key}
+    changes: list[Range] = [{"minimum": 95}, {"maximum": 120}, {"minimum": "96", "maximum": "97"}]
+    displayed = [door.put(key, **change) for change in changes]
+    assert [(each["minimum"], each["maximum"]) for each in displayed] == [(95, 109), (95, 120), (96, 97)]
+    assert door.show(key)["available"] == [96, 97]
+    for name in ("minimum", "maximum"):
+        values: list[object] = ["many", "1.5", None, [], 0, 2**32]
+        for value in values:
+            assert door.status("PUT", path, {name: value}) == 400
+            bounds = {"network_type": "vxlan", "minimum": 200, "maximum": 201, name: value}
+            assert door.status("POST", RANGES, bounds) == 400
+    assert door.status("DELETE", path) == 204
+    assert door.rows("network_type=vxlan") == []
+
+
+@pytest.mark.promise("segments-41", "segments-42", "segments-58")
+def test_used_and_free_ids_are_displayed_and_cannot_be_set_and_used_ones_keep_their_range(door: Door) -> None:
+    key = door.add(100)["id"]
+    segment = {"provider:network_type": "vxlan", "provider:segmentation_id": 100, "project_id": "green"}
+    network = door.api.say("POST", "/v2.0/networks", {"network": segment}, who=ADMIN)[1]["network"]
+    assert isinstance(network, dict)
+    displayed = door.show(key)
+    assert (displayed["used"], displayed["available"]) == ({"100": "green"}, [])
+    door.check_fixed(key, used={}, available=[100])
+    for name, value in (("used", {}), ("available", [101])):
+        bounds = {"network_type": "vxlan", "minimum": 101, "maximum": 101, name: value}
+        assert door.refusal("POST", RANGES, bounds) == f"Attribute '{name}' not allowed in POST"
+    assert door.status("DELETE", f"{RANGES}/{key}") == 409
+    assert door.show(key) == displayed
+    assert door.status("DELETE", f"/v2.0/networks/{network['id']}") == 204
+    displayed = door.show(key)
+    assert (displayed["used"], displayed["available"]) == ({}, [100])
+    assert door.status("DELETE", f"{RANGES}/{key}") == 204
+
+
+@pytest.mark.promise("segments-43", "segments-44", "segments-45", "segments-46")
+def test_what_a_creation_leaves_out_has_its_default_but_for_the_network_type(door: Door) -> None:
+    callers = door.add(100, shared=False)
+    assert (callers["shared"], callers["project_id"]) == (False, "default")
+    everybodys = door.add(101)
+    assert (everybodys["shared"], everybodys["project_id"]) == (True, None)
+    untyped = {"minimum": 102, "maximum": 102}
+    assert "Network type None does not support" in door.refusal("POST", RANGES, untyped)
+    assert door.add(103)["physical_network"] == ""
+    assert door.add(104, physical_network="rack1")["physical_network"] == ""
+    assert "requires 'physical_network'" in door.refusal("POST", RANGES, {**untyped, "network_type": "vlan"})
+    vlan = door.add(105, network_type="vlan", physical_network="rack1")
+    assert vlan["physical_network"] == "rack1"
+
+
+@pytest.mark.promise("segments-7", "segments-8", "segments-56", "segments-77")
+def test_ranges_and_chosen_ids_are_for_administrators(door: Door) -> None:
+    created = door.add(100, shared=False, project_id="green")
+    item, bounds = f"{RANGES}/{created['id']}", {"network_type": "vxlan", "minimum": 101, "maximum": 101}
+    requests = [("GET", item, None), ("PUT", item, {"name": "x"}), ("DELETE", item, None), ("POST", RANGES, bounds)]
+    for who, statuses in ((GREEN, [404, 404, 404, 403]), ("", [401] * 4)):
+        assert [door.status(*request, who=who) for request in requests] == statuses
+    assert door.rows(who=GREEN) == []
+    assert door.show(created["id"]) == created
+    assert door.filtered("network_type=vxlan") == {created["id"]}
+    chosen = {"network": {"provider:network_type": "vxlan", "provider:segmentation_id": 100}}
+    assert door.api.say("POST", "/v2.0/networks", chosen, who=GREEN)[0] == 403
+    status, answer = door.api.say("POST", "/v2.0/networks", chosen, who=ADMIN)
+    assert status == 201
+    network = msgspec.convert(answer["network"], Range)
+    assert network["provider:segmentation_id"] == 100
+    assert door.status("DELETE", f"/v2.0/networks/{network['id']}") == 204

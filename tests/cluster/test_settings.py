@@ -82,6 +82,18 @@ def test_the_pool_grows_and_shrinks_at_once_and_the_copies_with_it(cluster: lab.
     assert _roles(cluster) == "MCRR"
 
 
+@pytest.mark.promise("cluster-85")
+def test_verify_reports_a_pool_of_candidates_that_is_not_full(cluster: lab.Lab) -> None:
+    _modify(cluster, "-C", "4")
+    cluster.run("gnt-node", "modify", "-f", "-C", "no", "node4")
+    try:
+        done = cluster.run("gnt-cluster", "verify", check=False)
+        assert (done.returncode, "3 master candidates, 4 are required" in done.stdout) == (1, True)
+    finally:
+        _modify(cluster, "-C", "2")
+    assert "master candidates" not in cluster.verified()
+
+
 def test_changes_of_the_pool_at_the_same_time_leave_it_whole(cluster: lab.Lab) -> None:
     modify = "gnt-cluster modify -C"
     changes = [f"{modify} {size}" for size in (1, 4, 2, 3, 1, 4, 3)]

@@ -45,7 +45,9 @@ def _condition(answer: api.Answer, kind: str) -> tuple[object, object]:
     return next((condition["status"], condition["reason"]) for condition in listed if condition["type"] == kind)
 
 
-@pytest.mark.promise("claims-4", "claims-8", "claims-9", "claims-16", "claims-18", "claims-20", "claims-36")
+@pytest.mark.promise(
+    "claims-4", "claims-8", "claims-9", "claims-16", "claims-18", "claims-19", "claims-20", "claims-36"
+)
 async def test_a_claim_gets_what_the_pool_the_claim_and_those_who_came_before_say(kube: namespace.Namespace) -> None:
     await _sample(kube, "01-ippool-two-ranges", "20-ipaddress-external")
     await _sample(kube, "12-ipclaim-requested-address", "11-ipclaim-preallocated", "10-ipclaim")
@@ -82,7 +84,7 @@ async def test_address_and_claim_know_each_other(kube: namespace.Namespace) -> N
     assert claim.at("metadata.finalizers") == ["ipclaim.ipam.metal3.io"]
 
 
-@pytest.mark.promise("claims-5", "claims-17")
+@pytest.mark.promise("claims-5", "claims-17", "claims-33")
 async def test_ranges_are_as_sparse_or_as_large_as_they_like(kube: namespace.Namespace) -> None:
     await _sample(kube, "02-ippool-single-addresses", "03-ippool-subnet-only", "04-ippool-ipv6")
     await kube.put(api.pool("huge", pools=[{"subnet": "2001:db8:0:2::/64"}], prefix=64))
@@ -95,6 +97,38 @@ async def test_ranges_are_as_sparse_or_as_large_as_they_like(kube: namespace.Nam
     assert await kube.bound("lab", "six", "node-9-prov-v6", "big", "far") == [
         "10.20.30.1", "2001:db8:0:1::100", "2001:db8:0:1::105", "2001:db8:0:2::1", "2001:db8:0:2:ffff::1",
     ]  # fmt: skip
+
+
+@pytest.mark.promise("claims-22")
+async def test_the_prefix_of_a_pool_begins_the_names_of_its_addresses_and_stays(
+    kube: namespace.Namespace, backend: backends.Backend
+) -> None:
+    await kube.put(namespace.pool(namePrefix="front"), namespace.claim("one"), namespace.claim("two"))
+    addresses = await kube.bound("one", "two")
+    names = sorted(f"front-{text.replace('.', '-')}" for text in addresses)
+    assert sorted((await kube.get(kube.addresses)).names) == names
+    if backends.is_embedded(backend):
+        changed = await kube.patch(kube.pool, {"spec": {"namePrefix": "back"}})
+        assert (changed.status, "spec.namePrefix" in str(changed.at("message"))) == (422, True)
+        assert (await kube.get(kube.pool)).at("spec.namePrefix") == "front"
+
+
+@pytest.mark.promise("claims-56")
+async def test_pools_and_claims_of_two_namespaces_do_not_meet_though_their_names_are_the_same(
+    kube: namespace.Namespace, entrance: backends.Entrance
+) -> None:
+    one_address = namespace.pool("pool-1", ("10.0.0.1", "10.0.0.1"))
+    async with namespace.temporary(entrance) as other:
+        for here in (kube, other):
+            await here.put(one_address, namespace.claim("one"))
+            assert await here.bound("one") == ["10.0.0.1"]
+        await kube.put(namespace.claim("two"))
+        await kube.wait_for_message("two", "Exhausted")
+        await other.delete(f"{other.claims}/one")
+        await other.empty(other.addresses)
+        await kube.delete(f"{kube.claims}/one")
+        assert await kube.bound("two") == ["10.0.0.1"]
+        assert await other.allocated_addresses() == []
 
 
 async def test_the_ends_of_a_subnet_its_gateway_and_its_dns_servers_are_never_allocated(

@@ -203,6 +203,61 @@ async def test_controllers_that_are_killed_at_every_write_lose_and_leave_nothing
         living.cancel()
 
 
+@pytest.mark.promise("claims-43")
+async def test_a_conflict_is_logged_and_the_claim_is_reconciled_again(
+    kube: namespace.Namespace, between: proxy.Proxy, program: programs.Program
+) -> None:
+    conflicts = 0
+
+    def conflict(request: web.Request) -> web.Response | None:
+        """Refuse the first address, as a server does on which another writer was faster."""
+        nonlocal conflicts
+        if request.method != "POST" or not request.path.endswith("/ipaddresses") or conflicts:
+            return None
+        conflicts += 1
+        return proxy.refused(409, "AlreadyExists")
+
+    between.fault = conflict
+    await kube.put(namespace.pool(), namespace.claim("one"))
+    program.start()
+    await kube.bound("one")
+    assert conflicts == 1
+    conflict_line = f"IPAddress {kube.name}/pool-1-10-0-0-1 for IPClaim {kube.name}/one already exists"
+    assert conflict_line in (program.folder / "log").read_text()
+    await _released(kube)
+    program.stop()
+
+
+@pytest.mark.promise("claims-48")
+async def test_claims_are_served_while_no_pool_can_be_written_and_pools_while_no_claim_can(
+    kube: namespace.Namespace, between: proxy.Proxy, program: programs.Program
+) -> None:
+    def fail(collection: str) -> proxy.Fault:
+        def fault(request: web.Request) -> web.Response | None:
+            return proxy.refused(500, "InternalError") if proxy.writes(request) and collection in request.path else None
+
+        return fault
+
+    between.fault = fail("/ippools/")
+    await kube.put(namespace.pool(), namespace.claim("one"))
+    program.start()
+    assert await kube.bound("one") == ["10.0.0.1"]
+    assert (await kube.get(kube.pool)).at("status.indexes") is None
+    between.fault = fail("/ipclaims/")
+    await kube.put(namespace.claim("two"))
+
+    async def displayed() -> bool:
+        pool = await kube.get(kube.pool)
+        return (pool.at("status.waiting"), pool.at("status.indexes")) == (1, {"one": "10.0.0.1"})
+
+    await kube.until(displayed)
+    assert await kube.address_of("two") == ""
+    between.fault = lambda _: None
+    assert await kube.bound("two") == ["10.0.0.2"]
+    await _released(kube)
+    program.stop()
+
+
 async def test_of_two_controllers_one_works_and_the_other_takes_over_within_15_seconds(
     kube: namespace.Namespace, kubeconfig: Path, tmp_path: Path
 ) -> None:

@@ -51,3 +51,21 @@ async def test_a_machine_gets_the_data_of_the_sample(kube: namespace.Namespace) 
     await kube.delete(f"{kube.of(machines.METAL, 'metal3dataclaims')}/worker-abcde")
     await kube.empty(kube.claims)
     assert await kube.allocated_addresses() == ["192.168.0.10"]
+
+
+@pytest.mark.promise("claims-6")
+async def test_templates_share_a_pool(kube: namespace.Namespace) -> None:
+    await kube.put(namespace.pool())
+    metal = await machines.create(kube)
+    names = ("workers", "others")
+    for name in names:
+        spec = {"metaData": {"ipAddressesFromPool": [{"key": "ip", "name": "pool-1"}]}}
+        await kube.put({
+            "apiVersion": machines.METAL, "kind": "Metal3DataTemplate", "metadata": {"name": name},
+            "spec": {"clusterName": "edge-1", **spec},
+        })  # fmt: skip
+        head = {"name": f"{name}-machine", "ownerReferences": api.owned(metal)}
+        template = {"template": {"name": name}}
+        await kube.put({"apiVersion": machines.METAL, "kind": "Metal3DataClaim", "metadata": head, "spec": template})
+    addresses = await kube.bound(*(f"{name}-0-pool-1" for name in names))
+    assert sorted(addresses) == ["10.0.0.1", "10.0.0.2"]
