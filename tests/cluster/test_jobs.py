@@ -47,6 +47,7 @@ class Lock(NamedTuple):
 def cluster() -> Iterator[lab.Lab]:
     with lab.lab() as one_node:
         one_node.init()
+        one_node.verified()
         yield one_node
 
 
