@@ -343,6 +343,7 @@ class Faults:
         ``knock`` makes the masters commit something, so that a master that was replaced during a partition notices.
         """
         self._story.tell(story.OUTSIDE, "all faults end")
+        self._lab.hooks.failing = 0.0
         for name in self._lab.names:
             self._lab.world.machine(name).disk.on_visit = None
         for fault in self._active:

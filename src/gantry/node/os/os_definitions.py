@@ -220,19 +220,22 @@ class Definitions:
         log_kind: str,
         environment: Mapping[str, str],
     ) -> str:
-        script_run = self._runtime.processes.run(
-            [f"{definition.path}/{script}"],
-            environment=environment,
-            directory=definition.path,
-            timeout=calls.OsAdd.LIMIT,
-            tracked=True,
-        )
-        running = self._running[instance.uuid] = asyncio.ensure_future(script_run)
+        running = self._running.get(instance.uuid)
+        if running is None:
+            script_run = self._runtime.processes.run(
+                [f"{definition.path}/{script}"],
+                environment=environment,
+                directory=definition.path,
+                timeout=calls.OsAdd.LIMIT,
+                tracked=True,
+            )
+            running = self._running[instance.uuid] = asyncio.ensure_future(script_run)
+        # A call that arrives twice waits for the script that runs: two would write to one disk.
         try:
             await asyncio.wait([running])
         finally:
             running.cancel()
-            del self._running[instance.uuid]
+            self._running.pop(instance.uuid, None)
         if running.cancelled():
             raise errors.ExecutionError(
                 f"the {script} script of OS {definition.name} for {instance.name} was cancelled"
