@@ -246,8 +246,18 @@ def test_the_description_is_for_users_and_read_only(talk: Talk) -> None:
     assert (answer.status, description["openapi"]) == (200, "3.1.0")
     body = description["paths"]["/2/groups"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert {"name", "alloc_policy", "custom_ndparams"} <= body["properties"].keys()
-    assert body["required"] == ["name"]
+    assert (body["required"], body["additionalProperties"]) == (["name"], False)
     assert talk.status("POST", "/openapi.json") == 501
+
+
+def test_the_description_has_the_type_of_the_arguments_of_a_query(talk: Talk) -> None:
+    paths = json.loads(talk.raw("GET", "/openapi.json").body)["paths"]
+    parameters = paths["/2/instances/{name}/replace-disks"]["post"]["parameters"]
+    schemas = {each["name"]: each["schema"] for each in parameters if each["in"] == "query"}
+    assert schemas["dry-run"] == {"type": "integer", "enum": [0, 1]}
+    assert schemas["reason"] == {"type": "string"}
+    assert schemas["disks"]["items"] == {"type": "integer", "minimum": 0}
+    assert "replace_auto" in schemas["mode"]["enum"]
 
 
 def test_a_body_cannot_set_fields_of_the_path_or_of_the_server(talk: Talk) -> None:
@@ -302,6 +312,15 @@ def test_a_query_without_fields_is_refused(talk: Talk) -> None:
     answer = talk.raw("GET", "/2/query/node")
     assert answer.status == 400
     assert "?fields=name,uuid" in answer.body.decode()
+
+
+def test_a_query_for_the_definitions_of_fields_may_name_the_fields(talk: Talk) -> None:
+    def names(query: str) -> list[object]:
+        answer = msgspec.convert(talk.value("GET", f"/2/query/node/fields{query}"), dict[str, list[dict[str, object]]])
+        return [definition["name"] for definition in answer["fields"]]
+
+    assert names("?fields=name,uuid") == ["name", "uuid"]
+    assert len(names("")) > 2
 
 
 def test_a_change_can_be_bound_to_a_version(talk: Talk) -> None:
