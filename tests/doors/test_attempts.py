@@ -105,6 +105,28 @@ def test_a_wrong_password_is_answered_after_a_second_whoever_the_user_is(world: 
         assert seconds >= users.WRONG_PASSWORD_SECONDS
 
 
+def test_a_wrong_password_counts_as_delayed_only_until_its_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(users, "MAX_DELAYED", 1)
+    site = Site(world)
+    assert [world.run(site.log_in("alice", f"wrong{each}", HOME))[0] for each in range(3)] == ["wrong"] * 3
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_oldest_attempt_is_refused_if_more_than_the_limit_wait(world: World, more: int) -> None:
+    checks = attempts.Attempts(world.machine("node1").clock)
+
+    async def verify() -> bool:
+        return False
+
+    async def together() -> list[bool | None]:
+        passwords = [str(number).encode() for number in range(attempts.WAITING + more)]
+        return await asyncio.gather(*(checks.check(("alice", HOME), each, verify) for each in passwords))
+
+    assert world.run(together()) == [None] * more + [False] * attempts.WAITING
+
+
 def test_many_clients_with_the_same_right_password_are_all_accepted_at_once(world: World) -> None:
     site = Site(world)
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.doors.talk import DELAY, ETX, LIMIT, LONG, METHODS, ask, failure, request
+from tests.doors.talk import DELAY, ETX, LIMIT, LONG, METHODS, ask, conversation, failure, request
 
 from gantry import errors
 from gantry.doors import luxi
@@ -71,6 +71,21 @@ def test_a_client_that_disconnects_in_the_middle_of_a_message_does_no_harm(lab: 
     for _ in range(3):
         lab.run(half())
     assert ask(lab, request("QueryConfigValues", ["cluster_name"]))[0]["result"] == ["lab.example"]
+
+
+def test_an_answer_has_a_notice_if_clients_have_to_know_something_beside_it(
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidates = lab.daemons[lab.leader].candidates
+    monkeypatch.setattr(candidates, "notice", lambda: "the newest changes are only on node1")
+    (answer,) = lab.run(conversation(lab, request("QueryConfigValues", ["cluster_name"])))
+    assert answer == {"success": True, "result": ["lab.example"], "notice": "the newest changes are only on node1"}
+
+
+@pytest.mark.parametrize(("age", "valid"), [(-2, False), (-1.5, False), (-1, True), (0, True)])
+def test_minus_1_is_the_lowest_age_of_jobs_to_archive(lab: cluster.SimulatedCluster, age: float, valid: bool) -> None:
+    (answer,) = ask(lab, request("AutoArchiveJobs", age, 10))
+    assert answer["success"] is valid
 
 
 async def _job(lab: cluster.SimulatedCluster, op: cluster.Opcode = DELAY) -> int:

@@ -134,8 +134,17 @@ def test_without_options_the_daemon_asks_for_a_user_and_listens_on_the_loopback(
     assert parse(["-b", "192.0.2.1"]).bind == "192.0.2.1"
 
 
+def _finish_jobs(lab: cluster.SimulatedCluster) -> None:
+    """Wait for the jobs that other tests have submitted."""
+    rows = lab.run(lab.luxi("QueryJobs", None, ["id", "status"]))
+    for number, status in msgspec.convert(rows, list[tuple[int, str]]):
+        if status in routes.UNFINISHED:
+            lab.run(lab.wait(number))
+
+
 @pytest.mark.parametrize("route", reading.ROUTES, ids=lambda row: f"{row.method} {row.path}")
 def test_reading_makes_no_jobs(talk: Talk, lab: cluster.SimulatedCluster, route: routes.Route) -> None:
+    _finish_jobs(lab)
     state = lab.daemons[lab.leader].store
     before = state.snapshot.serial
     names = {"instances": "vm1", "nodes": "node1", "groups": "default", "networks": "net1"}
@@ -246,8 +255,18 @@ def test_the_description_is_for_users_and_read_only(talk: Talk) -> None:
     assert (answer.status, description["openapi"]) == (200, "3.1.0")
     body = description["paths"]["/2/groups"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert {"name", "alloc_policy", "custom_ndparams"} <= body["properties"].keys()
-    assert body["required"] == ["name"]
+    assert (body["required"], body["additionalProperties"]) == (["name"], False)
     assert talk.status("POST", "/openapi.json") == 501
+
+
+def test_the_description_has_the_type_of_the_arguments_of_a_query(talk: Talk) -> None:
+    paths = json.loads(talk.raw("GET", "/openapi.json").body)["paths"]
+    parameters = paths["/2/instances/{name}/replace-disks"]["post"]["parameters"]
+    schemas = {each["name"]: each["schema"] for each in parameters if each["in"] == "query"}
+    assert schemas["dry-run"] == {"type": "integer", "enum": [0, 1]}
+    assert schemas["reason"] == {"type": "string"}
+    assert schemas["disks"]["items"] == {"type": "integer", "minimum": 0}
+    assert "replace_auto" in schemas["mode"]["enum"]
 
 
 def test_a_body_cannot_set_fields_of_the_path_or_of_the_server(talk: Talk) -> None:
@@ -289,11 +308,15 @@ def test_arguments_become_fields_of_the_opcode(talk: Talk) -> None:
     assert [op["OP_ID"] for op in ops][2] == "OP_INSTANCE_STARTUP"
 
 
-def test_a_wait_for_a_job_that_does_not_change_ends_with_null(talk: Talk, lab: cluster.SimulatedCluster) -> None:
+def test_a_wait_for_a_job_that_does_not_change_ends_with_null_after_10_seconds(
+    talk: Talk, lab: cluster.SimulatedCluster
+) -> None:
     number = lab.run(lab.luxi("SubmitJob", [{"OP_ID": "OP_TEST_DELAY", "duration": 100}]))
     lab.run(lab.world.clock.sleep(1))
     known = {"fields": ["status"], "previous_job_info": ["running"], "previous_log_serial": 1}
+    start = lab.master.clock.monotonic()
     assert talk.value("GET", f"/2/jobs/{number}/wait", known) is None
+    assert lab.master.clock.monotonic() - start == pytest.approx(10, abs=0.1)
     lab.run(lab.world.clock.sleep(100))
     assert talk.value("GET", f"/2/jobs/{number}/wait", known) == {"job_info": ["success"], "log_entries": []}
 
@@ -302,6 +325,15 @@ def test_a_query_without_fields_is_refused(talk: Talk) -> None:
     answer = talk.raw("GET", "/2/query/node")
     assert answer.status == 400
     assert "?fields=name,uuid" in answer.body.decode()
+
+
+def test_a_query_for_the_definitions_of_fields_may_name_the_fields(talk: Talk) -> None:
+    def names(query: str) -> list[object]:
+        answer = msgspec.convert(talk.value("GET", f"/2/query/node/fields{query}"), dict[str, list[dict[str, object]]])
+        return [definition["name"] for definition in answer["fields"]]
+
+    assert names("?fields=name,uuid") == ["name", "uuid"]
+    assert len(names("")) > 2
 
 
 def test_a_change_can_be_bound_to_a_version(talk: Talk) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pytest
 
-from gantry import errors
+from gantry import errors, security
 from gantry.doors import watcher
 from gantry.rpc import luxi
 from gantry.sim import cluster
@@ -200,6 +200,16 @@ def test_an_instance_whose_guest_runs_elsewhere_is_not_started(lab: cluster.Simu
     assert [(op["OP_ID"], op["instance_name"]) for ((op,),) in ops] == [("OP_INSTANCE_STARTUP", "vm2")]
 
 
+def test_only_nodes_that_have_stray_guests_are_reported(
+    lab: cluster.SimulatedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    for strays in ([], ["vm1"]):
+        caplog.clear()
+        master = Master(strays=strays)
+        lab.run(watcher.Watcher(lab.master, MEMORY, master=master, authority="/none").run())
+        assert ("node node1 runs guests that it should not run" in caplog.text) is bool(strays)
+
+
 @pytest.mark.parametrize(("days", "renewed"), [(59, True), (61, False), (-1, True)])
 def test_a_certificate_is_renewed_sixty_days_before_its_end(
     lab: cluster.SimulatedCluster, days: int, *, renewed: bool
@@ -209,3 +219,17 @@ def test_a_certificate_is_renewed_sixty_days_before_its_end(
     ops = msgspec.convert(master.jobs, list[tuple[list[dict[str, object]]]])
     expected_ops = [("OP_CLUSTER_RENEW_CRYPTO", ["node1"], True)] if renewed else []
     assert [(op["OP_ID"], op["nodes"], op["keep_keys"]) for ((op,),) in ops] == expected_ops
+
+
+@pytest.mark.parametrize(("seconds", "renewed"), [(-60, True), (60, False)])
+def test_the_authority_is_renewed_180_days_before_its_end(
+    lab: cluster.SimulatedCluster, seconds: int, *, renewed: bool
+) -> None:
+    end = lab.master.clock.now() + 180 * 86400 + seconds
+    authority = security.make_authority("one", end - security.AUTHORITY_DAYS * 86400)
+    lab.run(lab.master.disk.write("/authority.pem", authority.certificates))
+    master = Master()
+    lab.run(watcher.Watcher(lab.master, MEMORY, master=master, authority="/authority.pem").run())
+    ops = msgspec.convert(master.jobs, list[tuple[list[dict[str, object]]]])
+    expected_ops = [("OP_CLUSTER_RENEW_CRYPTO", True)] if renewed else []
+    assert [(op["OP_ID"], op["cluster_certificate"]) for ((op,),) in ops] == expected_ops

@@ -1,6 +1,7 @@
-"""Signatures of machines: what one has signed, and what it has not."""
+"""The authority certifies machines only; signatures of machines: what one has signed, and what it has not."""
 
 import pytest
+from cryptography import x509
 
 from gantry import security
 
@@ -13,6 +14,12 @@ def machine() -> tuple[bytes, bytes]:
     key, request = security.make_request("node1")
     authority = security.make_authority("one", NOW)
     return security.issue(authority, request, uuid="u1", name="node1", address="192.0.2.1", now=NOW), key
+
+
+def test_an_authority_cannot_certify_other_authorities() -> None:
+    certificate = x509.load_pem_x509_certificate(security.make_authority("one", NOW).certificates)
+    constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    assert (constraints.value.ca, constraints.value.path_length, constraints.critical) == (True, 0, True)
 
 
 def test_a_statement_is_signed_by_the_key_of_the_certificate_only(machine: tuple[bytes, bytes]) -> None:

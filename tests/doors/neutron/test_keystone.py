@@ -268,6 +268,12 @@ def test_a_keystone_that_does_not_answer_is_503_for_all_at_the_same_time(lab: La
     assert lab.machine.clock.monotonic() - start < 2 * keystone.TIMEOUT_SECONDS
 
 
+def test_a_keystone_that_stops_answering_after_the_login_is_503(lab: Lab) -> None:
+    assert lab.ask("good") == ANNA
+    lab.world.network.partition("door", "door")
+    assert lab.ask("another") == 503
+
+
 def test_a_login_that_is_refused_is_not_repeated_at_once_and_the_file_is_read_again(lab: Lab) -> None:
     lab.keystone.password = "another"
     assert [lab.ask("good"), lab.ask("good")] == [503, 503]

@@ -138,6 +138,24 @@ def test_names_of_networks_need_not_be_unique_or_words(clean: Talk) -> None:
     assert _changed(clean, NETWORKS, created[0], name="other")["name"] == "other"
 
 
+def test_the_id_of_a_segment_is_at_least_0_and_0_is_refused_by_the_master(client: Talk) -> None:
+    def refused(number: int) -> tuple[int, str, str]:
+        segment = {"provider:network_type": "vxlan", "provider:segmentation_id": number}
+        return client.refused("POST", NETWORKS, {"network": segment})
+
+    reason = "'-1' is too small - must be at least '0'."
+    assert refused(-1) == (400, "HTTPBadRequest", f"Invalid input for provider:segmentation_id. Reason: {reason}")
+    assert refused(0)[:2] == (400, "InvalidInput")
+
+
+def test_an_object_is_changed_and_removed_by_its_uuid_only(clean: Talk) -> None:
+    clean.lab.run(clean.lab.done({"OP_ID": "OP_NETWORK_ADD", "network_name": "net1", "network": "192.0.2.0/24"}))
+    missing = (404, "NetworkNotFound", "Network net1 could not be found.")
+    assert clean.refused("PUT", f"{NETWORKS}/net1", {"network": {"description": "d"}}) == missing
+    assert clean.refused("DELETE", f"{NETWORKS}/net1") == missing
+    assert [each["description"] for each in clean.get(NETWORKS).all("networks")] == [""]
+
+
 def test_a_network_is_the_one_that_gnt_network_shows(clean: Talk) -> None:
     network = _network(clean, "shown")
     _subnet(clean, network, name="s", allocation_pools=[{"start": "10.0.0.4", "end": "10.0.0.6"}])
@@ -171,11 +189,12 @@ def test_a_subnet_is_changed_and_removed(clean: Talk) -> None:
     subnet = _subnet(clean, network, name="s")
     changed = _changed(
         clean, SUBNETS, subnet, name="t", dns_nameservers=["192.0.2.53"], description="d", gateway_ip="10.0.0.14",
-        allocation_pools=[{"start": "10.0.0.2", "end": "10.0.0.5"}],
+        enable_dhcp=False, allocation_pools=[{"start": "10.0.0.2", "end": "10.0.0.5"}],
         host_routes=[{"destination": "192.0.2.0/24", "nexthop": "10.0.0.9"}],
     )  # fmt: skip
     assert (changed["name"], changed["gateway_ip"], changed["revision_number"]) == ("t", "10.0.0.14", 1)
     assert changed["host_routes"] == [{"destination": "192.0.2.0/24", "nexthop": "10.0.0.9"}]
+    assert (subnet["enable_dhcp"], changed["enable_dhcp"]) == (True, False)
     assert clean.get(f"{SUBNETS}/{subnet['id']}").object("subnet") == changed
     assert clean.refused("PUT", f"{SUBNETS}/{subnet['id']}", {"subnet": {"cidr": "10.9.0.0/24"}})[0] == 400
     _port(clean, network)
