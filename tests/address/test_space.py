@@ -70,6 +70,15 @@ def test_a_hole_is_found_wherever_it_is() -> None:
         assert numbers.allocate(run.first + offset)
 
 
+def test_a_search_stores_the_full_nodes_that_it_passes_as_marks() -> None:
+    numbers = space.Space.of([ranges.Range(0, 255)])
+    numbers.allocate_all(range(256, 512))
+    assert sum(map(len, numbers._levels)) == 2
+    assert numbers.next_free(0, 1023) == 512
+    assert sum(map(len, numbers._levels)) == 1
+    assert list(numbers.used_runs(ranges.Range(0, 1023))) == [ranges.Range(0, 511)]
+
+
 def test_a_huge_range_is_stored_in_two_nodes_a_level() -> None:
     numbers = space.Space.of([ranges.sized((0x20010DB8 << 96) + 77, (1 << 64) - 99)])
     assert sum(map(len, numbers._levels)) <= 2 * 9

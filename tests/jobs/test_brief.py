@@ -98,6 +98,16 @@ def test_who_has_the_locks_is_waited_for(lab: cluster.SimulatedCluster, daemon: 
     assert not _is_there(daemon, "held")
 
 
+def test_all_opcodes_of_a_job_of_two_are_run(lab: cluster.SimulatedCluster, daemon: master.Master) -> None:
+    ops = [{**ADD, "network_name": name} for name in ("first", "second")]
+    answer = lab.run(lab.luxi("RunJob", ops, 5))
+    number, status, results = msgspec.convert(answer, tuple[int, str, list[object]])
+    assert (status, len(results)) == ("success", 2)
+    assert len(daemon.store.snapshot.jobs[str(number)].ops) == 2
+    assert _is_there(daemon, "first")
+    assert _is_there(daemon, "second")
+
+
 def test_hooks_are_run_as_ever(lab: cluster.SimulatedCluster, daemon: master.Master) -> None:
     folder = f"{cluster.FOLDERS.hooks}/network-add-post.d"
     lab.run(lab.master.disk.make_directory(folder))

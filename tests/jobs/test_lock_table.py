@@ -188,6 +188,21 @@ def test_a_request_that_is_taken_back_lets_those_behind_its_reservation_go() -> 
     assert table.release(passed) == [behind]
 
 
+def test_when_the_oldest_leaves_the_next_that_was_passed_over_too_often_reserves() -> None:
+    table = lock_table.LockTable(pass_limit=0)
+    table.request(1, {B: X})
+    oldest, following = table.request(2, {A: X, B: X}), table.request(3, {A: X, B: X})
+    table.release(table.request(4, {A: X}))
+    assert (bool(oldest.turn), bool(following.turn)) == (True, False)
+    table.request(5, {})
+    second = table.request(5, {A: X})
+    assert second.state is State.GRANTED, "an owner of locks passes reservations"
+    table.release(second)
+    table.release(oldest)
+    assert following.turn
+    assert table.request(6, {A: X}).state is State.WAITING
+
+
 @pytest.mark.promise("cluster-38")
 @pytest.mark.parametrize("ahead", [0, 3])
 @pytest.mark.parametrize("priority", [0, 19])

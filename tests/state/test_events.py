@@ -133,6 +133,8 @@ def test_the_past_of_an_object_is_found_by_kind_name_serial_and_time() -> None:
         assert site.serials(events.Question(kind="job", name="1")) == [4, 5, 6]
         assert site.serials(events.Question(serial=6)) == [6, 7]
         assert site.serials(events.Question(time=world.clock.now() + 1)) == []
+        third = site.after(1)[1]
+        assert site.serials(events.Question(time=third.time))[0] == third.serial
         assert site.serials(events.Question(), limit=2) == [6, 7]
 
 

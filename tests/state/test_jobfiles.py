@@ -68,6 +68,17 @@ def test_an_archived_job_moves_to_its_folder_and_is_never_read_again() -> None:
         assert again.snapshot.last_job == 20001
 
 
+def test_nothing_is_kept_in_memory_of_an_archived_job() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine)
+        build.on(world, machine, store.commit([snapshot.Delete("jobs", "2")], build.CAUSE))
+        world.run(asyncio.sleep(2))
+        assert store.archive.job(2) == build.queued(2)
+        assert set(store._files._written) == {1, 3}
+        assert not store.leaving
+
+
 def test_many_changes_of_a_job_cost_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")

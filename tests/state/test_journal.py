@@ -169,6 +169,13 @@ def test_a_segment_whose_name_could_not_be_synced_at_first_is_not_lost_with_the_
         assert machine.disk.read(path) == b"frame"
 
 
+def test_a_journal_without_segments_has_no_records_and_no_size() -> None:
+    with simulated.World(seed=1) as world:
+        replay = journal.Replay(world.machine("one").disk, build.WHERE.journal, journal.Position())
+        assert list(replay) == []
+        assert (replay.segment, replay.size, replay.end) == ("", 0, journal.Position())
+
+
 def test_files_that_are_no_segments_are_not_read() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")

@@ -131,3 +131,9 @@ def test_every_kind_is_in_the_checkpoint_except_for_those_that_are_elsewhere() -
     )
     assert {*kinds.KINDS} - {*sections} == {"jobs"}
     assert [key for key in sections if key in checkpoint.COLLECTIONS] == [*checkpoint.COLLECTIONS]
+
+
+def test_the_references_that_need_a_walk_over_a_whole_collection_are_last() -> None:
+    walks = {to: [not each.users for _, each in pairs] for to, pairs in kinds.REFERENCES_TO.items()}
+    assert {True, False} in map(set, walks.values())
+    assert walks == {to: sorted(each) for to, each in walks.items()}

@@ -69,6 +69,22 @@ def test_a_candidate_that_is_behind_is_replaced_before_others_are_refreshed(monk
         assert all(position(machine) > 2 for machine in cables.machines.values())
 
 
+def test_a_candidate_whose_copy_was_replaced_is_not_sent_an_older_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidate, "BACKLOG", 1)
+    monkeypatch.setattr(backlog, "LIMIT", 0)
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        cables.down.add("n1")
+        master = Master(world, cables, limits=transaction.Limits(records=10))
+        for number in range(1, 14):
+            master.put(number)
+        assert master.candidates.checkpoint is not None
+        cables.down.clear()
+        wait(world, 60)
+        assert master.candidates.lagging() == []
+        assert cables.count("CheckpointStore") == 1
+
+
 def test_a_failed_refresh_leaves_the_candidate_as_it_was(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -192,3 +192,19 @@ def test_pieces_are_written_into_folders_that_the_copy_does_not_have_yet(world: 
     copy = replacement.Replacement(machine.disk, WHERE)
     build.on(world, machine, copy.write([calls.CopyPiece(name="queue/serial", offset=0, content=b"7\n")]))
     assert machine.disk.read(f"{WHERE.replacement}/queue/serial") == b"7\n"
+
+
+def test_a_copy_that_is_a_checkpoint_alone_replaces_journal_and_queue_too(world: simulated.World) -> None:
+    machine, pieces, _ = _prepared(world)
+
+    async def install() -> str:
+        copy = replacement.Replacement(machine.disk, WHERE)
+        await copy.begin()
+        await copy.write([piece for piece in pieces if piece.name == "config.data"])
+        copy.check_history()
+        return await copy.install(highest_job=0)
+
+    previous = build.on(world, machine, install())
+    assert machine.disk.names(WHERE.journal) == []
+    assert machine.disk.read(f"{WHERE.queue}/serial") == b"0\n"
+    assert {"job-1", "job-2", "job-3"} <= set(machine.disk.names(f"{previous}/queue"))

@@ -587,6 +587,63 @@ def test_a_change_that_was_undone_leaves_the_rule_before_it() -> None:
         assert not ticket.done()
 
 
+def test_a_change_in_the_place_of_one_that_was_undone_leaves_nothing_of_its_rule() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables, MAJORITY)
+        master.put(1)
+
+        async def undone() -> None:
+            for target in cables.where:
+                master.candidates.set_targets([target], policy=MAJORITY, serial=3)
+
+        build.on(world, master.machine, undone())
+        assert [rule.members for rule in master.candidates.rules] == [{"n1", "n2"}, {"n2"}]
+
+
+def test_a_former_candidate_gets_nothing_once_the_change_of_the_candidates_is_acknowledged() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables, MAJORITY)
+        master.put(1)
+        remaining = cables.where[1:]
+
+        async def leave() -> None:
+            master.candidates.set_targets(remaining, policy=MAJORITY, serial=3)
+
+        build.on(world, master.machine, leave())
+        assert master.candidates.targets() == cables.where
+        master.put(2)
+        assert master.candidates.targets() == remaining
+        wait(world, 1)
+        before = cables.count("JournalAppend", of="n1")
+        master.put(3)
+        wait(world, 1)
+        assert cables.count("JournalAppend", of="n1") == before
+
+
+def test_a_master_that_is_confirmed_after_a_refusal_hears_the_next_refusal() -> None:
+    with simulated.World(seed=1) as world:
+        candidates = replication.Candidates(world.machine("node0"), candidate.NoCaller())
+        first, second = errors.FencedError("first"), errors.FencedError("second")
+        candidates.refuse(first)
+        candidates.refuse(second)
+        assert candidates.doubt is first
+        candidates.trust()
+        assert not candidates.doubted.is_set()
+        candidates.refuse(second)
+        assert (candidates.doubt, candidates.doubted.is_set()) == (second, True)
+
+
+def test_without_a_network_a_candidate_cannot_be_called(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        cables.call = candidate.NoCaller().call  # type: ignore[method-assign]
+        master = Master(world, cables)
+        assert master.put(1) < replication.TIMEOUT
+        assert "node1 does not hold the newest changes: node node1 cannot be called from here" in caplog.text
+
+
 def test_under_seed_a_change_that_only_the_master_has_is_marked() -> None:
     with simulated.World(seed=1) as world:
         cables = Cables(world, 1)

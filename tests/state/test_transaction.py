@@ -163,6 +163,19 @@ def test_the_configuration_is_read_once_and_kept_in_memory(monkeypatch: pytest.M
             assert store.snapshot.instance(f"inst{number}").uuid == f"i{number}"
 
 
+def test_the_lowest_job_is_the_lowest_that_is_not_in_the_archive_yet() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+        assert store.lowest_job == 1
+        build.on(world, machine, store.commit(build.put(*map(build.queued, (1, 2, 3))), build.CAUSE))
+        assert store.lowest_job == 1
+        build.on(world, machine, store.commit([snapshot.Delete("jobs", "1")], build.CAUSE))
+        assert (store.lowest_job, set(store.leaving)) == (1, {1})
+        world.run(asyncio.sleep(2))
+        assert (store.lowest_job, set(store.leaving)) == (2, set())
+
+
 class History:
     """Random changes, and each state that may follow; ``acknowledged`` is the highest acknowledged serial."""
 

@@ -73,8 +73,7 @@ class Quarantine:
         )
         if added or deleted:
             deleted |= dict.fromkeys(itertools.islice(self._expired, MAX_EXPIRED))
-        added_keys = {record.uuid for record in added}
-        return [*(states.Delete("resting", key) for key in deleted if key not in added_keys), *map(states.Put, added)]
+        return [*(states.Delete("resting", key) for key in deleted), *map(states.Put, added)]
 
 
 def _record(network_uuid: str, ip: str, *, until: float, owner: states.Owner) -> network.Quarantine:

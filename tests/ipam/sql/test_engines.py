@@ -12,7 +12,7 @@ from tests import postgres
 from tests.ipam.sql import workers
 
 from gantry import errors
-from gantry.ipam.sql import availability, driver, engines, requests, schema, statements
+from gantry.ipam.sql import allocation, availability, driver, engines, requests, schema, statements
 
 CUT_AT_COMMIT = """
 CREATE FUNCTION pg_temp.cut() RETURNS trigger AS $$ BEGIN
@@ -158,6 +158,38 @@ def test_a_worker_that_loses_a_race_splits_the_range_and_both_continue_apart(
     assert ipam.lost_races == 1
 
 
+def test_an_address_goes_back_to_the_ranges_under_the_lock_of_its_subnet(
+    ipam: driver.Driver, database: engines.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = ipam.allocate("s", NEXT)
+    first = {"subnet": "s", "first": "0a000001", "last": "0a000001"}
+    database.change(lambda db: db.many("add_range", [first]))
+    sent: list[str] = []
+    for name in ("first_row", "run"):
+        monkeypatch.setattr(statements.Statements, name, noted(getattr(statements.Statements, name), sent))
+    assert (taken, ipam.allocate("s", NEXT)) == ("10.0.0.1", "10.0.0.2")
+    assert sent[sent.index("enter") :][:3] == ["enter", "share", "give"]
+
+
+def test_an_address_that_is_released_while_it_is_requested_is_in_no_range(
+    ipam: driver.Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = requests.SpecificAddress("10.0.0.5")
+    ipam.allocate("s", request)
+    enter = allocation.Target.enter
+
+    def enter_after_a_release(target: allocation.Target, db: statements.Statements, address: str) -> bool:
+        assert db.run("leave", subnet="s", address=address, owner="")
+        assert db.run("give", subnet="s", address=address)
+        return enter(target, db, address)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(allocation.Target, "enter", enter_after_a_release)
+        assert ipam.allocate("s", request) == "10.0.0.5"
+    assert not ipam.check(ipam.allocations("s"))
+    assert "10.0.0.5" not in ipam.allocate_many("s", 8)
+
+
 @pytest.mark.parametrize(
     "url", ["", "ipam.db", "sqlite://", "sqlite:///", "sqlite://ipam.db", "mysql://h/d", "postgresql:"]
 )
@@ -270,3 +302,62 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated_and_says_so(served: engin
     with pytest.raises(errors.EnvironmentFaultError, match="was lost during a commit, whose outcome is unknown"):
         served.change(work)
     assert len(tried) == 1
+
+
+class CutConnection:
+    """A connection that the server has cut: nothing can be rolled back."""
+
+    Error = psycopg.Error
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def cursor(self) -> statements.Cursor:
+        return sqlite3.connect(":memory:").cursor()
+
+    def commit(self) -> None:
+        pass
+
+    def rollback(self) -> None:
+        raise psycopg.OperationalError("the connection is lost")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class CutKind:
+    """A kind of database that cuts all connections; ``connections`` has them in order."""
+
+    name, dialect = "the database", statements.Dialect.POSTGRESQL
+
+    def __init__(self) -> None:
+        self.connections: list[CutConnection] = []
+
+    def connect(self) -> engines.Connection:
+        self.connections.append(CutConnection())
+        return self.connections[-1]
+
+    def begin(self, work: statements.Statements, *, write: bool) -> None:
+        pass
+
+
+def test_a_connection_on_which_nothing_can_be_rolled_back_is_closed() -> None:
+    kind = CutKind()
+    with pytest.raises(ZeroDivisionError):
+        engines.Database(kind).change(lambda _: 1 // 0)
+    assert [connection.is_closed for connection in kind.connections] == [True]
+
+
+def test_when_a_connection_is_lost_the_idle_ones_are_closed_too() -> None:
+    kind = CutKind()
+    database = engines.Database(kind)
+    database.read(lambda _: database.read(lambda _: None))
+    lost = iter([True])
+
+    def work(_db: statements.Statements) -> int:
+        if next(lost, False):
+            raise psycopg.OperationalError("the connection is lost")
+        return 7
+
+    assert database.read(work) == 7
+    assert [connection.is_closed for connection in kind.connections] == [True, True, False]

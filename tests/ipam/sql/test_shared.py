@@ -3,18 +3,23 @@
 import asyncio
 import shutil
 import signal
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests import postgres
 from tests.ipam.sql import lab as labs
 from tests.ipam.sql.lab import Lab
+from tests.state import build
 
 from gantry import errors
 from gantry.ipam import shared
 from gantry.ipam.sql import engines, records, requests
+from gantry.model import network
 from gantry.runtime import simulated
+from gantry.state import snapshot as states
 
 
 @pytest.fixture
@@ -361,5 +366,97 @@ def test_an_unsuitable_database_is_refused_before_any_change(lab: Lab, empty_url
             empty_url,
         )
         assert labs.owners(empty_url) == {ip: "somebody"}
+
+    lab.run(scenario())
+
+
+def port(ip: str) -> states.Change:
+    """Return the change that adds a port."""
+    return states.Put(network.Port(uuid=f"port {ip}", name="", network=labs.NET, mac=f"mac of {ip}", ip=(ip,)))
+
+
+def test_the_addresses_that_are_skipped_follow_the_one_that_another_owner_has(
+    moved: Lab, empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labs.take(empty_url, "192.0.2.15")
+    monkeypatch.setattr(moved.runtime.random, "below", lambda _: 3)
+
+    async def scenario() -> None:
+        assert not await moved.addresses.secure(99, moved.state, [port("192.0.2.15")], attempt=3)
+        known = [ip for _, ip in moved.ledger.foreign.addresses()]
+        assert sorted(known) == ["192.0.2.15", "192.0.2.16", "192.0.2.17", "192.0.2.18"]
+        moved.addresses.done(99)
+        assert [ip for _, ip in moved.ledger.foreign.addresses()] == ["192.0.2.15"]
+
+    moved.run(scenario())
+
+
+def test_an_address_is_not_secured_in_a_database_that_lost_its_subnet(moved: Lab, empty_url: str) -> None:
+    labs.other(empty_url).remove_subnet(labs.SUBNET)
+
+    async def scenario() -> None:
+        assert not await moved.addresses.secure(99, moved.state, [port("192.0.2.15")], attempt=0)
+        assert labs.owners(empty_url) == {}
+        assert await moved.addresses.secure(99, moved.state, [port("192.0.2.15")], attempt=1)
+        assert [*labs.owners(empty_url)] == ["192.0.2.15"]
+
+    moved.run(scenario())
+
+
+def test_the_database_follows_a_change_of_the_pools_and_the_removal_of_a_subnet(moved: Lab, empty_url: str) -> None:
+    lab = labs.net("192.0.2.20-192.0.2.29")
+
+    async def change(net: network.Network) -> None:
+        await moved.kept.submit([states.Put(net)], build.CAUSE)
+        moved.addresses.done(99)
+
+    async def scenario() -> None:
+        await change(lab)
+        pools = ("192.0.2.20-192.0.2.29",)
+        await moved.until(lambda: [each.pools for each in labs.other(empty_url).subnets()] == [pools])
+        await change(structs.replace(lab, subnets=()))
+        await moved.until(lambda: labs.other(empty_url).subnets() == [])
+
+    moved.run(scenario())
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
+    """The connections to SQLite files that are opened."""
+    opened: list[sqlite3.Connection] = []
+    connect = engines.Sqlite.connect
+
+    def noted(kind: engines.Sqlite) -> engines.Connection:
+        connection = connect(kind)
+        assert isinstance(connection, sqlite3.Connection)
+        opened.append(connection)
+        return connection
+
+    monkeypatch.setattr(engines.Sqlite, "connect", noted)
+    return opened
+
+
+def is_open(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.cursor()
+    except sqlite3.ProgrammingError:
+        return False
+    return True
+
+
+def test_a_database_that_is_checked_or_left_has_no_open_connections(
+    lab: Lab, tmp_path: Path, connections: list[sqlite3.Connection]
+) -> None:
+    async def scenario() -> None:
+        await lab.addresses.check(f"sqlite://{tmp_path}/checked.db")
+        assert [*map(is_open, connections)] == [False]
+        await lab.switch("sql", f"sqlite://{tmp_path}/first.db")
+        of_first = [*filter(is_open, connections)]
+        assert of_first
+        await lab.switch("sql", f"sqlite://{tmp_path}/second.db")
+        assert not [*filter(is_open, of_first)]
+        assert [*filter(is_open, connections)]
+        await lab.switch("embedded")
+        assert not [*filter(is_open, connections)]
 
     lab.run(scenario())

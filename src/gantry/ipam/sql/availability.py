@@ -49,10 +49,6 @@ class Range(NamedTuple):
         """The numbers of the range."""
         return records.read_range(self.first, self.last)
 
-    def has(self, address: str) -> bool:
-        """Return whether the range contains the address."""
-        return self.first <= address <= self.last
-
     def at(self, index: int) -> str:
         """Return the address at ``index``, counted from the first address as 0."""
         first = records.read(self.first)

@@ -1,0 +1,91 @@
+"""When an address or a subnet is due in the shared database: the durable state agrees, and no running job uses it."""
+
+from dataclasses import dataclass
+
+import pytest
+from tests.ipam import test_embedded as embedding
+
+from gantry.ipam import embedded, subscription, unsettled
+from gantry.state import snapshot as states
+
+SUBNET = embedding.subnet("10.0.0.0/28", "10.0.0.1-10.0.0.3")
+OTHER_SUBNET = embedding.subnet("10.0.1.0/28", "10.0.1.1-10.0.1.3")
+
+
+@dataclass
+class Store:
+    """A current and a durable state."""
+
+    snapshot: states.Snapshot
+    durable: states.Snapshot
+
+
+class House:
+    """A state whose changes are noted; they become durable with ``keep``."""
+
+    def __init__(self) -> None:
+        first = embedding.House(embedding.net(SUBNET)).state
+        self.store = Store(first, first)
+        self.pending = unsettled.Unsettled(embedded.Ledger(), self.store)
+
+    def change(self, *changes: states.Change) -> None:
+        before = self.store.snapshot
+        self.store.snapshot = before.apply(changes, serial=before.serial + 1)
+        self.pending.note(before, changes)
+
+    def keep(self) -> None:
+        self.store.durable = self.store.snapshot
+
+    def due(self) -> unsettled.Due:
+        with self.pending.due() as due:
+            return due
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+def test_a_released_address_is_due_once_when_the_durable_state_does_not_have_it_either(house: House) -> None:
+    house.change(states.Put(embedding.vm("v", "10.0.0.1")))
+    house.keep()
+    house.change(states.Delete("instances", "v"))
+    assert house.due() == ({}, {})
+    house.keep()
+    assert house.due() == ({("net", "10.0.0.1"): SUBNET.uuid}, {})
+    assert house.due() == ({}, {})
+    assert not house.pending
+
+
+def test_a_changed_subnet_is_due_once_when_the_durable_state_has_the_change(house: House) -> None:
+    house.change(states.Put(embedding.net(SUBNET, OTHER_SUBNET)))
+    assert house.due() == ({}, {})
+    house.keep()
+    assert house.due() == ({}, {OTHER_SUBNET.uuid: OTHER_SUBNET})
+    assert house.due() == ({}, {})
+    assert not house.pending
+
+
+def test_a_subnet_is_due_after_the_job_that_secured_it_whether_or_not_it_came_to_be(house: House) -> None:
+    changes = [states.Put(embedding.net(SUBNET, OTHER_SUBNET))]
+    house.pending.begin(7, subscription.additions(house.store.snapshot, changes, mark="gantry/c/"))
+    house.change(*changes)
+    house.change(states.Put(embedding.net(SUBNET)))
+    house.keep()
+    assert house.due() == ({}, {})
+    assert house.pending
+    house.pending.end(7)
+    assert house.due() == ({}, {OTHER_SUBNET.uuid: None})
+    house.pending.begin(8, subscription.additions(house.store.snapshot, changes, mark="gantry/c/"))
+    assert house.due() == ({}, {})
+    house.pending.end(8)
+    assert house.due() == ({}, {OTHER_SUBNET.uuid: None})
+
+
+def test_what_could_not_be_done_stays_due(house: House) -> None:
+    house.change(states.Put(embedding.net(SUBNET, OTHER_SUBNET)), states.Put(embedding.vm("v", "10.0.0.1")))
+    house.change(states.Delete("instances", "v"))
+    house.keep()
+    with pytest.raises(OSError), house.pending.due():
+        raise OSError
+    assert house.due() == ({("net", "10.0.0.1"): SUBNET.uuid}, {OTHER_SUBNET.uuid: OTHER_SUBNET})
