@@ -235,7 +235,8 @@ class Clients:
             ends = {number: status for number, status, _, _ in rows}
             if set(ends.values()) <= {*FINAL, None}:
                 self._story.tell(mark, f"its jobs have ended: {ends}")
-                if set(ends.values()) != {"success"} or any(_has_warning(log or []) for _, _, log, _ in rows):
+                self.facts.tidy_no_more(key for row in rows if _may_leave_disks(row) for key in _instances(row))
+                if any(map(_may_leave_disks, rows)):
                     return False
                 for number, _, _, ops in rows:
                     # They inherit the front end's user.
@@ -382,3 +383,14 @@ def _class(failure: object) -> object:
 def _short(failure: object) -> str:
     parts: Iterable[object] = failure[1] if isinstance(failure, list) and len(failure) == 2 else [failure]
     return f"{_class(failure)}: {next(iter(parts), '')}"
+
+
+def _may_leave_disks(row: _Submitted) -> bool:
+    """Return whether a job ended in a way, or with a warning, after which disks of its instances may be left over."""
+    _, status, log, _ = row
+    return status != "success" or _has_warning(log or [])
+
+
+def _instances(row: _Submitted) -> list[facts.Key]:
+    """Return the instances of a job, which the client that submitted its front end may not have claimed."""
+    return [("instance", str(op["instance_name"])) for op in row[3] or () if "instance_name" in op]
