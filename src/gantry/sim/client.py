@@ -8,12 +8,13 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from gantry import errors
 from gantry.daemons import master as daemons
+from gantry.jobs import queue
 from gantry.sim import acknowledged, cluster, copies, doors, facts, job_checks, story
 from gantry.sim.steps import wish as wishes
 
@@ -40,8 +41,10 @@ NO_EFFECT = "OpPrereqError"
 """The class of errors that mean that nothing was changed, unless the job's log has a step that began."""
 
 JobState = tuple[str, list[dict[str, object]], list[object], list[list[object]]]
-_Submitted = tuple[int | None, str | None, list[list[object]] | None, list[dict[str, object]] | None]
-"""Number, status, log and opcodes of a job that a job submitted; None if it is gone."""
+_Submitted = tuple[
+    int | None, str | None, list[list[object]] | None, list[dict[str, object]] | None, list[object] | None
+]
+"""Number, status, log, opcodes and their results of a job that a job submitted; None if it is gone."""
 
 
 class Clients:
@@ -177,6 +180,7 @@ class Clients:
         self._story.tell(mark, f"job {number} is not known any more")
         self.jobs.pop(number, None)
         self.facts.doubt(wish.keys)
+        self.facts.tidy_no_more(wish.keys, interrupted=True)
         self._release(wish, settled=False)
 
     async def _wait_for_change(self, number: int, status: str, *, on: str) -> JobState | None:
@@ -201,8 +205,8 @@ class Clients:
         self.ended[number] = status
         failure = next((result for result in results if status == "error" and result), None)
         self._story.tell(mark, f"job {number} has ended: {status}{f' {_short(failure)}' if failure else ''}")
-        if _has_warning(log):
-            self.facts.tidy_no_more(wish.keys)
+        if _has_warning(log) or _is_interrupted(results):
+            self.facts.tidy_no_more(wish.keys, interrupted=_is_interrupted(results))
         settled = not wish.moves or status != "success"
         if not settled and await self._wait_for_all(_jobs(results), mark, wish):
             settled = True
@@ -228,17 +232,20 @@ class Clients:
             if len(masters) != 1:
                 continue
             try:
-                answer = await self.ask("QueryJobs", numbers, ["id", "status", "oplog", "ops"], on=masters[0])
+                answer = await self.ask(
+                    "QueryJobs", numbers, ["id", "status", "oplog", "ops", "opresult"], on=masters[0]
+                )
             except (OSError, errors.GantryError):
                 continue
             rows = msgspec.convert(answer, list[_Submitted])
-            ends = {number: status for number, status, _, _ in rows}
+            ends = {number: status for number, status, *_ in rows}
             if set(ends.values()) <= {*FINAL, None}:
                 self._story.tell(mark, f"its jobs have ended: {ends}")
-                self.facts.tidy_no_more(key for row in rows if _may_leave_disks(row) for key in _instances(row))
+                for row in filter(_may_leave_disks, rows):
+                    self.facts.tidy_no_more(_instances(row), interrupted=_is_interrupted(row[4] or []))
                 if any(map(_may_leave_disks, rows)):
                     return False
-                for number, _, _, ops in rows:
+                for number, _, _, ops, _ in rows:
                     # They inherit the front end's user.
                     mark = copies.mark_of((ops or [{}])[0])
                     source = self._acknowledged.record(masters[0], number or 0, mark, status="success")
@@ -387,10 +394,15 @@ def _short(failure: object) -> str:
 
 def _may_leave_disks(row: _Submitted) -> bool:
     """Return whether a job ended in a way, or with a warning, after which disks of its instances may be left over."""
-    _, status, log, _ = row
+    _, status, log, *_ = row
     return status != "success" or _has_warning(log or [])
 
 
 def _instances(row: _Submitted) -> list[facts.Key]:
     """Return the instances of a job, which the client that submitted its front end may not have claimed."""
     return [("instance", str(op["instance_name"])) for op in row[3] or () if "instance_name" in op]
+
+
+def _is_interrupted(results: Sequence[object]) -> bool:
+    """Return whether the end of the master interrupted a job with these results of its opcodes."""
+    return any(isinstance(result, list) and queue.RESTARTED in str(result) for result in results)

@@ -24,13 +24,15 @@ Fields = Mapping[str, object]
 class Thing:
     """An object: its known fields, and the numbers of the acknowledgements (``acknowledged``) that they rely on.
 
-    ``untidy`` is whether any job about it ended in a way, or with a warning, after which a disk of it may be left over.
+    ``untidy`` is whether any job about it ended in a way, or with a warning, after which a volume of it may be left
+    over; ``interrupted`` is whether the end of a master interrupted one, after which a file may be left over too.
     """
 
     fields: dict[str, object] = field(default_factory=dict)
     sources: list[int] = field(default_factory=list)
     claimed: bool = False
     untidy: bool = False
+    interrupted: bool = False
 
 
 class Facts:
@@ -106,10 +108,11 @@ class Facts:
         for key in keys:
             self.thing(key).sources.append(source)
 
-    def tidy_no_more(self, keys: Iterable[Key]) -> None:
+    def tidy_no_more(self, keys: Iterable[Key], *, interrupted: bool = False) -> None:
         """Record that disks of objects may be left over."""
         for key in keys:
-            self.thing(key).untidy = True
+            thing = self.thing(key)
+            thing.untidy, thing.interrupted = True, thing.interrupted or interrupted
 
     def doubt(self, keys: Iterable[Key]) -> None:
         """Forget all knowledge about objects."""

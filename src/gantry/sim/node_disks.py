@@ -26,7 +26,8 @@ Known = Callable[[instance.Instance, str], object]
 class NodeDisks:
     """The disks of all machines; ``left_behind`` as in ``invariants``.
 
-    Volumes and files of instances whose names are ``untidy`` may be left over: a job was interrupted, or has warned.
+    Volumes of instances whose names are ``untidy`` may be left over: a job failed, or has warned. Files may be left
+    over only of those that are ``interrupted``: a master ended while a job ran.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class NodeDisks:
         known: Known,
         left_behind: invariants.LeftBehind,
         untidy: Set[str],
+        interrupted: Set[str],
     ) -> None:
         self._lab = lab
         self._state = state
         self._known = known
         self._left_behind = left_behind
         self._untidy = untidy
+        self._interrupted = interrupted
 
     def check(self) -> None:
         """Check all machines; raises Violation."""
@@ -71,9 +74,13 @@ class NodeDisks:
         }
         return files | {part: _owner(volume) for part, volume in self._lab.groups[name].by_name.items()}
 
+    def _loose(self, part: str) -> Set[str]:
+        """Return the names of the instances of which a disk like this may be left over."""
+        return self._interrupted if part.startswith(STORAGE) else self._untidy
+
     def _check_machine(self, name: str) -> None:
         expected, present = dict(self._expected(name)), self._on_disk(name)
-        left_over = {part for part, owner in present.items() if owner in self._untidy}
+        left_over = {part for part, owner in present.items() if owner in self._loose(part)}
         strange = sorted(
             part for part in present.keys() - expected.keys() - left_over if (part,) not in self._left_behind.things
         )

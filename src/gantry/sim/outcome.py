@@ -192,8 +192,15 @@ class Outcome:
             self._check_machine(state, name, running=running)
         known_things = self._clients.facts.things.items()
         untidy = {name for (kind, name), thing in known_things if kind == "instance" and thing.untidy}
-        left_behind = self._left_behind
-        node_disks.NodeDisks(self._lab, state, known=self._known, left_behind=left_behind, untidy=untidy).check()
+        interrupted = {name for (kind, name), thing in known_things if kind == "instance" and thing.interrupted}
+        node_disks.NodeDisks(
+            self._lab,
+            state,
+            known=self._known,
+            left_behind=self._left_behind,
+            untidy=untidy,
+            interrupted=interrupted,
+        ).check()
 
     def _is_left_behind(self, guest: invariants.Guest, node_uuid: str) -> bool:
         """Return whether a guest runs on a node only by a history that was abandoned."""
