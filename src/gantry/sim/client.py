@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -180,7 +180,7 @@ class Clients:
         self._story.tell(mark, f"job {number} is not known any more")
         self.jobs.pop(number, None)
         self.facts.doubt(wish.keys)
-        self.facts.tidy_no_more(wish.keys, interrupted=True)
+        self.facts.tidy_no_more(wish.keys, files=True)
         self._release(wish, settled=False)
 
     async def _wait_for_change(self, number: int, status: str, *, on: str) -> JobState | None:
@@ -206,7 +206,7 @@ class Clients:
         failure = next((result for result in results if status == "error" and result), None)
         self._story.tell(mark, f"job {number} has ended: {status}{f' {_short(failure)}' if failure else ''}")
         if _has_warning(log) or _is_interrupted(results):
-            self.facts.tidy_no_more(wish.keys, interrupted=_is_interrupted(results))
+            self.facts.tidy_no_more(wish.keys, files=True)
         settled = not wish.moves or status != "success"
         if not settled and await self._wait_for_all(_jobs(results), mark, wish):
             settled = True
@@ -241,9 +241,13 @@ class Clients:
             ends = {number: status for number, status, *_ in rows}
             if set(ends.values()) <= {*FINAL, None}:
                 self._story.tell(mark, f"its jobs have ended: {ends}")
-                for row in filter(_may_leave_disks, rows):
-                    self.facts.tidy_no_more(_instances(row), interrupted=_is_interrupted(row[4] or []))
-                if any(map(_may_leave_disks, rows)):
+                whole = True
+                for _, status, log, ops, results in rows:
+                    has_files = _has_warning(log or []) or _is_interrupted(results or [])
+                    if has_files or status != "success":
+                        self.facts.tidy_no_more(_instances(ops or []), files=has_files)
+                        whole = False
+                if not whole:
                     return False
                 for number, _, _, ops, _ in rows:
                     # They inherit the front end's user.
@@ -367,13 +371,13 @@ def _acknowledged_status(status: str) -> str:
 
 def _has_warning(log: list[list[object]]) -> bool:
     """Return whether a job's log has a warning that a disk may be left over."""
-    return any(kind == "warning" and LEFT_OVER in text for kind, text in _messages(log))
+    return any("WARNING" in text and LEFT_OVER in text for text in _messages(log))
 
 
-def _messages(log: list[list[object]]) -> Iterator[tuple[str, str]]:
+def _messages(log: list[list[object]]) -> Iterator[str]:
     for entry in (entry for entries in log for entry in entries):
         if isinstance(entry, list) and len(entry) == 4:
-            yield str(entry[2]), str(entry[3])
+            yield str(entry[3])
 
 
 def _jobs(results: list[object]) -> list[int]:
@@ -392,15 +396,9 @@ def _short(failure: object) -> str:
     return f"{_class(failure)}: {next(iter(parts), '')}"
 
 
-def _may_leave_disks(row: _Submitted) -> bool:
-    """Return whether a job ended in a way, or with a warning, after which disks of its instances may be left over."""
-    _, status, log, *_ = row
-    return status != "success" or _has_warning(log or [])
-
-
-def _instances(row: _Submitted) -> list[facts.Key]:
+def _instances(ops: Iterable[Mapping[str, object]]) -> list[facts.Key]:
     """Return the instances of a job, which the client that submitted its front end may not have claimed."""
-    return [("instance", str(op["instance_name"])) for op in row[3] or () if "instance_name" in op]
+    return [("instance", str(op["instance_name"])) for op in ops if "instance_name" in op]
 
 
 def _is_interrupted(results: Sequence[object]) -> bool:

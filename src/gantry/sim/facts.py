@@ -24,15 +24,15 @@ Fields = Mapping[str, object]
 class Thing:
     """An object: its known fields, and the numbers of the acknowledgements (``acknowledged``) that they rely on.
 
-    ``untidy`` is whether any job about it ended in a way, or with a warning, after which a volume of it may be left
-    over; ``interrupted`` is whether the end of a master interrupted one, after which a file may be left over too.
+    ``untidy`` is whether any job about it failed, after which a volume of it may be left over; ``loose`` is whether a
+    job warned of a disk that is left over, or the end of a master interrupted one: then it may be a file too.
     """
 
     fields: dict[str, object] = field(default_factory=dict)
     sources: list[int] = field(default_factory=list)
     claimed: bool = False
     untidy: bool = False
-    interrupted: bool = False
+    loose: bool = False
 
 
 class Facts:
@@ -108,11 +108,11 @@ class Facts:
         for key in keys:
             self.thing(key).sources.append(source)
 
-    def tidy_no_more(self, keys: Iterable[Key], *, interrupted: bool = False) -> None:
-        """Record that disks of objects may be left over."""
+    def tidy_no_more(self, keys: Iterable[Key], *, files: bool) -> None:
+        """Record that volumes of objects, and with ``files`` also files, may be left over."""
         for key in keys:
             thing = self.thing(key)
-            thing.untidy, thing.interrupted = True, thing.interrupted or interrupted
+            thing.untidy, thing.loose = True, thing.loose or files
 
     def doubt(self, keys: Iterable[Key]) -> None:
         """Forget all knowledge about objects."""

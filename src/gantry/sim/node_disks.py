@@ -26,8 +26,8 @@ Known = Callable[[instance.Instance, str], object]
 class NodeDisks:
     """The disks of all machines; ``left_behind`` as in ``invariants``.
 
-    Volumes of instances whose names are ``untidy`` may be left over: a job failed, or has warned. Files may be left
-    over only of those that are ``interrupted``: a master ended while a job ran.
+    Volumes of instances whose names are ``untidy`` may be left over: a job failed. Of those that are ``loose``, files
+    may be left over too: a job has warned, or the end of a master interrupted it.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class NodeDisks:
         known: Known,
         left_behind: invariants.LeftBehind,
         untidy: Set[str],
-        interrupted: Set[str],
+        loose: Set[str],
     ) -> None:
         self._lab = lab
         self._state = state
         self._known = known
         self._left_behind = left_behind
         self._untidy = untidy
-        self._interrupted = interrupted
+        self._loose = loose
 
     def check(self) -> None:
         """Check all machines; raises Violation."""
@@ -74,19 +74,19 @@ class NodeDisks:
         }
         return files | {part: _owner(volume) for part, volume in self._lab.groups[name].by_name.items()}
 
-    def _loose(self, part: str) -> Set[str]:
+    def _left_over_of(self, part: str) -> Set[str]:
         """Return the names of the instances of which a disk like this may be left over."""
-        return self._interrupted if part.startswith(STORAGE) else self._untidy
+        return self._loose if part.startswith(STORAGE) else self._untidy
 
     def _check_machine(self, name: str) -> None:
         expected, present = dict(self._expected(name)), self._on_disk(name)
-        left_over = {part for part, owner in present.items() if owner in self._loose(part)}
+        left_over = {part for part, owner in present.items() if owner in self._left_over_of(part)}
         strange = sorted(
             part for part in present.keys() - expected.keys() - left_over if (part,) not in self._left_behind.things
         )
         if strange:
             raise Violation(DISKS, f"no disks on {name} without an owner", strange[0])
-        # An acknowledged creation guarantees the disks; an interrupted creation was not acknowledged.
+        # An acknowledged creation guarantees the disks; an loose creation was not acknowledged.
         created = {part for part, vm in expected.items() if vm and self._known(vm, facts.THERE)}
         if lost := created - present.keys():
             raise Violation(DISKS, f"a disk on {name}: {min(lost)}", "there is none")

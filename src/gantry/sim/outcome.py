@@ -192,14 +192,14 @@ class Outcome:
             self._check_machine(state, name, running=running)
         known_things = self._clients.facts.things.items()
         untidy = {name for (kind, name), thing in known_things if kind == "instance" and thing.untidy}
-        interrupted = {name for (kind, name), thing in known_things if kind == "instance" and thing.interrupted}
+        loose = {name for (kind, name), thing in known_things if kind == "instance" and thing.loose}
         node_disks.NodeDisks(
             self._lab,
             state,
             known=self._known,
             left_behind=self._left_behind,
             untidy=untidy,
-            interrupted=interrupted,
+            loose=loose,
         ).check()
 
     def _is_left_behind(self, guest: invariants.Guest, node_uuid: str) -> bool:

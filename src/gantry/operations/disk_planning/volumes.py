@@ -222,14 +222,14 @@ class Volumes:
 
     def remove(self, *, tolerant: bool = False) -> list[base.Step]:
         """Return the steps that remove the disks; ``tolerant`` turns failures into warnings. They have no undo."""
-        return [
-            base.Step(
-                f"remove disk {disk.index} of {self.vm.name}" + (f" on {seat.target.name}" if disk.mirror else ""),
-                self._call(seat, calls.BlockdevRemove(disk=disk, owner=self.vm.name), tolerant=tolerant),
-            )
-            for seat in reversed(self._seats)
-            for disk in seat.disks
-        ]
+        return [self._removal(seat, disk, tolerant=tolerant) for seat in reversed(self._seats) for disk in seat.disks]
+
+    def _removal(self, seat: _Seat, disk: calls.Disk, *, tolerant: bool) -> base.Step:
+        text = f"remove disk {disk.index} of {self.vm.name}" + (f" on {seat.target.name}" if disk.mirror else "")
+        actions = self._call(seat, calls.BlockdevRemove(disk=disk, owner=self.vm.name))
+        if tolerant:
+            actions = base.tolerant(actions, errors.GantryError, warning=f"could not {text}, which is left over")
+        return base.Step(text, actions)
 
     def grow(self, size: int) -> list[base.Step]:
         """Return the steps that grow the disks to a size in MiB: first the volumes under mirrored disks."""
