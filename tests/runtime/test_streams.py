@@ -45,6 +45,21 @@ def test_a_sender_whose_program_fails_aborts_the_stream(drive: Drive) -> None:
     drive(check)
 
 
+def test_a_listener_takes_one_of_two_streams(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        listener = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+        sends = [
+            runtime.streams.send([CAT], host="127.0.0.1", port=listener.port, token="t", tls=None, timeout=60)
+            for _ in range(2)
+        ]
+        received, *sent = await asyncio.gather(listener.receive([CAT], timeout=60), *sends, return_exceptions=True)
+        assert isinstance(received, commands.Streamed)
+        assert sorted(type(each).__name__ for each in sent if isinstance(each, commands.Streamed)) == ["Streamed"]
+        assert len([each for each in sent if isinstance(each, OSError)]) == 1
+
+    drive(check)
+
+
 def files(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Return the contexts of a listening node and of a sending node."""
     now = time.time()
