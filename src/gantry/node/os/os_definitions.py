@@ -46,6 +46,7 @@ class Definitions:
         self._disk = runtime.disk
         self._folders = folders
         self._registry = registry
+        self._underway: dict[str, asyncio.Task[str]] = {}
         self._running: dict[str, asyncio.Task[commands.Completed]] = {}
 
     def diagnose(self) -> tuple[calls.OsScript, ...]:
@@ -189,7 +190,27 @@ class Definitions:
     async def _run_with_disks(
         self, instance: calls.Instance, script: str, *, log_kind: str, debug: int, variables: Mapping[str, str]
     ) -> str:
-        """Run a script with access to all disks; the name of its log begins with ``log_kind``."""
+        """Run a script with access to all disks; the name of its log begins with ``log_kind``.
+
+        A call that arrives twice waits for the work that is underway: two scripts would write to one disk.
+        """
+        work = self._underway.get(instance.uuid)
+        if work is None:
+            begun = self._with_disks(instance, script, log_kind=log_kind, debug=debug, variables=variables)
+            work = self._underway[instance.uuid] = asyncio.ensure_future(begun)
+        try:
+            await asyncio.wait([work])
+        finally:
+            work.cancel()
+            await asyncio.wait([work])
+            self._underway.pop(instance.uuid, None)
+        if work.cancelled():
+            raise errors.ExecutionError(f"the work of the {script} script for {instance.name} was cancelled")
+        return work.result()
+
+    async def _with_disks(
+        self, instance: calls.Instance, script: str, *, log_kind: str, debug: int, variables: Mapping[str, str]
+    ) -> str:
         definition = self._with_script(instance, script)
         async with self._registry.exposed(instance.disks) as disk_paths, self._seed(instance) as folder:
             environment = script_environment.os_script(
@@ -220,22 +241,19 @@ class Definitions:
         log_kind: str,
         environment: Mapping[str, str],
     ) -> str:
-        running = self._running.get(instance.uuid)
-        if running is None:
-            script_run = self._runtime.processes.run(
-                [f"{definition.path}/{script}"],
-                environment=environment,
-                directory=definition.path,
-                timeout=calls.OsAdd.LIMIT,
-                tracked=True,
-            )
-            running = self._running[instance.uuid] = asyncio.ensure_future(script_run)
-        # A call that arrives twice waits for the script that runs: two would write to one disk.
+        script_run = self._runtime.processes.run(
+            [f"{definition.path}/{script}"],
+            environment=environment,
+            directory=definition.path,
+            timeout=calls.OsAdd.LIMIT,
+            tracked=True,
+        )
+        running = self._running[instance.uuid] = asyncio.ensure_future(script_run)
         try:
             await asyncio.wait([running])
         finally:
             running.cancel()
-            self._running.pop(instance.uuid, None)
+            del self._running[instance.uuid]
         if running.cancelled():
             raise errors.ExecutionError(
                 f"the {script} script of OS {definition.name} for {instance.name} was cancelled"
