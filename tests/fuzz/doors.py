@@ -113,8 +113,7 @@ def check(name: str, start: Start) -> Outcome:
             outcome.refused.clear()
             with start() as (server, run):
                 run(_round(server, numbers, outcome, log, end=begin + SECONDS))
-                remaining = _remaining_bytes(server, run, outcome.refused[-REPEATED:])
-                assert remaining < LEFT_BYTES, f"{remaining} bytes are left in memory"
+                _check_memory(server, run, outcome.refused[-REPEATED:])
                 run(server.check())
             number = FIRST + outcome.sent
             gc.collect()
@@ -181,8 +180,8 @@ async def _round(server: Server, numbers: Iterable[int], outcome: Outcome, log: 
         await asyncio.sleep(0)
 
 
-def _remaining_bytes(server: Server, run: Run, numbers: list[int]) -> int:
-    """Return the bytes that are left in memory after messages that are refused, when they are sent again."""
+def _check_memory(server: Server, run: Run, numbers: list[int]) -> None:
+    """Fail if messages that are refused leave something in memory when they are sent again."""
 
     async def again() -> None:
         for number in numbers:
@@ -194,17 +193,19 @@ def _remaining_bytes(server: Server, run: Run, numbers: list[int]) -> int:
         run(again())
         before = _allocated()
         run(again())
-        return _allocated() - before
+        growth = _allocated().compare_to(before, "lineno")
     finally:
         tracemalloc.stop()
+    remaining = sum(line.size_diff for line in growth)
+    most = "\n".join(map(str, growth[:10]))
+    assert remaining < LEFT_BYTES, f"{remaining} bytes are left in memory, most of them from\n{most}"
 
 
-def _allocated() -> int:
-    """Return the bytes in memory, without the files on the disks of simulated machines."""
+def _allocated() -> tracemalloc.Snapshot:
+    """Return what is in memory, without the files on the disks of simulated machines."""
     gc.collect()
     everything = tracemalloc.take_snapshot()
-    kept = everything.filter_traces([tracemalloc.Filter(False, "*/runtime/simulated/*")])
-    return sum(trace.size for trace in kept.traces)
+    return everything.filter_traces([tracemalloc.Filter(False, "*/runtime/simulated/*")])
 
 
 def _resident() -> int:

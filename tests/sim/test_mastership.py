@@ -282,6 +282,22 @@ def test_a_takeover_without_a_majority_needs_the_override(lab: cluster.Simulated
     lab.run(scenario())
 
 
+def test_offline_nodes_that_are_silent_are_not_counted_if_an_operator_says_so(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        for name in ("node2", "node3"):
+            await lab.done({"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, "offline": True})
+            lab.crash(name)
+        lab.kill("node1")
+        with pytest.raises(errors.WrongStateError) as refusal:
+            await lab.restart("node1")
+        advice = "not counting node2, node3, marked offline: gnt-cluster master-failover --ignore-offline-nodes"
+        assert advice in str(refusal.value)
+        await lab.failover("node1", ignoring_offline=True)
+        await lab.done(delay(0))
+
+    lab.run(scenario())
+
+
 def test_a_takeover_that_is_given_up_leaves_nothing_running(lab: cluster.SimulatedCluster) -> None:
     async def scenario() -> None:
         lab.crash("node1")

@@ -260,10 +260,12 @@ class Role:
         program = failover if self._request.taking_over else "gantry-masterd"
         holders = sorted({lease.node for lease in leases})
         alive = f"{', '.join(holders)} has the lease and works as the master; " if holders else ""
+        offline = ", ".join(answer.node for answer in answers if answer.offline and not answer.reached)
+        option = f"; or, not counting {offline}, marked offline: {failover} --ignore-offline-nodes" if offline else ""
         return errors.WrongStateError(
             f"node {self._own.node} is not confirmed as the master: {alive}{'; '.join(verdict.reasons)} "
             f"({vote.described(answers)})",
-            hint=f"start the nodes that do not answer{again}; "
+            hint=f"start the nodes that do not answer{again}{option}; "
             f"if no other master runs and the state on this node is the newest: {program} {OVERRIDE}",
         )
 

@@ -290,12 +290,18 @@ class SimulatedCluster:
         self.world.machine(name).processes.signal(process.boot.pid, signal.SIGTERM)
         await asyncio.wait([process.task])
 
-    async def failover(self, name: str, *, voting: bool = True, interrupts_jobs: bool = True) -> None:
+    async def failover(
+        self, name: str, *, voting: bool = True, interrupts_jobs: bool = True, ignoring_offline: bool = False
+    ) -> None:
         """Do what ``gnt-cluster master-failover`` does on a machine; errors as in ``start_master``.
 
         ``interrupts_jobs`` is ``--yes-do-it``: without it, a running master that runs jobs is not replaced.
+        ``ignoring_offline`` is ``--ignore-offline-nodes``.
         """
-        await self.start_master(name, role.Request(taking_over=True, voting=voting, interrupts_jobs=interrupts_jobs))
+        request = role.Request(
+            taking_over=True, voting=voting, interrupts_jobs=interrupts_jobs, ignore_offline=ignoring_offline
+        )
+        await self.start_master(name, request)
 
     async def restart(self, name: str) -> None:
         """Start the daemons of a machine after a kill or a crash; errors as in ``start_master``.

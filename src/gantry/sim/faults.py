@@ -75,7 +75,7 @@ class Faults:
             del self.down[name]
             self._start(name, self._restart(name), "is started again")
         if not self._lab.masters() and not self._starting and (step == NEVER or self._chance.random() < 0.4):
-            self._find_master()
+            self._find_master(ignoring_offline=step == NEVER)
 
     def _last(self, text: str, end: Callable[[], None]) -> None:
         self._story.tell(story.OUTSIDE, f"fault: {text}")
@@ -303,14 +303,18 @@ class Faults:
         self._take_over()
         self._take_over()
 
-    def _find_master(self) -> None:
-        """Start the master daemon on the last master's machine, or take the role over on another machine."""
+    def _find_master(self, *, ignoring_offline: bool) -> None:
+        """Start the master daemon on the last master's machine, or take the role over on another machine.
+
+        ``ignoring_offline`` does not count nodes that are marked offline and may know only keys that were replaced.
+        """
         up = self._up()
         if self._lab.leader in up and self._chance.random() < 0.5:
             self._start(self._lab.leader, self._lab.start_master(self._lab.leader), "is started as the master again")
         elif up:
             name = self._chance.choice(up)
-            self._start(name, self._lab.failover(name), "shall be the master")
+            work = self._lab.failover(name, ignoring_offline=ignoring_offline)
+            self._start(name, work, "shall be the master")
 
     async def _restart(self, name: str) -> None:
         self._lab.world.machine(name).disk.on_visit = None
