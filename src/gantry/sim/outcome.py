@@ -5,6 +5,7 @@ the guests and disks that the state has, and every candidate has the whole state
 """
 
 import contextlib
+import math
 import sys
 
 import msgspec
@@ -16,7 +17,7 @@ from gantry.ipam import embedded
 from gantry.ipam.sql import sharing
 from gantry.model import cluster as clusters
 from gantry.model import instance, network
-from gantry.rpc import luxi
+from gantry.rpc import calls, luxi
 from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants, node_disks, observed
 from gantry.sim.story import Violation
 from gantry.state import history
@@ -83,7 +84,15 @@ class Outcome:
             rounds += await self._watch(self._clients.master())
             await self._lab.world.clock.sleep(ROUND_SECONDS)
             if rounds == WATCHER_ROUNDS:
+                break
+        await self._end_transfers()
+
+    async def _end_transfers(self) -> None:
+        """Wait for candidates that lag: a part of a checkpoint that was lost is sent again when its call has ended."""
+        for _ in range(math.ceil(calls.CheckpointStore.LIMIT / ROUND_SECONDS)):
+            if not any(self._lab.daemons[name].candidates.lagging() for name in self._lab.masters()):
                 return
+            await self._lab.world.clock.sleep(ROUND_SECONDS)
 
     async def _finish_migrations(self) -> None:
         """Clean up after interrupted migrations, as how-to/moves.md says."""
