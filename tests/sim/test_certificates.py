@@ -222,6 +222,25 @@ def test_a_node_that_does_not_answer_stops_the_renewal_of_the_authority_before_a
         lab.run(scenario())
 
 
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_a_candidate_keeps_its_key_while_too_few_others_know_the_new_one(nodes: int) -> None:
+    async def scenario() -> None:
+        await lab.build()
+        keys = {name: read(lab, name, f"{CERTS}/node.key") for name in lab.names}
+        lab.kill("node2")
+        renewed = {"node1", "node3"} if nodes == 3 else set()
+        assert await lab.done(RENEW) == [sorted(set(lab.names) - renewed)]
+        assert {name for name in lab.names if read(lab, name, f"{CERTS}/node.key") != keys[name]} == renewed
+        lab.kill("node1")
+        for name in ("node2", "node1"):
+            await lab.restart(name)
+        await fine(lab)
+        assert await lab.done(RENEW) == [[]]
+
+    with cluster.SimulatedCluster(1, nodes=nodes) as lab:
+        lab.run(scenario())
+
+
 def test_a_node_that_was_away_learns_of_new_candidates_from_one_that_it_knows() -> None:
     async def scenario() -> None:
         await lab.build(candidate_pool_size=2)

@@ -12,7 +12,7 @@ See explanation/security.md#renewal.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -205,14 +205,31 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
     async def _renew(self, facts: Facts, renewed: _Renewed) -> None:
         """Send each node its certificate; one that does not answer keeps either, and both of its keys count."""
         state = self.environment.snapshot()
-        # A master that is to use another key is refused by nodes that do not know that key.
-        for target, error in (
-            await ssconf_files.spread(self.environment.nodes, self._members(), ssconf.values(state))
-        ).items():
+        unaware = await ssconf_files.spread(self.environment.nodes, self._members(), ssconf.values(state))
+        for target, error in unaware.items():
             self.environment.log.warning(f"{target.name} does not know the new keys yet: {error}")
         requests = [request for request in facts.requests if request.node not in renewed.certificates]
+        withheld = self._strangers(state, requests, unaware={target.uuid for target in unaware})
+        for request in withheld:
+            name = state.nodes[request.node].name
+            self.environment.log.warning(f"{name} keeps its certificate: too few master candidates know its new key")
+            renewed.failed.append(name)
+        requests = [request for request in requests if request not in withheld]
         for start in range(0, len(requests), BATCH):
             await asyncio.gather(*(self._send(state, each, renewed) for each in requests[start : start + BATCH]))
+
+    def _strangers(
+        self, state: states.Snapshot, requests: Sequence[Request], *, unaware: Collection[str]
+    ) -> list[Request]:
+        """Return the requests of candidates that would be refused with their new keys, whatever node is the master.
+
+        A majority that knows a key introduces it to the others. Without one, a master that restarts is never confirmed.
+        """
+        roles = (cluster.Role.MASTER, cluster.Role.CANDIDATE)
+        candidates = {node.uuid for node in state.nodes.values() if node.role(state.the_cluster) in roles}
+        if self.op.keep_keys or 2 * len(candidates.intersection(unaware)) < len(candidates):
+            return []
+        return [request for request in requests if request.node in candidates]
 
     async def _send(self, state: states.Snapshot, request: Request, renewed: _Renewed) -> None:
         node, authority = state.nodes[request.node], self.environment.authority
