@@ -30,7 +30,7 @@ RUN_JOB_SHARE = 0.4
 """The share of jobs with one opcode for which clients use ``RunJob``."""
 FOLLOWED = ("OP_INSTANCE_FAILOVER", "OP_INSTANCE_MIGRATE", "OP_INSTANCE_REPLACE_DISKS", "OP_INSTANCE_SET_PARAMS")
 """Opcodes for which clients need the job's log, which ``RunJob`` does not return: it says which disks are left over."""
-LEFT_OVER = "remove disk"
+LEFT_OVER = ("remove disk", "could not undo: create disk")
 
 READABLE = "the state can be read at any time"
 
@@ -371,7 +371,7 @@ def _acknowledged_status(status: str) -> str:
 
 def _has_warning(log: list[list[object]]) -> bool:
     """Return whether a job's log has a warning that a disk may be left over."""
-    return any("WARNING" in text and LEFT_OVER in text for text in _messages(log))
+    return any("WARNING" in text and any(each in text for each in LEFT_OVER) for text in _messages(log))
 
 
 def _messages(log: list[list[object]]) -> Iterator[str]:
