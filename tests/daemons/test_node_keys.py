@@ -44,3 +44,29 @@ def test_keys_at_an_address_without_a_node_are_not_known() -> None:
     with simulated.World(seed=1) as world:
         known = with_keys(world, world.machine("one"), KEPT)
         assert known.at("10.0.0.99") == ()
+
+
+def test_a_node_takes_its_keys_to_its_new_address() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        known = with_keys(world, machine, KEPT)
+        assert known.store is not None
+        moved = msgspec.structs.replace(known.store.snapshot.nodes["n1"], primary_ip="10.0.0.2")
+        build.on(world, machine, known.store.commit([states.Put(moved)], build.CAUSE))
+        assert (known.at("10.0.0.1"), known.at("10.0.0.2")) == ((), (KEPT, RENEWED))
+
+
+def test_nodes_that_share_an_address_may_have_the_keys_of_each() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        known = with_keys(world, machine, KEPT)
+        assert known.store is not None
+        second = msgspec.structs.replace(
+            known.store.snapshot.nodes["n1"],
+            uuid="n9",
+            name="node9.example.com",
+            certificate=cluster.Certificate(keys=(OTHER,)),
+        )
+        build.on(world, machine, known.store.commit([states.Put(second)], build.CAUSE))
+        known.begun = True
+        assert set(known.at("10.0.0.1")) == {KEPT, OTHER}

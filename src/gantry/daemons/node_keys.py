@@ -6,6 +6,9 @@ Then it could not reach those that have the missing records. So until it begins,
 machine's ssconf file count too, each for its own node.
 """
 
+from collections.abc import Mapping
+
+from gantry.rpc import calls
 from gantry.runtime import interface, paths
 from gantry.state import transaction
 
@@ -23,17 +26,18 @@ class NodeKeys:
 
     def at(self, address: str) -> tuple[str, ...]:
         """Return the keys that the nodes at an address may have; empty, for any key, if one has no recorded key."""
-        nodes = (
-            [node for node in self.store.snapshot.nodes.values() if node.primary_ip == address] if self.store else []
-        )
+        if self.store is None:
+            return ()
+        state = self.store.snapshot
+        nodes = [state.nodes[uuid] for uuid in sorted(state.nodes_at.get(address) or ())]
         if not all(node.certificate.keys for node in nodes):
             return ()
         recorded = [key for node in nodes for key in node.certificate.keys]
-        newer = [] if self.begun else [key for uuid, key in self._stored() if any(node.uuid == uuid for node in nodes)]
+        uuids = {node.uuid for node in nodes}
+        newer = [] if self.begun else [key for key, uuid in self._stored().items() if uuid in uuids]
         return tuple(dict.fromkeys([*recorded, *newer]))
 
-    def _stored(self) -> list[tuple[str, str]]:
-        """Return the UUIDs and keys of the master candidates in the ssconf file, a line each: UUID=key."""
+    def _stored(self) -> Mapping[str, str]:
+        """Return the UUIDs of the master candidates in the ssconf file by their keys."""
         text = self._disk.read(self._path).decode(errors="replace") if self._disk.exists(self._path) else ""
-        pairs = [line.partition("=") for line in text.splitlines()]
-        return [(uuid, key) for uuid, _, key in pairs if key]
+        return calls.nodes_by_key(text)

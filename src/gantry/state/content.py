@@ -28,9 +28,10 @@ class Content:
     ``names`` finds a UUID by kind and name, ``addresses`` the owner of an address by network UUID and canonical
     text, ``macs`` the instance or port of a MAC address, ``nics`` the instance of a NIC, ``on_node`` and ``in_network``
     the instances of a node and of a network, ``copies_on`` those whose disks a node keeps as their secondary one,
-    ``nodes_in`` the nodes of a group, ``disks_on`` the disks without an instance that a node keeps, ``numbers`` the
-    instance, or the disk without one, of a minor or port, ``ports_in`` the ports in a network, ``ports_of`` those of a
-    device, ``subnet_network`` the network of a subnet, ``subnets_from`` the subnets that were cut from a subnet pool,
+    ``nodes_in`` the nodes of a group, ``nodes_at`` those whose daemon has an address, ``disks_on`` the disks without an
+    instance that a node keeps, ``numbers`` the instance, or the disk without one, of a minor or port, ``ports_in`` the
+    ports in a network, ``ports_of`` those of a device, ``subnet_network`` the network of a subnet, ``subnets_from`` the
+    subnets that were cut from a subnet pool,
     ``segments`` the network of a segment (``Segment.place``).
     """
 
@@ -61,6 +62,7 @@ class Content:
     segments: HashTrieMap[tuple[str, str, int], str] = field(default_factory=HashTrieMap)
     numbers: HashTrieMap[instance.Number, str] = field(default_factory=HashTrieMap)
     nodes_in: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    nodes_at: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
     disks_on: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
 
     @property

@@ -138,7 +138,11 @@ def _described() -> "Iterator[Kind[Stored]]":
             "gnt-node list",
             "node",
             in_every_checkpoint=True,
-            indexes=(SetIndex("nodes_in", lambda node: ((node.group, node.uuid),)), _names("nodes")),
+            indexes=(
+                SetIndex("nodes_in", lambda node: ((node.group, node.uuid),)),
+                SetIndex("nodes_at", lambda node: ((node.primary_ip, node.uuid),)),
+                _names("nodes"),
+            ),
             references=(
                 Reference("nodegroups", lambda node: (node.group,) if node.group else (), users=("nodes_in",)),
             ),

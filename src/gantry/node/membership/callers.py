@@ -12,7 +12,6 @@ A node that was away while all of this changed may not know the key of a new mas
 for the new list (``calls.Vouch``), and the master brings that (``calls.MastersStore``).
 """
 
-import functools
 from collections.abc import Mapping
 
 from gantry import errors, security
@@ -21,13 +20,6 @@ from gantry.rpc import calls
 
 MASTERS = "master_candidates_certs"
 REVOKED = "revoked_certificates"
-
-
-@functools.lru_cache(maxsize=8)
-def _nodes_by_key(lines: str) -> Mapping[str, str]:
-    """Return the UUIDs of nodes by their keys."""
-    pairs = [line.partition("=") for line in lines.splitlines()]
-    return {key: uuid for uuid, _, key in pairs if key}
 
 
 class Callers:
@@ -40,9 +32,9 @@ class Callers:
 
     def _known(self) -> Mapping[str, str]:
         if lines := self._files.read(MASTERS):
-            return _nodes_by_key(lines)
+            return calls.nodes_by_key(lines)
         member = self._identity.member()
-        return _nodes_by_key("\n".join(member.masters) if member else "")
+        return calls.nodes_by_key("\n".join(member.masters) if member else "")
 
     def identify(self, certificate: bytes | None) -> str:
         """Return the UUID of the calling master candidate, "" if this node knows no keys yet.
@@ -84,7 +76,7 @@ class Callers:
             raise errors.ProtocolError(f"the statement about the master candidates cannot be read: {error}") from None
         if signer not in self._known() or not is_signed:
             raise errors.ProtocolError("no master candidate that this node knows vouches for the caller")
-        if security.key_of(certificate) not in _nodes_by_key("\n".join(call.masters)):
+        if security.key_of(certificate) not in calls.nodes_by_key("\n".join(call.masters)):
             raise errors.ProtocolError("the caller is not among the master candidates that it names")
         self._barrier.check(voucher.epoch)
         await self._files.write({MASTERS: "\n".join(sorted(call.masters))})

@@ -7,6 +7,7 @@ and of its certificates those for the keys of nodes, which are in ``ssconf_node_
 import ssl
 
 from gantry import security
+from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
 
@@ -34,5 +35,4 @@ class Contexts:
         """Return the keys of all nodes; empty if the cluster has not recorded them."""
         if not self._disk.exists(self._node_keys):
             return frozenset()
-        lines = self._disk.read(self._node_keys).decode().splitlines()
-        return frozenset(line.partition("=")[2] for line in lines) - {""}
+        return frozenset(calls.nodes_by_key(self._disk.read(self._node_keys).decode()))

@@ -63,6 +63,7 @@ from gantry.rpc.calls.cluster import (
     UploadFile,
     WriteSsconf,
     digest_of,
+    nodes_by_key,
 )
 from gantry.rpc.calls.device import (
     OWNER_TAG,
@@ -324,5 +325,6 @@ __all__ = [
     "Voucher",
     "WriteSsconf",
     "digest_of",
+    "nodes_by_key",
     "result_type",
 ]

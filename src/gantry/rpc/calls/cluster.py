@@ -4,6 +4,7 @@
 candidate. ``StopMaster`` and ``MasterName`` are what a change of master needs beside them.
 """
 
+import functools
 import hashlib
 from collections.abc import Mapping
 from typing import ClassVar
@@ -21,6 +22,16 @@ class WriteSsconf(Call[None], frozen=True):
 def digest_of(value: str) -> str:
     """Return the digest of an ssconf value: the SHA-256 of its file, which ends with one newline."""
     return hashlib.sha256(f"{value.rstrip(chr(10))}\n".encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=8)
+def nodes_by_key(lines: str) -> Mapping[str, str]:
+    """Return the UUIDs of nodes by their keys.
+
+    Each line is UUID=key, as in the ssconf files about keys and in the calls' ``masters``; others do not count.
+    """
+    pairs = [line.partition("=") for line in lines.splitlines()]
+    return {key: uuid for uuid, _, key in pairs if key}
 
 
 class LineChange(Message, frozen=True):
