@@ -83,13 +83,10 @@ class _Callback(asyncio.Handle):
         self._callback, self._args = _nothing, ()
 
 
-class _Timer(asyncio.TimerHandle):
+class _Timer(_Callback, asyncio.TimerHandle):
     """A callback that is due at ``when()``; ``waits`` is true while it is among the loop's timers."""
 
     __slots__ = ("waits",)
-    _context: contextvars.Context
-    _callback: Callable[..., object]
-    _args: tuple[Any, ...]
     _loop: "VirtualLoop"
 
     def __init__(
@@ -100,12 +97,7 @@ class _Timer(asyncio.TimerHandle):
         loop: "VirtualLoop",
         context: contextvars.Context | None,
     ) -> None:
-        self._context = contextvars.copy_context() if context is None else context
-        self._loop = loop
-        self._callback = callback
-        self._args = arguments
-        self._cancelled = False
-        self._repr = self._source_traceback = None
+        super().__init__(callback, arguments, loop, context)
         self._when = when
         self.waits = True
 
@@ -118,8 +110,7 @@ class _Timer(asyncio.TimerHandle):
     def cancel(self) -> None:
         """Cancel the callback, and forget what it would use."""
         if not self._cancelled:
-            self._cancelled = True
-            self._callback, self._args = _nothing, ()
+            super().cancel()
             if self.waits:
                 self._loop.cancelled_timers += 1
 
@@ -142,10 +133,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         # The clocks of the machines whose speed was changed.
         self.clocks: dict[str, Clock] = {}
         self.cancelled_timers = 0
-        self._held: dict[boot.Boot, list[_Callback | _Timer]] = {}
+        self._held: dict[boot.Boot, list[_Callback]] = {}
         self.deadline = LONGEST_RUN_SECONDS
         self._time = 0.0
-        self._ready: deque[_Callback | _Timer] = deque()
+        self._ready: deque[_Callback] = deque()
         # A heap.
         self._scheduled: list[tuple[float, _Timer]] = []
         self._task_numbers = itertools.count()
@@ -246,7 +237,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if self._stopping:
                 return
 
-    def _call(self, handle: _Callback | _Timer) -> None:
+    def _call(self, handle: _Callback) -> None:
         try:
             handle._context.run(handle._callback, *handle._args)
         except (SystemExit, KeyboardInterrupt):
