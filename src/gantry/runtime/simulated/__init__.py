@@ -1,7 +1,7 @@
 """Simulated machines in memory, from one seed: virtual time, disks that tear writes, a network that loses messages.
 
 Every fault is drawn from the seed and can be switched on and off during a run: those of ``disk.Disk`` (torn and lost
-writes, failing reads, writes and syncs, a full disk, a crash during any write), of ``network.Wires`` (partitions in one
+writes, failing reads, writes and syncs, a full disk, a crash during any write), of ``wires.Wires`` (partitions in one
 or both directions, slow links, delay, loss, late and repeated requests, broken connections), of ``clock.Clock``
 (calendars that are wrong or jump, clocks of another speed), stopped processes, and the ends of machines and processes,
 by ``World.kill``, ``World.crash`` or a signal.
@@ -23,7 +23,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TypeVar
 
-from gantry.runtime.simulated import boot, bulk, clock, disk, network, processes
+from gantry.runtime.simulated import boot, bulk, clock, disk, network, processes, wires
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ class World:
         self.seed = seed
         self.loop = clock.VirtualLoop()
         self.clock = clock.Clock(self.loop)
-        self.network = network.Wires(self.loop, self.source("network"))
+        self.network = wires.Wires(self.loop, self.source("network"))
         self.streams = bulk.Listeners(self.network)
         self._machines: dict[str, SimulatedRuntime] = {}
 

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Sequence
 
 from gantry.runtime import commands
-from gantry.runtime.simulated import network, processes
+from gantry.runtime.simulated import processes, wires
 
 CONNECT_TIMEOUT_SECONDS = 60.0
 FIRST_PORT = 49152
@@ -19,7 +19,7 @@ FIRST_PORT = 49152
 class Listeners:
     """The bulk listeners of all machines of a world, by machine and port."""
 
-    def __init__(self, wires: network.Wires) -> None:
+    def __init__(self, wires: wires.Wires) -> None:
         self.by_port: dict[tuple[str, int], BulkListener] = {}
         self.ports = itertools.count(FIRST_PORT)
         self.wires = wires
