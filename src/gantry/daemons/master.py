@@ -1,12 +1,12 @@
 """gantry-masterd: the only daemon that changes the cluster's state and commands its nodes.
 
-``gantry-masterd init`` creates a cluster (``bootstrap``), ``gantry-masterd`` runs it, and ``gantry-masterd failover``
-runs it on a master candidate that takes the role over. ``gantry-masterd recover --from NODE`` installs the copy of a
-candidate (``retrieval``), and ``recover --accept-loss`` goes on without the lost end of a journal. Life cycle: load the
-certificates, take the queue's lock and recover the state, get the nodes' confirmation and begin a new epoch (``role``),
-read the default segment ranges, wire queue, processor, nodes and LUXI, serve until a signal, the destruction of the
-cluster or a newer master, then stop in reverse order. A stop aborts running jobs; the next start marks them as failed.
-If a node has promised the role to another node, which may never begin, the daemon starts from the beginning.
+``gantry-masterd init`` creates a cluster (``bootstrap``), ``gantry-masterd`` runs it, ``gantry-masterd failover`` runs
+it on a master candidate that takes the role over, and ``gantry-masterd recover`` repairs its state (``repair``). Life
+cycle: load the certificates, take the queue's lock and recover the state, get the nodes' confirmation and begin a new
+epoch (``role``), read the default segment ranges, wire queue, processor, nodes and LUXI, serve until a signal, the
+destruction of the cluster or a newer master, then stop in reverse order. A stop aborts running jobs; the next start
+marks them as failed. If a node has promised the role to another node, which may never begin, the daemon starts from the
+beginning.
 
 See contracts/cluster-design.md#daemons.
 """
@@ -30,7 +30,7 @@ from gantry.daemons import (
     limit_options,
     logs,
     node_keys,
-    retrieval,
+    repair,
     role,
     segments,
     units,
@@ -325,55 +325,9 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     if options.action == "init":
         await bootstrap.init(runtime, folders, bootstrap.decode(sys.stdin.buffer.read()))
     elif options.action == "recover":
-        await _recover(runtime, folders, options)
+        await repair.recover(runtime, folders, source=options.source, accepts_loss=options.accept_loss)
     else:
         await _serve(runtime, folders, _request(options), allowed=limit_options.unix_limits(options))
-
-
-async def _recover(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> None:
-    if options.source:
-        request = retrieval.Request(options.source, accepts_loss=options.accept_loss)
-        await _retrieve(runtime, folders, request)
-    elif options.accept_loss:
-        await _accept_loss(runtime, folders)
-    else:
-        raise errors.InvalidError(
-            "recover needs --from NODE, to install the copy of a master candidate, or --accept-loss, to go on without "
-            "the records that the journal lost",
-            hint="use --from if any candidate has them",
-        )
-
-
-async def _retrieve(runtime: interface.Runtime, folders: paths.Paths, request: retrieval.Request) -> None:
-    """Install the copy of a node, and print how far it goes."""
-    authority = identity.load(runtime, folders)
-    credentials = identity.Credentials(runtime, folders, authority, secure=True)
-    await credentials.renew()
-    nodes = client.Client(runtime.network, credentials.context)
-    try:
-        result = await retrieval.retrieve(runtime, folders, request, nodes=nodes)
-    finally:
-        await nodes.close()
-    for line in result.losses:
-        log.warning("records were lost, and the loss was accepted: %s", line)
-    losses = f" Lost: {'; '.join(result.losses)}." if result.losses else ""
-    print(f"The copy of node {request.node} is installed: serial {result.end.serial} epoch {result.end.epoch}.{losses}")
-    print(f"The replaced files are in {result.previous}.")
-    print(f"The next job is {result.next_job}; start gantry-masterd now.")
-
-
-async def _accept_loss(runtime: interface.Runtime, folders: paths.Paths) -> None:
-    """Go on without the lost end of the journal; the checkpoint that closes the store has the new numbers."""
-    store = await transaction.Store.open(runtime, folders, behind=recovery.Behind.ACCEPTED)
-    try:
-        losses = await store.accept_loss()
-        last_job = store.snapshot.last_job
-    finally:
-        await store.close()
-    for line in losses:
-        log.warning("records were lost, and the loss was accepted: %s", line)
-    print(f"Records after serial {store.position.serial - 1} are lost: {'; '.join(losses)}.")
-    print(f"The next job is {last_job + 1}; start gantry-masterd now.")
 
 
 def _request(options: argparse.Namespace) -> role.Request:
