@@ -42,6 +42,17 @@ async def tags(lab: cluster.SimulatedCluster) -> object:
     return await lab.luxi("QueryTags", "cluster", "")
 
 
+def test_a_master_that_closes_while_it_is_cut_off_still_says_so(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        isolate(lab, "node1", cut=True)
+        await lab.world.clock.sleep(60)
+        candidates = lab.daemons["node1"].candidates
+        await candidates.close()
+        assert "1 of 3 master candidates obey this master" in candidates.notice()
+
+    lab.run(scenario())
+
+
 def test_a_master_that_is_cut_off_changes_nothing_says_so_and_goes_on_when_it_is_back(
     lab: cluster.SimulatedCluster,
 ) -> None:

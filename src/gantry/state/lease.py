@@ -113,7 +113,9 @@ class Lease:
         now = self._clock.monotonic()
         rule = min(self._candidates.rules, key=self._end)
         names = {target.uuid: target.name for target in self._candidates.targets()}
-        silent = sorted(names[uuid] for uuid in rule.members if self._renewed.get(uuid, NEVER) + RIGHT_SECONDS <= now)
+        late = [uuid for uuid in rule.members if self._renewed.get(uuid, NEVER) + RIGHT_SECONDS <= now]
+        # While the daemon closes, the candidates of its rules have no names any more.
+        silent = sorted(names.get(uuid, uuid) for uuid in late)
         count = 1 + len(rule.members)
         return (
             f"{count - len(silent)} of {count} master candidates obey this master, {count // 2 + 1} are needed, "
