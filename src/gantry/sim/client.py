@@ -83,11 +83,12 @@ class Clients:
     async def carry_out(self, wish: wishes.Wish) -> None:
         """Submit a job and wait for its end; the objects of the wish must be claimed."""
         mark = f"c{next(self._marks)}"
+        beginning = job_checks.Beginning(self._lab)
         number = await self._submit(wish, mark)
         if mark in self._doubts:
             number = await self._search(wish, mark)
         if number:
-            await self._follow(wish, mark, number)
+            await self._follow(wish, mark, number, beginning=beginning)
 
     def _release(self, wish: wishes.Wish, *, settled: bool) -> None:
         """Release the objects of a wish; ``settled`` is whether no job of it can still run."""
@@ -143,8 +144,12 @@ class Clients:
 
     async def _begin_by_door(self, request: doors.Request, mark: str, *, on: str) -> tuple[int, str, list[object]]:
         """Send a request to a front end of the master; one of the Neutron API is answered when its job has ended."""
+        daemon = self._lab.daemons.get(on)
+        known = {*daemon.queue.jobs()} if daemon else set[int]()
         status, body = await self._lab.doors.send(on, request, user=mark)
         self._story.tell(mark, f"{request.method} {request.path} on port {request.port}: {status}")
+        if daemon and self._lab.daemons.get(on) is daemon:
+            job_checks.check_users(job for number, job in daemon.queue.jobs().items() if number not in known)
         if number := doors.job_number(request, status, body):
             return number, copies.ACCEPTED, []
         number, job_status = await self._find_job(mark, on=on)
@@ -153,13 +158,12 @@ class Clients:
         if not number:
             raise errors.PrerequisiteError(f"{request.path} was refused with {status}: {body[:200]!r}")
         if status < 400 and job_status != "success":
-            raise story.Violation(doors.ANSWERED, f"success of job {number} before its answer", f"it is {job_status}")
+            raise story.Violation(doors.DONE, f"success of job {number} before its answer", f"it is {job_status}")
         # A job that ends at once is stored with its end only.
         return number, job_status, []
 
-    async def _follow(self, wish: wishes.Wish, mark: str, number: int) -> None:
+    async def _follow(self, wish: wishes.Wish, mark: str, number: int, *, beginning: job_checks.Beginning) -> None:
         status = copies.ACCEPTED
-        beginning = job_checks.Beginning(self._lab)
         while True:
             master = self.master()
             try:
@@ -170,7 +174,7 @@ class Clients:
                 status = state[0]
                 if status in FINAL:
                     if status == "success":
-                        beginning.check(wish, master, str(state[3]))
+                        beginning.check(wish, master, results=state[2], log=str(state[3]))
                     await self._end(wish, mark, number, master=master, state=state)
                     return
                 continue

@@ -70,7 +70,7 @@ class SimulatedCluster:
         self.kernels = mirrors.Mirrors(self.world, reachable=self._reaches)
         self.groups: dict[str, volumes.Volumes] = {}
         self.hooks = hooks.Hooks(self.world)
-        self.database = databases.Server(self.world.source("database"))
+        self.database = databases.Server(self.world.source("database"), self.world.source("outcomes of commits"))
         self.doors = doors.Doors(self.world, FOLDERS, launch=self._launch)
         self.copying: dict[str, copying.Copying] = {}
         for number, name in enumerate(self.names):

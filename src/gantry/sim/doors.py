@@ -9,6 +9,7 @@ under its own name, which becomes the source of its jobs' reasons: so its jobs c
 """
 
 import base64
+import dataclasses
 import random
 import re
 from collections.abc import Callable, Coroutine, Mapping
@@ -30,6 +31,15 @@ TIMEOUT_SECONDS = 90.0
 TOOL = "gantry-rapi"
 
 ANSWERED = "a front end answers every request, and never with an error of its own"
+DONE = "a front end that waits for a job answers when the job has succeeded"
+CONDITION = "a front end makes no change whose precondition is not met"
+
+STALE = '"0"'
+"""An ETag that no object has ever had: versions begin with 1."""
+STALE_SHARE = 0.15
+"""The share of changes by the remote API that come with an ETag that is not the object's."""
+VERSIONED = re.compile(r"/2/(instances|nodes|groups|networks)/")
+"""Paths of objects with a version."""
 
 READS = (
     (PORT, "/2/instances?bulk=1"),
@@ -54,6 +64,7 @@ class Request:
     method: str
     path: str
     body: object = None
+    if_match: str = ""
 
 
 def users_file() -> bytes:
@@ -111,6 +122,7 @@ class Doors:
         self._folders = folders
         self._launch = launch
         self._random: random.Random = world.source("doors")
+        self._conditions: random.Random = world.source("preconditions")
 
     async def start(self, name: str) -> None:
         """Start the servers of a machine."""
@@ -136,6 +148,8 @@ class Doors:
         client = self._world.machine(name).network.http_client(tls=None)
         body = b"" if request.body is None else msgspec.json.encode(request.body)
         headers = {"authorization": f"Basic {credentials}"}
+        if request.if_match:
+            headers["if-match"] = request.if_match
         answer: interface.HttpResponse = await client.request(
             request.method, name, request.port, request.path, body=body, timeout=TIMEOUT_SECONDS, headers=headers
         )
@@ -144,10 +158,16 @@ class Doors:
         return answer.status, answer.body
 
     def pick(self, op: Mapping[str, object]) -> Request | None:
-        """Return the request for an opcode in half of the cases in which there is one."""
+        """Return the request for an opcode in half of the cases in which there is one.
+
+        The precondition of some is not met.
+        """
         if not self.enabled or self._random.random() < 0.4:
             return None
-        return request_for(op)
+        request = request_for(op)
+        if request and VERSIONED.match(request.path) and self._conditions.random() < STALE_SHARE:
+            return dataclasses.replace(request, if_match=STALE)
+        return request
 
     async def read(self, name: str) -> str:
         """Read a random list; return what was read, and how it was answered."""
@@ -167,4 +187,6 @@ def job_number(request: Request, status: int, body: bytes) -> int:
         return 0
     if status >= 400:
         raise errors.PrerequisiteError(f"{request.path} was refused with {status}: {body[:200]!r}")
+    if request.if_match:
+        raise Violation(CONDITION, f"a refusal of {request.method} {request.path}, which has changed", f"{status}")
     return msgspec.json.decode(body, type=int)

@@ -13,6 +13,7 @@ import msgspec
 
 from gantry.address import ranges
 from gantry.daemons import master
+from gantry.ipam.sql import sharing
 from gantry.model import cluster as clusters
 from gantry.model import instance, job, network
 from gantry.node.hypervisors import fake
@@ -34,7 +35,8 @@ SOUND = "no daemon fails in a way that its authors excluded"
 RANGES = "segment ranges do not overlap, and keep the ids that are in use"
 REFERENCES = "what an object refers to exists"
 SHARED = "an address of a shared database has one owner"
-LEDGER = "the ledger of addresses knows what the state holds"
+STORED = "an address is in a shared database as long as the state has it"
+FOREIGN = "a master leaves the addresses of other owners of a shared database to them"
 
 MARK_SECONDS = 20.0
 """After the end of its lease, until a master has noticed it, even by a clock of half the speed."""
@@ -109,9 +111,12 @@ def check(
         daemon = lab.daemons[name]
         _check_state(daemon.store.snapshot)
         _check_shared(lab, daemon.store.durable)
+        _check_stored(lab, daemon)
         _check_locks(daemon)
     _check_epochs(lab, copies_on_disk)
     _check_guests(lab, copies_on_disk, firm=firm)
+    if robbed := lab.database.robbed():
+        raise Violation(FOREIGN, f"{robbed} for {databases.OTHER}, which has it", "the database does not say so")
     if copies_on_disk.unstored:
         raise Violation(WHOLE, f"job {copies_on_disk.unstored[0]} in the copy that has its changes", "it is not there")
 
@@ -159,13 +164,27 @@ def _check_shared(lab: cluster.SimulatedCluster, state: states.Snapshot) -> None
     """Check that no other owner has an address of the state in the shared database, if the database decides."""
     if state.the_cluster.ipam_driver != "sql":
         return
-    foreign = {(subnet, address) for subnet, address, owner in lab.database.allocations() if owner == databases.OTHER}
+    stored = lab.database.allocations()
+    foreign = {(subnet, address) for subnet, address, owner in stored if owner == databases.OTHER}
     for owner in owners(state) if foreign else ():
         for allocation in owner.allocations():
             net = state.networks.get(allocation.network)
             for subnet in net.subnets if net else ():
                 if (subnet.uuid, allocation.ip) in foreign:
                     raise Violation(SHARED, f"{allocation.ip} of {owner.name} for it alone", "another owner has it")
+
+
+def _check_stored(lab: cluster.SimulatedCluster, daemon: master.Master) -> None:
+    """Check that a shared database has the addresses of the state, if no other history can have released them."""
+    state = daemon.store.durable
+    if state.the_cluster.ipam_driver != "sql" or not is_firm(daemon) or not daemon.lease.is_held():
+        return
+    mark = f"{sharing.CLUSTERS}{state.the_cluster.uuid}/"
+    stored = {address for _, address, owner in lab.database.allocations() if owner.startswith(mark)}
+    for owner in owners(state):
+        for allocation in owner.allocations():
+            if allocation.network and allocation.ip not in stored:
+                raise Violation(STORED, f"{allocation.ip} of {owner.name} in the database", "it is not there")
 
 
 def _check_references(state: states.Snapshot) -> None:

@@ -12,7 +12,19 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 
 from gantry.runtime.simulated import clock
-from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants, outcome, story
+from gantry.sim import (
+    acknowledged,
+    built,
+    client,
+    cluster,
+    copies,
+    facts,
+    faults,
+    invariants,
+    outcome,
+    placements,
+    story,
+)
 from gantry.sim.steps import (
     backups,
     database,
@@ -51,6 +63,10 @@ THEMES = (STORAGE, STORAGE, MOVES, GROUPS, SETTINGS, HOOKS, DOORS, DATABASE)
 MAX_THEMES = 2
 REFUSING_SHARE = 0.15
 """The share of hook scripts that fail at first, in runs with hooks; faults change it."""
+MORE_SHARE = 0.15
+"""The share of steps with one more wish, in runs with node groups and in runs with front ends."""
+UNSURE_SHARE = 0.15
+"""The share of a shared database's commits whose answer is lost, in runs with a database; faults add to it."""
 
 UNBROKEN = "a scenario comes to its end"
 """The promise that an unexpected error in the scenario's own code breaks."""
@@ -79,6 +95,7 @@ class Scenario:
         self._lab = lab
         self._story = run_story
         self._chance = lab.world.source("scenario")
+        self._more_chance = lab.world.source("more")
         self._facts = facts.Facts()
         self._copies = copies.Copies(lab)
         self._acknowledged = acknowledged.Acknowledgements(lab, self._copies, candidates=lab.names[: kind.pool])
@@ -87,6 +104,7 @@ class Scenario:
         self._themes = {self._chance.choice(THEMES) for _ in range(self._chance.randint(0, MAX_THEMES))}
         self._marks = invariants.Marks(lab)
         self._used_ids = invariants.UsedIds(lab)
+        self._placements = placements.Placements(lab)
         self._clients = client.Clients(lab, self._facts, self._acknowledged, story=run_story)
         # A dictionary, for its order.
         self._busy: dict[asyncio.Task[None], None] = {}
@@ -111,6 +129,7 @@ class Scenario:
             await self._lab.hooks.install(name, cluster.FOLDERS.hooks)
             self._lab.hooks.failing = REFUSING_SHARE
         self._lab.doors.enabled = DOORS in self._themes
+        self._lab.database.usually_unsure = UNSURE_SHARE if DATABASE in self._themes else 0.0
         for name in reversed(self._lab.names):
             await self._lab.restart(name)
         for step in range(1, STEPS + 1):
@@ -120,6 +139,7 @@ class Scenario:
             for _ in range(self._chance.choice([0, 1, 1, 2])):
                 if len(self._busy) < CLIENTS:
                     self._wish()
+            self._do_more()
             if self._chance.random() < 0.15:
                 self._begin(self._clients.meddle())
             if DATABASE in self._themes and self._chance.random() < 0.3 and (text := self._lab.database.take()):
@@ -129,6 +149,7 @@ class Scenario:
                 self._begin(self._clients.read(method, arguments))
             await self._lab.world.clock.sleep(self._chance.choice([0.0, 0.05, 0.5, 2.0, 5.0, 15.0]))
             self._look()
+        self._lab.database.usually_unsure = 0.0
         await self._faults.heal(self._clients.knock)
         await self._finish()
 
@@ -136,7 +157,16 @@ class Scenario:
         draws = [self._instance, self._instance, self._instance, self._network, self._network, self._segment]
         draws += [self._node, self._other]
         draws += [draw for theme, more in self._themed.items() if theme in self._themes for draw in more]
-        wish = self._chance.choice(draws)()
+        self._try(self._chance.choice(draws)())
+
+    def _do_more(self) -> None:
+        """Do what the draws of some themes do too seldom, from a source of its own: other runs stay as they are."""
+        more = {GROUPS: groups.tempt, DOORS: networks.draw_port}
+        for theme, draw in more.items():
+            if theme in self._themes and len(self._busy) < CLIENTS and self._more_chance.random() < MORE_SHARE:
+                self._try(draw(self._more_chance, self._facts))
+
+    def _try(self, wish: wishes.Wish | None) -> None:
         if wish and self._facts.claim(wish.keys):
             self._begin(self._clients.carry_out(wish))
 
@@ -187,6 +217,7 @@ class Scenario:
             try:
                 invariants.glance(self._lab)
                 self._marks.glance()
+                self._placements.glance()
             except story.Violation as violation:
                 self._story.tell(story.OUTSIDE, str(violation))
                 self._glimpsed = violation

@@ -2,7 +2,7 @@
 
 It stands for a PostgreSQL server, which is another program and has a clock of its own. All masters, and another owner
 of addresses, use it. It survives all machines. While it is ``down``, no transaction begins; ``unsure`` is the share of
-commits whose answer is lost, after they were done.
+commits whose answer is lost, after half of which nothing was done; ``usually_unsure`` adds to it.
 """
 
 import itertools
@@ -34,9 +34,13 @@ class _Connection:
         return self._inner.cursor()
 
     def commit(self) -> None:
-        """Commit, and perhaps lose the answer."""
-        self._inner.commit()
-        if self._server.loses_answer():
+        """Commit, and perhaps lose the answer, or the commit itself."""
+        lost = self._server.loses_answer()
+        if lost and self._server.loses_commit():
+            self._inner.rollback()
+        else:
+            self._inner.commit()
+        if lost:
             raise errors.EnvironmentFaultError(f"the connection to {NAME} was lost during a commit, outcome unknown")
 
     def rollback(self) -> None:
@@ -54,10 +58,14 @@ class Server:
     name = NAME
     dialect = statements.Dialect.SQLITE
 
-    def __init__(self, source: random.Random) -> None:
+    def __init__(self, source: random.Random, outcomes: random.Random) -> None:
         self.down = False
         self.unsure = 0.0
+        self.usually_unsure = 0.0
         self._random = source
+        self._outcomes = outcomes
+        # The addresses that the other owner was acknowledged.
+        self._taken: set[tuple[str, str]] = set()
         self._name = f"simulation{next(_numbers)}"
         # The database exists as long as a connection to it.
         self._anchor = engines.connect_in_memory(self._name)
@@ -89,7 +97,18 @@ class Server:
 
     def loses_answer(self) -> bool:
         """Return whether the answer to a commit is lost."""
-        return self.unsure > 0 and self._random.random() < self.unsure
+        if self.unsure > 0 and self._random.random() < self.unsure:
+            return True
+        return self.usually_unsure > 0 and self._outcomes.random() < self.usually_unsure
+
+    def loses_commit(self) -> bool:
+        """Return whether a commit whose answer is lost was not done."""
+        return self._outcomes.random() < 0.5
+
+    def robbed(self) -> str:
+        """Return an address that the other owner has, but that the database gives to nobody or to somebody else."""
+        theirs = {(subnet, address) for subnet, address, owner in self.allocations() if owner == OTHER}
+        return min((address for _, address in self._taken - theirs), default="") if self._taken else ""
 
     def _is_prepared(self) -> bool:
         return bool(self._anchor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall())
@@ -113,11 +132,13 @@ class Server:
             subnets = sorted(other.subnets(), key=lambda subnet: subnet.id)
             if own and self._random.random() < 0.4:
                 subnet, address = self._random.choice(own)
+                self._taken.discard((subnet, address))
                 other.deallocate(subnet, address, owner=OTHER)
                 return f"releases {address}"
             if subnets:
                 subnet = self._random.choice(subnets).id
                 address = other.allocate(subnet, requests.AnyAddress(), owner=OTHER)
+                self._taken.add((subnet, address))
                 return f"allocates {address}"
         except errors.GantryError as error:
             return f"allocates nothing: {error}"

@@ -34,10 +34,10 @@ def _limits(maximum: int) -> dict[str, object]:
     return {"minmax": [{"max": {"memory-size": maximum}, "min": {"memory-size": 128}}]}
 
 
-def _add(chance: random.Random, name: str) -> wish.Wish:
+def _add(chance: random.Random, name: str, *, small: bool = False) -> wish.Wish:
     policy = chance.choice(POLICIES)
     op: cluster.Opcode = {"OP_ID": "OP_GROUP_ADD", "group_name": name, "alloc_policy": policy, "tags": ["new"]}
-    if chance.random() < 0.6:
+    if small or chance.random() < 0.6:
         op = {**op, "ipolicy": _limits(SMALL)}
     return wish.single(f"add group {name}", op, (KIND, name), {facts.THERE: True, "policy": policy})
 
@@ -81,10 +81,14 @@ def _assign(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish |
         return None
     node = chance.choice(members)
     group = chance.choice([name, name, FIRST])
-    op = {"OP_ID": "OP_GROUP_ASSIGN_NODES", "group_name": group, "nodes": [node], "force": chance.random() < 0.3}
+    return _assign_to(group, node, force=chance.random() < 0.3, near=name)
+
+
+def _assign_to(group: str, node: str, *, force: bool, near: str = "") -> wish.Wish:
+    op = {"OP_ID": "OP_GROUP_ASSIGN_NODES", "group_name": group, "nodes": [node], "force": force}
     key = (nodes.KIND, node)
     # A client that has a node assigned must know that nobody renames the group at the same time.
-    return wish.Wish(f"assign {node} to group {group}", [op], [key, (KIND, name)], {key: {"group": group}})
+    return wish.Wish(f"assign {node} to group {group}", [op], [key, (KIND, near or group)], {key: {"group": group}})
 
 
 def _connect(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish | None:
@@ -131,6 +135,8 @@ def _fail_over(chance: random.Random, known: facts.Facts, name: str) -> wish.Wis
         if known.get((nodes.KIND, node), "group") == name
     ]
     there = [vm for vm in known.known(instances.KIND, there=True) if vm in instances.NAMES]
+    if chance.random() < 0.2:
+        return _remove(chance, known, name)
     bare = [
         vm
         for vm in there
@@ -148,3 +154,25 @@ def _evacuate(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish
     group = chance.choice([name, FIRST])
     op = {"OP_ID": "OP_GROUP_EVACUATE", "group_name": group, "sequential": chance.random() < 0.5}
     return wish.Wish(f"evacuate group {group}", [op], [(KIND, name)], moves=True, judge=lambda _: {})
+
+
+def tempt(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
+    """Return the next step to what must be refused: a move that a policy forbids, or the end of a group with nodes."""
+    name = NAMES[0]
+    if known.thing((KIND, name)).claimed:
+        return None
+    if not known.get((KIND, name), facts.THERE):
+        return _add(chance, name, small=True)
+    groups = {node: known.get((nodes.KIND, node), "group") for node in known.known(nodes.KIND, there=True, free=False)}
+    if not any(group == name for group in groups.values()):
+        return _assign_to(name, chance.choice([*groups]), force=True) if groups else None
+    bare = [
+        vm
+        for vm in known.known(instances.KIND, there=True)
+        if known.get((instances.KIND, vm), "disks") == known.get((instances.KIND, vm), "nics") == 0
+    ]
+    other_nodes = [node for node, group in groups.items() if group == FIRST]
+    free = [vm for vm in known.known(instances.KIND, there=False) if vm in instances.NAMES]
+    if not bare and other_nodes and free:
+        return instances.create_bare(chance.choice(free), node=chance.choice(other_nodes))
+    return _fail_over(chance, known, name)

@@ -71,6 +71,23 @@ def _create(chance: random.Random, known: facts.Facts, name: str, *, storage: bo
     return wish.single(text, op, (KIND, name), fields)
 
 
+def create_bare(name: str, *, node: str) -> wish.Wish:
+    """Return the wish for an instance that any node can take: without disks and NICs."""
+    op = {
+        "OP_ID": "OP_INSTANCE_CREATE",
+        "instance_name": name,
+        "disk_template": "diskless",
+        "no_install": True,
+        "nics": [],
+        "disks": [],
+        "start": False,
+        "pnode": node,
+        "beparams": {"maxmem": MEMORY, "minmem": MEMORY},
+    }
+    fields = {facts.THERE: True, "up": False, "node": node, "nics": 0, "disks": 0, "template": "diskless"}
+    return wish.single(f"create {name} on {node}, without disks and NICs", op, (KIND, name), fields)
+
+
 def _nic_spec(chance: random.Random, known: facts.Facts) -> dict[str, object]:
     there = [name for name in networks.NAMES if known.get((networks.KIND, name), "connected")]
     if not there or chance.random() < 0.1:

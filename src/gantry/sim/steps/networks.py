@@ -118,6 +118,15 @@ def _reserve(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     return _change(name, f"reserve {address}", {f"reserved {address}": True}, add_reserved_ips=[address])
 
 
+def draw_port(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
+    """Return a wish about a port, which the Neutron API can remove; about a network if there is none."""
+    free = [name for name in NAMES if not known.thing((KIND, name)).claimed]
+    there = [name for name in free if known.get((KIND, name), facts.THERE)]
+    if there:
+        return _port(chance, known, chance.choice(there))
+    return _add(chance, chance.choice(free)) if free else None
+
+
 def _port(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     uuid = f"{name.removeprefix('net'):0>8}-0000-4000-8000-{chance.randrange(PORTS):012}"
     if known.get((KIND, name), f"port {uuid}"):

@@ -1,0 +1,83 @@
+"""Plausible mistakes about a shared database of addresses: each is found by the promise that it breaks.
+
+Each test begins with a seed that is known to find its mistake; if that seed no longer does, because the program has
+changed, the test tries 200 seeds.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+from tests.sim import first_seed
+from tests.sim.first_seed import Patch
+
+from gantry import errors
+from gantry.ipam import shared
+from gantry.ipam.sql import records, sharing, statements
+from gantry.sim import invariants, outcome
+from gantry.state import snapshot as states
+
+
+def a_lost_answer_counts_as_a_failure(patch: pytest.MonkeyPatch) -> None:
+    original = shared.Shared.secure
+
+    async def secure(
+        self: shared.Shared, job: int, before: states.Snapshot, changes: Sequence[states.Change], *, attempt: int
+    ) -> bool:
+        known = dict(self._unsettled._addresses)
+        try:
+            return await original(self, job, before, changes, attempt=attempt)
+        except errors.EnvironmentFaultError:
+            self._unsettled._addresses = known
+            raise
+
+    patch.setattr(shared.Shared, "secure", secure)
+
+
+def an_address_of_another_owner_is_taken_over(patch: pytest.MonkeyPatch) -> None:
+    original = sharing.secure
+
+    def secure(db: statements.Statements, allocations: Iterable[records.Allocation], *, mark: str, ahead: int) -> None:
+        original(db, allocations, mark="", ahead=ahead)
+
+    patch.setattr(sharing, "secure", secure)
+
+
+def an_address_is_released_for_every_owner(patch: pytest.MonkeyPatch) -> None:
+    original = sharing.release
+
+    def release(db: statements.Statements, addresses: Iterable[tuple[str, str]], *, mark: str) -> None:
+        original(db, addresses, mark="")
+
+    patch.setattr(sharing, "release", release)
+
+
+def a_conflict_in_the_database_is_ignored(patch: pytest.MonkeyPatch) -> None:
+    def secure(db: statements.Statements, allocations: Iterable[records.Allocation], *, mark: str, ahead: int) -> None:
+        for each in sorted(allocations):
+            sharing._conflict(db, each, mark)
+
+    patch.setattr(sharing, "secure", secure)
+
+
+def an_address_is_given_before_the_database_has_it(patch: pytest.MonkeyPatch) -> None:
+    def secure(db: statements.Statements, allocations: Iterable[records.Allocation], *, mark: str, ahead: int) -> None:
+        """Leave it to the next comparison with the state."""
+
+    patch.setattr(sharing, "secure", secure)
+
+
+DATABASE_MISTAKES: dict[Patch, tuple[int, str]] = {
+    a_lost_answer_counts_as_a_failure: (67, outcome.DATABASE),
+    an_address_is_given_before_the_database_has_it: (80, invariants.STORED),
+    an_address_of_another_owner_is_taken_over: (51, invariants.FOREIGN),
+    an_address_is_released_for_every_owner: (51, invariants.FOREIGN),
+    a_conflict_in_the_database_is_ignored: (51, invariants.SHARED),
+}
+"""Each mistake, with the seed that is tried first, and the promise that it breaks."""
+
+
+@pytest.mark.parametrize("mistake", DATABASE_MISTAKES, ids=lambda patch: patch.__name__)
+def test_a_mistake_is_found_by_the_promise_that_it_breaks(mistake: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, promise = DATABASE_MISTAKES[mistake]
+    # Another promise may be broken too, and end a seed before this one is seen.
+    assert promise in first_seed.broken_promises(mistake, first, monkeypatch)
