@@ -64,7 +64,7 @@ class Server:
         self.usually_unsure = 0.0
         self._random = source
         self._outcomes = outcomes
-        # The addresses that the other owner was acknowledged.
+        # The addresses that were acknowledged to the other owner.
         self._taken: set[tuple[str, str]] = set()
         self._name = f"simulation{next(_numbers)}"
         # The database exists as long as a connection to it.
