@@ -281,7 +281,7 @@ MISTAKES: dict[Patch, tuple[int, str]] = {
     locks_are_released_before_steps_and_undo: (0, invariants.LOCKS_HELD),
     locks_are_released_before_the_undo: (9, invariants.LOCKS_HELD),
     undo_is_skipped: (16, node_disks.DISKS),
-    reservations_go_before_the_guest: (64, node_disks.DISKS),
+    reservations_go_before_the_guest: (136, node_disks.DISKS),
     frames_are_appended_twice: (11, acknowledged.ENOUGH),
     recovery_drops_the_last_frame: (4, faults.ENDS),
     restart_forgets_queued_jobs: (1, outcome.JOBS_END),
