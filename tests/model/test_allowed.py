@@ -1,5 +1,7 @@
 """The allow-lists of a cluster: built-in entries, changes, and what is outside of them."""
 
+from pathlib import Path
+
 import pytest
 from msgspec import structs
 from tests.operations import build
@@ -8,6 +10,7 @@ from gantry import errors
 from gantry.model import allowed, cluster, opcodes, parameters
 
 OWNER = build.OWNER
+SECURITY = Path(__file__).parents[2] / "docs/explanation/security.md"
 
 
 def changed(*changes: tuple[str, str, str], owner: cluster.Cluster = OWNER) -> cluster.Cluster:
@@ -27,6 +30,18 @@ def test_every_parameter_that_is_a_path_of_a_node_or_free_arguments_has_a_list()
     paths = {name for name in known if name.endswith(("_path", "_file", "_script", "_extra", "_devices", "_args"))}
     # Inside of the guest: its root device, its kernel's arguments, and a script on its own disk.
     assert paths - {"root_path", "kernel_args", "init_script"} <= set(allowed.OF_PARAMETER)
+
+
+def test_every_parameter_that_may_be_any_text_is_in_a_list_or_on_the_page_with_the_reason_why_it_is_harmless() -> None:
+    section = SECURITY.read_text().partition("### Text without a list")[2].partition("\n### ")[0]
+    reasons = {line.split("`")[1] for line in section.splitlines() if line.startswith("| `")}
+    free = {
+        name
+        for known in parameters.HYPERVISORS.values()
+        for name, each in known.items()
+        if isinstance(each.default, str) and not (each.choices or each.letters or each.punctuation)
+    }
+    assert free - set(allowed.OF_PARAMETER) == reasons
 
 
 @pytest.mark.parametrize(
@@ -101,6 +116,8 @@ def test_an_opcode_that_widens_what_instances_may_do_needs_root() -> None:
     assert needs(allowed=[["add", "images", "/"]]) == "the allow-lists"
     assert needs(allowed=[["remove", "images", "/boot"]]) == "the allow-lists"
     assert "chroot" in needs(enabled_hypervisors=["kvm", "chroot"])
+    assert "migration_port" in needs(hvparams={"kvm": {"acpi": False, "migration_port": 1811}})
+    assert "migration_port" in needs(hvparams={"kvm": {}, "xen-pvm": {"migration_port": "default"}})
     assert needs(ipam_driver="sql", ipam_database="sqlite:////etc/x")
     assert needs(enabled_hypervisors=["kvm"], hvparams={"kvm": {"kernel_path": "/boot/k"}}) == ""
     assert allowed.needs_root(opcodes.decode({"OP_ID": "OP_TEST_DELAY", "duration": 0})) == ""

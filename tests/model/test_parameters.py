@@ -121,12 +121,32 @@ def test_backend_parameters_that_are_refused(raw: dict[str, object], message: st
         ("kvm", {"kernel_path": 7}, "is not text"),
         ("kvm", {"serial_speed": "-1"}, "is below the minimum 1"),
         ("fake", {"migration_mode": "quick"}, "is not one of live, non-live"),
+        ("kvm", {"keymap": "/etc/shadow"}, "'/etc/shadow' may only have ASCII letters, digits and _ -"),
+        ("kvm", {"keymap": "..\\shadow"}, "may only have ASCII letters"),
+        ("kvm", {"cpu_type": "max,vendor=/etc/shadow"}, "may only have ASCII letters, digits and _ - + . , : ="),
+        ("kvm", {"machine_version": "pc,firmware=shadow"}, "may only have ASCII letters"),
+        ("kvm", {"machine_version": "\u00e9"}, "may only have ASCII letters"),
+        ("xen-hvm", {"soundhw": "vfio-pci,host=1"}, "may only have ASCII letters"),
     ],
 )
 def test_hypervisor_parameters_that_are_refused(name: str, raw: dict[str, object], message: str) -> None:
     with pytest.raises(errors.InvalidError) as refused:
         parameters.hypervisor(name, raw)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("kvm", {"cpu_type": "qemu64,+svm", "keymap": "de-ch", "machine_version": "pc-i440fx-9.0"}),
+        ("kvm", {"cpu_type": "host,model-id=A b,hv_time,tsc-frequency=1", "keymap": "", "machine_version": "q35"}),
+        ("xen-hvm", {"soundhw": "ac97,es1370"}),
+    ],
+)
+def test_usual_names_of_processors_keyboards_machines_and_sound_cards_are_taken(
+    name: str, values: base.Parameters
+) -> None:
+    assert parameters.hypervisor(name, values) == values
 
 
 EVERY = {

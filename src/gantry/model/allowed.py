@@ -63,6 +63,9 @@ OF_PARAMETER = {parameter: name for name, each in LISTS.items() for parameter in
 ROOT_HYPERVISORS = ("chroot",)
 """Hypervisors whose guests can leave them: who may install a guest is root on its node."""
 
+PORT_PARAMETER = "migration_port"
+"""QEMU listens there as root, so a user could occupy the port of a service of the node while the service restarts."""
+
 EMPTY = ""
 """The only entry of a stored list without entries: a list that is not stored is the built-in one."""
 
@@ -149,5 +152,7 @@ def needs_root(op: opcodes.AnyOpcode) -> str:
         return "the allow-lists"
     if op.ipam_database:
         return "the database of addresses"
+    if any(PORT_PARAMETER in values for values in (op.hvparams or {}).values()):
+        return f"{PORT_PARAMETER}, the ports that nodes open for migrations"
     added = {*ROOT_HYPERVISORS} & {*(op.enabled_hypervisors or ())}
     return f"whether the hypervisor {min(added)} is enabled" if added else ""

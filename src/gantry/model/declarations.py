@@ -13,7 +13,8 @@ class Parameter:
     """A parameter, which has the type of its default and may be limited by choices, minimum and maximum.
 
     With ``several``, the value is any number of choices separated by colons; with ``letters``, it consists of these
-    letters. A ``cluster_wide`` parameter cannot be set for an instance.
+    letters; with ``punctuation``, of ASCII letters, digits and these characters. A ``cluster_wide`` parameter cannot be
+    set for an instance.
     """
 
     default: base.Value
@@ -23,4 +24,5 @@ class Parameter:
     maximum: int = LARGEST
     several: bool = False
     letters: str = ""
+    punctuation: str = ""
     cluster_wide: bool = False

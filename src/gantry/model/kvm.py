@@ -25,7 +25,7 @@ MACHINE: dict[str, Parameter] = {
     ),
     "cpu_sockets": Parameter(0, "Processor sockets; 0 leaves it to QEMU", minimum=0, maximum=1024),
     "cpu_threads": Parameter(0, "Threads of a core; 0 leaves it to QEMU", minimum=0, maximum=1024),
-    "cpu_type": Parameter("", "Processor model; empty for QEMU's own"),
+    "cpu_type": Parameter("", "Processor model; empty for QEMU's own", punctuation="_-+.,:= "),
     "firmware": Parameter("bios", "Firmware; uefi resets its variables at each start", ("bios", "uefi")),
     "firmware_path": Parameter(
         "/usr/share/OVMF/OVMF_CODE_4M.fd", "UEFI firmware file; the file with its variables is in the same folder"
@@ -36,7 +36,7 @@ MACHINE: dict[str, Parameter] = {
     "kvm_extra": Parameter("", "Further arguments of QEMU"),
     "kvm_path": Parameter("/usr/bin/qemu-system-x86_64", "QEMU program"),
     "kvm_pci_reservations": Parameter(12, "First PCI slot of disks and NICs", minimum=12, maximum=30),
-    "machine_version": Parameter("pc", "Machine type; its version is fixed while the guest runs"),
+    "machine_version": Parameter("pc", "Machine type; its version is fixed while the guest runs", punctuation="_-."),
     "mem_path": Parameter("", "Folder of a file system of huge pages, for the guest's memory"),
     "reboot_behavior": Parameter("reboot", "What a reboot inside the guest does", ("reboot", "exit")),
     "root_path": Parameter("/dev/vda1", "Root device, passed to the kernel"),
@@ -74,7 +74,8 @@ DEVICES: dict[str, Parameter] = {
 }
 
 CONSOLES: dict[str, Parameter] = {
-    "keymap": Parameter("", "Keyboard of the VNC server, such as de"),
+    # QEMU opens a keymap with a slash as a file of the node.
+    "keymap": Parameter("", "Keyboard of the VNC server, such as de", punctuation="_-"),
     "serial_console": Parameter(True, "Give the guest a serial console"),
     "serial_speed": Parameter(38400, "Speed of the serial console", minimum=1),
     "spice_bind": Parameter("", "Address of the SPICE server; empty for none"),

@@ -9,6 +9,7 @@ checks names and types here; a node's driver checks what only the node knows, su
 import difflib
 import math
 import re
+import string
 from collections.abc import Collection, Mapping, Sequence
 
 from gantry import errors
@@ -95,6 +96,7 @@ HYPERVISORS: dict[str, dict[str, Parameter]] = {"kvm": KVM, **xen.PARAMETERS, "f
 
 _KIND_NAMES = {bool: "a boolean", int: "an integer", float: "a number", str: "text"}
 _UNITS = {"m": 1, "g": 1024, "t": 1024 * 1024}
+_ALPHANUMERIC = string.ascii_letters + string.digits
 _WITH_UNIT = re.compile(r"\d+(\.\d+)?[mgtMGT]")
 
 
@@ -109,6 +111,10 @@ def convert(value: object, parameter: Parameter, *, name: str) -> base.Value:
         raise errors.InvalidError(f"parameter {name}: {value!r} is not one of {', '.join(parameter.choices)}")
     if parameter.letters and not set(str(converted)) <= set(parameter.letters):
         raise errors.InvalidError(f"parameter {name}: {value!r} may only have the letters {parameter.letters}")
+    if parameter.punctuation and not set(str(converted)) <= {*_ALPHANUMERIC, *parameter.punctuation}:
+        raise errors.InvalidError(
+            f"parameter {name}: {value!r} may only have ASCII letters, digits and {' '.join(parameter.punctuation)}"
+        )
     if parameter.minimum is not None and isinstance(converted, int | float) and converted < parameter.minimum:
         raise errors.InvalidError(f"parameter {name}: {value!r} is below the minimum {parameter.minimum}")
     if isinstance(converted, int | float) and converted > parameter.maximum:

@@ -27,7 +27,7 @@ BOTH: dict[str, Parameter] = {
         cluster_wide=True,
     ),
     "reboot_behavior": Parameter("reboot", "What a reboot inside the guest does", ("reboot", "exit")),
-    "soundhw": Parameter("", "Sound card of an HVM guest, by QEMU's name"),
+    "soundhw": Parameter("", "Sound card of an HVM guest, by QEMU's name", punctuation="_-,"),
     "vif_script": Parameter("", "Script that connects NICs; empty for Xen's own"),
 }
 

@@ -12,7 +12,7 @@ FOLDERS = paths.Paths.below("/r")
 FILES = command_line.Sockets("/r/run/instances/vm1")
 
 
-def arguments(
+def words(
     hvparams: dict[str, calls.Value] | None = None,
     *,
     disks: tuple[calls.Disk, ...] = (),
@@ -20,7 +20,7 @@ def arguments(
     accelerator: str = "tcg",
     paused: bool = False,
     incoming: bool = False,
-) -> str:
+) -> list[str]:
     vm = samples.instance(hvparams=samples.kvm(**(hvparams or {})), disks=disks, nics=nics)
     paths = tuple(disk.logical_id[-1] for disk in disks)
     taps = tuple(f"tap{nic.index}" for nic in nics)
@@ -35,7 +35,27 @@ def arguments(
         paused=paused,
         incoming=incoming,
     )
-    return " ".join(command_line.arguments(machine))
+    return command_line.arguments(machine)
+
+
+def arguments(
+    hvparams: dict[str, calls.Value] | None = None,
+    *,
+    disks: tuple[calls.Disk, ...] = (),
+    nics: tuple[calls.Nic, ...] = (),
+    accelerator: str = "tcg",
+    paused: bool = False,
+    incoming: bool = False,
+) -> str:
+    return " ".join(words(hvparams, disks=disks, nics=nics, accelerator=accelerator, paused=paused, incoming=incoming))
+
+
+def test_text_for_the_guest_stays_one_argument() -> None:
+    hostile = "x -drive file=/etc/shadow,format=raw '-S' \"-S\""
+    line = words({"kernel_path": "/k", "kernel_args": hostile, "root_path": "-S", "cpu_type": "max -S"})
+    assert line[line.index("-append") + 1] == f"root=-S {hostile} console=ttyS0,38400 no_timer_check"
+    assert line[line.index("-cpu") + 1] == "max -S"
+    assert not {"-drive", "-S", "'-S'"} & {*line}
 
 
 def test_a_machine_has_memory_processors_identity_and_control_sockets() -> None:

@@ -75,6 +75,7 @@ async def started(node: Node, folders: paths.Paths, hvparams: dict[str, calls.Va
         {"disk_cache": "writethrough", "disk_aio": "threads"},
         {"vga": "std", "usb_mouse": "tablet", "usb_devices": "usb-kbd", "soundhw": "ac97"},
         {"vga": "cirrus", "soundhw": "hda", "use_guest_agent": True, "keymap": ""},
+        {"keymap": "de-ch", "vnc_bind_address": "127.0.0.1"},
         {"use_chroot": True},
         {"kvm_extra": "-global 'kvm-pit.lost_tick_policy=discard'"},
         {"acpi": False, "use_localtime": True, "reboot_behavior": "exit"},
@@ -152,6 +153,8 @@ async def test_a_guest_boots_with_uefi_and_with_variables_of_its_own(node: Node,
         ({"kvm_extra": "'"}, "kvm_extra: No closing quotation"),
         ({"floppy_image_path": "/etc/passwd", "machine_version": "q35"}, "machine type q35 has no floppy drive"),
         ({"machine_version": "pc35"}, "does not support machine type pc35"),
+        ({"keymap": "/etc/passwd"}, "keymap: /etc/passwd is a path, not a keyboard"),
+        ({"keymap": "..\\secret"}, "is a path, not a keyboard"),
     ],
 )
 async def test_what_this_node_cannot_give_is_refused(

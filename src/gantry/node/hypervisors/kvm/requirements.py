@@ -25,6 +25,8 @@ FILES = (
     "spice_password_file",
     "vnc_x509_path",
 )
+SLASHES = frozenset("/\\")
+"""QEMU opens a keymap with one of these as a file of the node. The master refuses new values, not stored ones."""
 USERS = "/etc/passwd"
 VHOST = "/dev/vhost-net"
 UEFI_CODE, UEFI_VARIABLES = "_CODE", "_VARS"
@@ -122,6 +124,11 @@ def _check_combinations(hvparams: Parameters) -> None:
             raise errors.InvalidError(f"{parameter} requires vnc_x509_path")
     if hvparams.get("floppy_image_path") and "q35" in str(hvparams.get("machine_version", "")):
         raise errors.InvalidError("floppy_image_path: machine type q35 has no floppy drive")
+    keymap = str(hvparams.get("keymap", ""))
+    if not SLASHES.isdisjoint(keymap):
+        raise errors.InvalidError(
+            f"keymap: {keymap} is a path, not a keyboard", hint="use a name such as de, as in QEMU's folder keymaps"
+        )
     affinity.parse(str(hvparams.get("cpu_mask") or affinity.ALL))
     try:
         shlex.split(str(hvparams.get("kvm_extra", "")))
