@@ -398,6 +398,37 @@ async def test_a_daemon_that_starts_again_is_still_a_member(cluster: Cluster) ->
     assert (member.cluster, member.node, member.address) == ("one", "node1", "127.0.0.1")
 
 
+async def refused_handshake(port: int, authority: security.Authority) -> bool:
+    """Return whether a server ends the handshake of a caller that trusts it, but has no certificate."""
+    context = security.member_context(authority.certificates)
+    # With TLS 1.3 the client's side of the handshake ends before the server has seen that there is no certificate.
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="127.0.0.1")
+    except (ssl.SSLError, ConnectionError):
+        return True
+    writer.close()
+    return False
+
+
+async def test_a_caller_without_a_certificate_is_refused_in_the_handshake(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    assert await refused_handshake(cluster.target.port, cluster.authority), "the server that joined while it ran"
+    again = enrollment.Enrolment(cluster.runtime, cluster.folders)
+    await again.prepare()
+    port = ports.free()
+    serving = await cluster.runtime.network.serve_http(
+        "127.0.0.1", port, cluster.agent.answer, tls=again.context(), body_limit=1000
+    )
+    try:
+        assert await refused_handshake(port, cluster.authority), "the server that was a member at its start"
+        async with cluster.master() as master:
+            target = targets.Target(UUID, "node1", "127.0.0.1", port)
+            assert (await master.call(target, calls.Version())).node == "node1"
+    finally:
+        await serving.close()
+
+
 def test_a_simulated_node_joins_and_answers_its_master() -> None:
     with simulated.World(seed=1) as world:
         node, master = world.machine("node1"), world.machine("master")
