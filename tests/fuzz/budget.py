@@ -1,4 +1,7 @@
-"""How long fuzzers and state machines look: a little in each run, GANTRY_FUZZ examples in `make test-long`."""
+"""How long fuzzers and state machines look: a little in each run, GANTRY_FUZZ examples in `make test-long`.
+
+How many messages the servers get is set apart from it (`doors`).
+"""
 
 import os
 
