@@ -24,8 +24,16 @@ def busy() -> Iterator[lab.Lab]:
                 for _, number in numbers:
                     assert luxi.finished(number)[0] == "success"
                 luxi.value("AutoArchiveJobs", -1, 60)
-        lab.wait_until(lambda: all(map(_is_pruned, cluster.nodes)), "a pruning on all nodes", timeout=100)
+            # Pruning follows a checkpoint, and that follows records: without more of them a minute would pass.
+            lab.wait_until(
+                lambda: _works(luxi) and all(map(_is_pruned, cluster.nodes)), "a pruning on all nodes", timeout=100
+            )
         yield cluster
+
+
+def _works(luxi: lab.Luxi) -> bool:
+    """Run a job with many steps, which need much of the journal; return whether it succeeded."""
+    return luxi.finished(luxi.value("SubmitJob", [DELAY] * 50))[0] == "success"
 
 
 def _archived(node: lab.Node) -> list[int]:

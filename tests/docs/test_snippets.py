@@ -25,7 +25,9 @@ TUTORIAL = pages.DOCS / "tutorial/first-cluster.md"
 NETWORKS = pages.DOCS / "tutorial/networks.md"
 CLAIMS = pages.DOCS / "tutorial/claims.md"
 JOINED = {"master.md": 3, "nodes.md": 1}
-"""How many nodes the cluster has when a page begins; two where nothing is said. Three machines wait in any case."""
+"""How many nodes the cluster has when a page begins; two where nothing is said."""
+
+WITH_COMMANDS = [page for page in HOW_TO if any(isinstance(step, pages.Command) for step in pages.steps(page))]
 
 LOOKS = re.compile(r"(on \d )?(ls|cat|grep|tail|ping) |kubectl (get|describe) ")
 """Commands that are repeated until they show what the page says: files on other nodes follow a moment later."""
@@ -129,7 +131,7 @@ def _programs(folder: Path, scripts: Mapping[str, str]) -> None:
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Environment]:
-    """Create three nodes, and a cluster of some of them, as the page of the test expects."""
+    """Create a cluster as the page of the test expects, and beside it as many machines as the page names."""
     page: Path = request.getfixturevalue("page")
     with lab.lab() as cluster_lab:
         machines, hand = cluster_lab.folder / "machines", cluster_lab.folder / "hand"
@@ -140,7 +142,7 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         cluster_lab.init("--enabled-hypervisors", "fake,kvm")
         for _ in range(JOINED.get(page.name, 2) - 1):
             cluster_lab.add_node()
-        while len(cluster_lab.nodes) < 3:
+        while len(cluster_lab.nodes) < _machines(page):
             cluster_lab.add_machine()
         monkeypatch.setenv("PATH", usual)
         for node in cluster_lab.nodes:
@@ -166,7 +168,12 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         )
 
 
-@pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)
+def _machines(page: Path) -> int:
+    """Return the highest number of a machine that a page names."""
+    return max(map(int, re.findall(r"\b(?:node|10\.0\.0\.)(\d)\b", page.read_text())), default=1)
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
 def test_the_commands_of_a_how_to_page_do_what_it_says(page: Path, cluster: Environment) -> None:
     cluster.run(pages.steps(page))
 

@@ -25,6 +25,12 @@ OF_PARTS = (
     "tests/daemons/test_serve.py",
     "tests/daemons/test_webhook.py",
 )
+TOO_SLOW = (
+    "tests/kubernetes/controllers/test_many.py",
+    "tests/kubernetes/claims/test_bad_input.py::test_objects_of_any_shape_end_no_controller_and_let_none_spin",
+)
+"""They cost as much as all others while calls are recorded, so each function has to be called by another one."""
+
 END_TO_END = ("tests/kubernetes/contract", "tests/kubernetes/test_kubectl.py", "tests/kubernetes/test_clients.py",
               "tests/docs/test_snippets.py")  # fmt: skip
 
@@ -63,7 +69,8 @@ def run(*arguments: str, **variables: str) -> str:
 def test_every_function_that_serves_claims_is_called_by_a_test(tmp_path: Path) -> None:
     note = tmp_path / "calls"
     of = ":".join(str(SOURCE / folder) for folder in FOLDERS)
-    run("-p", "tests.kubernetes.calls", *OF_PARTS, CALLS_OF=of, CALLS_TO=str(note))
+    left_out = [f"--deselect={test}" for test in TOO_SLOW]
+    run("-p", "tests.kubernetes.calls", *OF_PARTS, *left_out, CALLS_OF=of, CALLS_TO=str(note))
     called = set(note.read_text().splitlines())
     paths = [path for folder in FOLDERS for path in sorted((SOURCE / folder).glob("*.py"))]
     covered = [f"{path}:{name}" for path in paths for name in functions(path)]
