@@ -4,6 +4,7 @@ import os
 import random
 import statistics
 import time
+from collections.abc import Callable
 
 import pytest
 from tests.cluster import lab
@@ -19,7 +20,7 @@ RECOVERY = 2.0
 """Seconds from the start of the daemon to its first answer."""
 
 
-def test_two_hundred_kills_lose_nothing_and_each_recovery_is_short() -> None:
+def test_two_hundred_kills_lose_nothing_and_each_recovery_is_short(figure: Callable[[str], None]) -> None:
     with lab.lab() as cluster:
         cluster.init()
         cluster.run(
@@ -36,7 +37,7 @@ def test_two_hundred_kills_lose_nothing_and_each_recovery_is_short() -> None:
         for client in clients:
             client.join(lab.TIMEOUT)
         times.append(_recovery(cluster))
-        print(f"{len(times)} recoveries: median {statistics.median(times):.2f} s, longest {max(times):.2f} s")
+        figure(f"{len(times)} recoveries: median {statistics.median(times):.2f} s, longest {max(times):.2f} s")
         _check(cluster, clients)
         assert max(times) < RECOVERY
 
