@@ -4,11 +4,11 @@ A machine is reachable by its name, by the addresses that ``Wires.register`` ass
 ``localhost``. ``network`` is a machine's access to the wires.
 
 The model has the faults of TCP, for requests rather than packets. An open connection never loses or reorders bytes; so
-a lost message means a silent connection, on which the sender waits until its own timeout. Each request has its own
-connection (clients pool them), so one client's requests can overtake each other. A delayed request arrives even if its
-sender has timed out or ended meanwhile. A request that is served twice models a proxy that retries on another
-connection and returns the last answer; our own clients never send a request twice. A broken connection raises an error
-at once: either the request has not arrived, or it was served and the answer is incomplete.
+a lost message means a silent connection, on which the sender waits until its own timeout, or for an hour. Each request
+has its own connection (clients pool them), so one client's requests can overtake each other. A delayed request arrives
+even if its sender has timed out or ended meanwhile. A request that is served twice models a proxy that retries on
+another connection and returns the last answer; our own clients never send a request twice. A broken connection raises
+an error at once: either the request has not arrived, or it was served and the answer is incomplete.
 """
 
 import asyncio
@@ -28,6 +28,12 @@ from gantry.runtime.simulated import boot
 T = TypeVar("T")
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+SILENCE_SECONDS = 3600.0
+"""Until a connection fails on which a message was lost; probes of the kernel find it earlier on a real network.
+
+It is long, so that the time limits of nearly all calls are tested.
+"""
 
 
 @dataclass(eq=False)
@@ -167,14 +173,14 @@ class Wires:
     async def exchange(
         self, source: str, target: str, port: int, request: interface.HttpRequest, *, tls: bool
     ) -> interface.HttpResponse:
-        """Transfer a request and its answer; OSError if the connection fails; never return if a message is lost."""
+        """Transfer a request and its answer; OSError if the connection fails, at last if a message is lost."""
         # A message on the wire is not a task of any machine: it arrives even if its sender is cancelled.
         carrier = contextvars.Context().run(self._loop.create_task, self._carry(source, target, port, request, tls=tls))
         await self._end(carrier)
         if answer := carrier.result():
             return answer
-        silence: asyncio.Future[interface.HttpResponse] = self._loop.create_future()
-        return await silence
+        await asyncio.sleep(SILENCE_SECONDS)
+        raise OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH), f"{target}:{port}")
 
     async def _carry(
         self, source: str, target: str, port: int, request: interface.HttpRequest, *, tls: bool
