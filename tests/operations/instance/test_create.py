@@ -124,6 +124,13 @@ async def test_every_parameter_of_release_1_2_is_found_in_its_class(house: build
         for parameter in set(other_names) - set(parameters.HYPERVISORS[hypervisor]):
             refused = await house.refused(op(instance_name="x", hypervisor=hypervisor, hvparams={parameter: "x"}))
             assert f"unknown {hypervisor} hypervisor parameter {parameter}" in str(refused), name
+    for parameter in (*own, "kernel_path"):
+        refused = await house.refused(op(instance_name="x", hypervisor=hypervisor, beparams={parameter: 1}))
+        assert f"unknown backend parameter {parameter}" in str(refused)
+    for each in parameters.HYPERVISORS:
+        assert not {"memory", "maxmem", "minmem", "vcpus", "os", "disk_template", "nics"} & {
+            *parameters.HYPERVISORS[each]
+        }
     wrong = await house.refused(op(instance_name="x", hypervisor="xen-hvm", hvparams={"boot_order": "cz"}))
     assert "boot_order: 'cz' may only have the letters acdn" in str(wrong)
 
