@@ -17,7 +17,8 @@ DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
 ON_NODE = DELAY | {"on_master": False, "on_nodes": ["node1"]}
 VERIFY = {"OP_ID": "OP_CLUSTER_VERIFY"}
 QUERIES: dict[str, list[object]] = {
-    "Query": ["node", ["name", "role"], None], "QueryFields": ["node", None], "QueryJobs": [None, ["id", "status"]],
+    "Query": ["node", ["name", "role", "dtotal"], None], "QueryFields": ["node", None],
+    "QueryJobs": [None, ["id", "status"]],
     "QueryClusterInfo": [], "QueryConfigValues": [["cluster_name"]], "QueryNodes": [[], ["name"], False],
     "QueryInstances": [[], ["name"], False], "QueryGroups": [[], ["name"], False], "QueryTags": ["cluster", ""],
 }  # fmt: skip
