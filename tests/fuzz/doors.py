@@ -133,18 +133,21 @@ def check(name: str, start: Start) -> Outcome:
 
 @contextlib.contextmanager
 def logged() -> Iterator[Log]:
-    """Count what is logged; the handlers of pytest, which keep each line, do not get it."""
-    log, loggers = Log(), [logging.getLogger(name) for name in ("gantry", "asyncio")]
-    before = [(each.level, each.propagate) for each in loggers]
+    """Count what is logged; no other handler gets it: those of pytest keep each line in memory.
+
+    A test of a daemon in this process may have given the access log handlers of its own.
+    """
+    log, loggers = Log(), [logging.getLogger(name) for name in ("gantry", "gantry.access", "asyncio")]
+    before = [(each.level, each.propagate, each.handlers) for each in loggers]
     for each in loggers:
-        each.addHandler(log)
+        each.handlers = [log]
         each.setLevel(logging.INFO)
         each.propagate = False
     try:
         yield log
     finally:
-        for each, (level, propagate) in zip(loggers, before, strict=True):
-            each.removeHandler(log)
+        for each, (level, propagate, handlers) in zip(loggers, before, strict=True):
+            each.handlers = handlers
             each.setLevel(level)
             each.propagate = propagate
 
