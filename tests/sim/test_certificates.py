@@ -1,5 +1,6 @@
 """Certificates of a simulated cluster: whom a node obeys, renewal, and what verify says before they end."""
 
+import errno
 import ssl
 from typing import TypeVar
 
@@ -9,6 +10,7 @@ import pytest
 from gantry import errors, security
 from gantry.daemons import identity
 from gantry.doors import watcher
+from gantry.node.membership import enrollment
 from gantry.rpc import calls, client, luxi, targets
 from gantry.runtime import interface
 from gantry.sim import cluster
@@ -216,6 +218,37 @@ def test_a_node_that_does_not_answer_stops_the_renewal_of_the_authority_before_a
         # Without a new authority the others are renewed.
         assert await lab.done(RENEW) == [["node3"]]
         await lab.start_node("node3")
+        await fine(lab)
+
+    with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+def test_a_node_that_was_away_during_several_renewals_learns_of_the_new_keys() -> None:
+    async def scenario() -> None:
+        await lab.build(candidate_pool_size=2)
+        lab.kill("node3")
+        for _ in range(enrollment.EARLIER_KEYS):
+            assert await lab.done(RENEW) == [["node3"]]
+        await lab.start_node("node3")
+        await fine(lab)
+
+    with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+def test_a_renewal_names_the_file_that_the_master_could_not_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail() -> None:
+        raise OSError(errno.EIO, "Input/output error", f"{CERTS}/master.pem")
+
+    async def scenario() -> None:
+        await lab.build()
+        with monkeypatch.context() as patch:
+            patch.setattr(lab.daemons["node1"].credentials, "renew", fail)
+            status, results = await lab.wait(await lab.submit(RENEW))
+        assert status == "error"
+        assert f"a file of the master could not be written: {CERTS}/master.pem: Input/output error" in str(results)
+        assert await lab.done(RENEW) == [[]]
         await fine(lab)
 
     with cluster.SimulatedCluster(1) as lab:

@@ -6,6 +6,7 @@ stranger. Without such a candidate the node stays away, until an administrator c
 another node (how-to/certificates.md). See explanation/security.md#keys-that-the-cluster-records.
 """
 
+import itertools
 import logging
 from collections.abc import Callable
 
@@ -33,13 +34,17 @@ class Introduction:
         for node in nodes:
             if node.role(owner) not in (cluster.Role.CANDIDATE, cluster.Role.MASTER) or node.uuid == target.uuid:
                 continue
-            for previous in (False, True):
-                request = calls.Vouch(uuid=target.uuid, masters=masters, previous=previous)
+            for earlier in itertools.count():
+                request = calls.Vouch(uuid=target.uuid, masters=masters, earlier=earlier)
                 try:
                     voucher = await self._nodes.attempt(state.target(node), request)
-                    await self._nodes.attempt(target, calls.MastersStore(masters=masters, voucher=voucher))
                 except errors.GantryError as error:
                     log.info("candidate %s cannot introduce this master to %s: %s", node.name, target.name, error)
+                    break
+                try:
+                    await self._nodes.attempt(target, calls.MastersStore(masters=masters, voucher=voucher))
+                except errors.GantryError as error:
+                    log.info("%s does not believe candidate %s: %s", target.name, node.name, error)
                 else:
                     log.info("candidate %s has introduced this master to %s", node.name, target.name)
                     return True

@@ -268,11 +268,11 @@ class Outcome:
         answer = await self._clients.ask("Query", "network", ["name", "free_count"], None, on=self._master)
         table = msgspec.convert(answer, _Table)
         state = self._state
-        shared = state.the_cluster.ipam_driver == "sql"
+        shared, now = state.the_cluster.ipam_driver == "sql", self._lab.world.machine(self._master).clock.now()
         # The ledger learns of other owners' addresses in a shared database only when it needs some.
         for (_, name), (_, free) in () if shared else table.data:
             net = state.network(str(name))
-            really = sum(_free(state, net, subnet) for subnet in net.subnets)
+            really = sum(_free(state, net, subnet, now=now) for subnet in net.subnets)
             if free != really:
                 raise Violation(COUNTED, f"{really} free addresses in {name}", str(free))
         answer = await self._clients.ask(
@@ -298,12 +298,15 @@ class Outcome:
             raise Violation(DATABASE, "no more addresses than the state has", f"{min(surplus)} in the database")
 
 
-def _free(state: states.Snapshot, net: network.Network, subnet: network.Subnet) -> int:
-    """Return the number of free addresses of a subnet's pools, counted one by one because the pools are small."""
+def _free(state: states.Snapshot, net: network.Network, subnet: network.Subnet, *, now: float) -> int:
+    """Return the number of free addresses of a subnet's pools, counted one by one because the pools are small.
+
+    The record of an address that is not in quarantine any more stays until a later change.
+    """
     addresses = [
         item.ip for owner in invariants.owners(state) for item in owner.allocations() if item.network == net.uuid
     ]
-    addresses += [item.ip for item in state.resting.values() if item.network == net.uuid]
+    addresses += [item.ip for item in state.resting.values() if item.network == net.uuid and item.until > now]
     used = {ranges.parse_address(ip) for ip in addresses}
     excluded = embedded.excluded_ranges(subnet)
     count = 0

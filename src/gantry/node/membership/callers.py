@@ -57,7 +57,7 @@ class Callers:
 
     async def vouch(self, call: calls.Vouch) -> calls.Voucher:
         """Sign the keys of the master candidates for a node that does not know the master."""
-        own, epoch = self._identity.pair(previous=call.previous), self._barrier.epoch()
+        own, epoch = self._identity.pair(earlier=call.earlier), self._barrier.epoch()
         signature = security.sign(own.key, _statement(epoch, call.uuid, call.masters))
         return calls.Voucher(epoch=epoch, certificate=own.certificate.decode(), signature=signature)
 

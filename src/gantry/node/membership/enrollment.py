@@ -4,7 +4,7 @@
     lib/certs/bootstrap.pem bootstrap.key       the node's certificate until it joins
     lib/certs/node.key authority.pem member.json node.pem       written in this order; a node with node.pem has joined
     lib/certs/next.key                          another key of the node, which waits for its certificate
-    lib/certs/previous.pem previous.key         the certificate and key before the last renewal of the key
+    lib/certs/previous-N.pem previous-N.key     the certificate and key before the last N renewals of the key
 
 All have mode 0600. An administrator copies the token to the master. The master connects to the node, checks the node's
 certificate against the token (only the node has the key), and sends the token's secret with ``Join``; the answer is a
@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 SECRET_BYTES = 32
 TOKEN_SECONDS = 3600.0
 """How long a join token is valid, by the node's monotonic clock: setting the date does not prolong it."""
+
+EARLIER_KEYS = 8
+"""How many earlier keys a node keeps. Nodes that were away since then know it by them (``Vouch``)."""
 
 WARN_EVERY = 10
 """Wrong secrets per warning. They are counted only for the administrator: a guess succeeds with probability 2**-256."""
@@ -191,9 +194,7 @@ class Enrolment:
         await self._write("authority.pem", authority)
         if certificate:
             if self._key_of(certificate, authority) == "next.key":
-                # Nodes that were away know only the old key, for which this node can still speak.
-                for name in ("pem", "key"):
-                    await self._write(f"previous.{name}", self._disk.read(self._path(f"node.{name}")))
+                await self._keep_earlier()
             await self._write("node.pem", certificate)
             await self._complete_renewal()
             logger.info("the certificate of this node was renewed")
@@ -221,11 +222,18 @@ class Enrolment:
             await self._write("node.key", self._disk.read(self._path("next.key")))
             await self._disk.remove(self._path("next.key"))
 
-    def pair(self, *, previous: bool) -> security.Pair:
-        """Return certificate and key of this node, or those before its key was renewed last; WrongStateError."""
-        names = ("previous.pem", "previous.key") if previous else ("node.pem", "node.key")
+    async def _keep_earlier(self) -> None:
+        """Keep the present certificate and key, and those before: a crash in between loses none but the earliest."""
+        for number in reversed(range(EARLIER_KEYS)):
+            for source, target in zip(_pair_names(number), _pair_names(number + 1), strict=True):
+                if self._disk.exists(self._path(source)):
+                    await self._write(target, self._disk.read(self._path(source)))
+
+    def pair(self, *, earlier: int = 0) -> security.Pair:
+        """Return certificate and key of this node, or those before the last renewals of its key; WrongStateError."""
+        names = _pair_names(earlier)
         if not all(self._disk.exists(self._path(name)) for name in names):
-            raise errors.WrongStateError(f"the key of {self._runtime.host} has not been renewed")
+            raise errors.WrongStateError(f"{self._runtime.host} has no key from before {earlier} renewals")
         return security.Pair(*(self._disk.read(self._path(name)) for name in names))
 
     async def leave(self) -> None:
@@ -235,3 +243,9 @@ class Enrolment:
         self._refused = 0
         self._made = None
         logger.info("left the cluster")
+
+
+def _pair_names(earlier: int) -> tuple[str, str]:
+    """Return the names of the files with certificate and key before a number of renewals."""
+    stem = f"previous-{earlier}" if earlier else "node"
+    return f"{stem}.pem", f"{stem}.key"

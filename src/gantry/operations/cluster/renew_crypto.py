@@ -161,7 +161,16 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
         return changes
 
     def _step(self, text: str, run: base.Run) -> base.Step:
-        return base.Step(text, (base.Procedure("needs the answers of nodes, and carries secrets", run),))
+        async def run_on_disk() -> None:
+            try:
+                await run()
+            except OSError as error:
+                raise errors.StorageError(
+                    f"a file of the master could not be written: {error.filename}: {error.strerror}",
+                    hint="repair its file system or free space on it, then run gnt-cluster renew-crypto again",
+                ) from error
+
+        return base.Step(text, (base.Procedure("needs the answers of nodes, and carries secrets", run_on_disk),))
 
     def _authority_steps(self, snapshot: states.Snapshot) -> list[base.Step]:
         authority, name = self.environment.authority, snapshot.the_cluster.name

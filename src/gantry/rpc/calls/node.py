@@ -1,6 +1,8 @@
 """The calls about a node itself: who it is, how it joins and leaves a cluster, what it has, whether it is in order."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+import msgspec
 
 from gantry.rpc.calls.base import FAST, SLOW, Call, Message
 from gantry.rpc.calls.instance import Nic
@@ -84,14 +86,14 @@ class Voucher(Message, frozen=True):
 class Vouch(Call[Voucher], frozen=True):
     """Ask a master candidate to sign the keys of the master candidates, ``masters``, for the node with UUID ``uuid``.
 
-    The node that gets the signature (``MastersStore``) need not know the caller, but must know the candidate; with
-    ``previous``, it knows the key that the candidate had before its last renewal. WrongStateError without such a key.
+    The node that gets the signature (``MastersStore``) need not know the caller, but must know the candidate, by its
+    key or by the one that it had ``earlier``, before that many renewals. WrongStateError without such a key.
     """
 
     READS: ClassVar[bool] = True
     uuid: str
     masters: tuple[str, ...]
-    previous: bool = False
+    earlier: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
 
 
 class MastersStore(Call[None], frozen=True):
