@@ -88,9 +88,9 @@ class Outcome:
         await self._end_transfers()
 
     async def _end_transfers(self) -> None:
-        """Wait for candidates that lag: a part of a checkpoint that was lost is sent again when its call has ended."""
+        """Wait for candidates that are behind: a lost part of a checkpoint is sent again when its call ends."""
         for _ in range(math.ceil(calls.CheckpointStore.LIMIT / ROUND_SECONDS)):
-            if not any(self._lab.daemons[name].candidates.lagging() for name in self._lab.masters()):
+            if not any(self._lab.daemons[name].candidates.behind() for name in self._lab.masters()):
                 return
             await self._lab.world.clock.sleep(ROUND_SECONDS)
 

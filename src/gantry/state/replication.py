@@ -149,6 +149,10 @@ class Candidates:
         """Return the names of the candidates that the log reported as lagging, in order."""
         return sorted(member.target.name for member in self._candidates.values() if member.lost)
 
+    def behind(self) -> list[str]:
+        """Return the names of the candidates that do not hold the newest frame."""
+        return sorted(member.target.name for member in self._behind())
+
     def publish(self, line: bytes, position: Position, *, begins_segment: bool = False) -> None:
         """Send a frame to all, in the background; ``position`` is its end. It may begin a segment of the journal."""
         behind = any(not self._has_newest(member) for member in self._candidates.values())
@@ -250,7 +254,7 @@ class Candidates:
 
     def _missing_copies(self) -> str:
         rule = self._needed()[-1]
-        names = sorted(member.target.name for member in self._behind())
+        names = self.behind()
         count = 1 + len(rule.members)
         enough = count if rule.policy is cluster.Replication.ALL else count // 2 + 1
         return (
