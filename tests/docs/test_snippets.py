@@ -29,8 +29,8 @@ JOINED = {"master.md": 3, "nodes.md": 1}
 
 WITH_COMMANDS = [page for page in HOW_TO if any(isinstance(step, pages.Command) for step in pages.steps(page))]
 
-LOOKS = re.compile(r"(on \d )?(ls|cat|grep|tail|ping) |kubectl (get|describe) ")
-"""Commands that are repeated until they show what the page says: files on other nodes follow a moment later."""
+LOOKS = re.compile(r"(on \d )?(ls|cat|grep|tail|ping) |gnt-instance list |kubectl (get|describe) ")
+"""Commands that are repeated until they show what the page says: other nodes, or a daemon that starts, follow later."""
 
 FOLDERS = {
     "/var/lib/gantry": "lib",
