@@ -98,7 +98,10 @@ class Backup:
             raise errors.EnvironmentFaultError(
                 f"node {self._registry.node} cannot listen for a stream: {error}"
             ) from None
-        self._arrivals[call.token] = arrival, asyncio.ensure_future(self._receive(arrival, end))
+        receiving = asyncio.ensure_future(self._receive(arrival, end))
+        # Nobody asks for the result if the master's job has ended; asyncio would log its error with a traceback.
+        receiving.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._arrivals[call.token] = arrival, receiving
         return arrival.port
 
     async def _receive(self, arrival: commands.BulkListener, end: _End) -> calls.Streamed:
