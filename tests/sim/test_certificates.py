@@ -10,7 +10,6 @@ import pytest
 from gantry import errors, security
 from gantry.daemons import identity
 from gantry.doors import watcher
-from gantry.node.membership import enrollment
 from gantry.rpc import calls, client, luxi, targets
 from gantry.runtime import interface
 from gantry.sim import cluster
@@ -228,7 +227,7 @@ def test_a_node_that_was_away_during_several_renewals_learns_of_the_new_keys() -
     async def scenario() -> None:
         await lab.build(candidate_pool_size=2)
         lab.kill("node3")
-        for _ in range(enrollment.EARLIER_KEYS):
+        for _ in range(calls.EARLIER_KEYS):
             assert await lab.done(RENEW) == [["node3"]]
         await lab.start_node("node3")
         await fine(lab)

@@ -6,7 +6,6 @@ stranger. Without such a candidate the node stays away, until an administrator c
 another node (how-to/certificates.md). See explanation/security.md#keys-that-the-cluster-records.
 """
 
-import itertools
 import logging
 from collections.abc import Callable
 
@@ -34,17 +33,17 @@ class Introduction:
         for node in nodes:
             if node.role(owner) not in (cluster.Role.CANDIDATE, cluster.Role.MASTER) or node.uuid == target.uuid:
                 continue
-            for earlier in itertools.count():
+            for earlier in range(calls.EARLIER_KEYS + 1):
                 request = calls.Vouch(uuid=target.uuid, masters=masters, earlier=earlier)
                 try:
                     voucher = await self._nodes.attempt(state.target(node), request)
+                    await self._nodes.attempt(target, calls.MastersStore(masters=masters, voucher=voucher))
+                except errors.ProtocolError as error:
+                    # The node may know an earlier key of the candidate.
+                    log.info("%s does not believe candidate %s: %s", target.name, node.name, error)
                 except errors.GantryError as error:
                     log.info("candidate %s cannot introduce this master to %s: %s", node.name, target.name, error)
                     break
-                try:
-                    await self._nodes.attempt(target, calls.MastersStore(masters=masters, voucher=voucher))
-                except errors.GantryError as error:
-                    log.info("%s does not believe candidate %s: %s", target.name, node.name, error)
                 else:
                     log.info("candidate %s has introduced this master to %s", node.name, target.name)
                     return True

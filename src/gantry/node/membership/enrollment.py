@@ -32,9 +32,6 @@ SECRET_BYTES = 32
 TOKEN_SECONDS = 3600.0
 """How long a join token is valid, by the node's monotonic clock: setting the date does not prolong it."""
 
-EARLIER_KEYS = 8
-"""How many earlier keys a node keeps. Nodes that were away since then know it by them (``Vouch``)."""
-
 WARN_EVERY = 10
 """Wrong secrets per warning. They are counted only for the administrator: a guess succeeds with probability 2**-256."""
 
@@ -224,7 +221,7 @@ class Enrolment:
 
     async def _keep_earlier(self) -> None:
         """Keep the present certificate and key, and those before: a crash in between loses none but the earliest."""
-        for number in reversed(range(EARLIER_KEYS)):
+        for number in reversed(range(calls.EARLIER_KEYS)):
             for source, target in zip(_pair_names(number), _pair_names(number + 1), strict=True):
                 if self._disk.exists(self._path(source)):
                     await self._write(target, self._disk.read(self._path(source)))

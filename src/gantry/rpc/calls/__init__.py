@@ -143,6 +143,7 @@ from gantry.rpc.calls.migration import (
     Reception,
 )
 from gantry.rpc.calls.node import (
+    EARLIER_KEYS,
     ENDS_SOON,
     CertificateRequest,
     CertificateStore,
@@ -178,6 +179,7 @@ ALL: tuple[type[Call[object]], ...] = tuple(Call.__subclasses__())
 
 __all__ = [
     "ALL",
+    "EARLIER_KEYS",
     "ENDS_SOON",
     "EPOCH_DIGITS",
     "EPOCH_HEADER",

@@ -83,6 +83,10 @@ class Voucher(Message, frozen=True):
     signature: str
 
 
+EARLIER_KEYS = 8
+"""How many earlier keys a node keeps. Nodes that were away since then know it by them (``Vouch``)."""
+
+
 class Vouch(Call[Voucher], frozen=True):
     """Ask a master candidate to sign the keys of the master candidates, ``masters``, for the node with UUID ``uuid``.
 
@@ -93,7 +97,7 @@ class Vouch(Call[Voucher], frozen=True):
     READS: ClassVar[bool] = True
     uuid: str
     masters: tuple[str, ...]
-    earlier: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    earlier: Annotated[int, msgspec.Meta(ge=0, le=EARLIER_KEYS)] = 0
 
 
 class MastersStore(Call[None], frozen=True):
