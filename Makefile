@@ -7,7 +7,8 @@ BIN = .venv/bin
 PYTHON = /usr/bin/python3
 WORKERS = 2
 # Files go to the workers in the order of collection, which tools/order_plugin makes; xdist's own has the fewest tests last.
-PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TIMES)
+TIMES =
 BASE = HEAD
 JSON =
 PAGE =
@@ -22,12 +23,15 @@ FUZZ_SECONDS =
 ONLY =
 BUT =
 VERSION =
+KEY =
 SEEDS = 0-9999
 COVERED = 0-149
 MINUTES = 60
 RUNS = 1
 N = 500
 SEED = 1
+SUITE = bookworm
+PACKAGERS = build-essential,debhelper,lintian,python3-venv
 MUTANTS =
 
 # Some machines tell Python to keep no compiled code: then every command and daemon would compile its modules anew.
@@ -93,6 +97,9 @@ quick: venv check ## check, then the unit tests nearest to what changed since BA
 unit: venv ## the tests that need neither root nor minutes: what plain pytest runs
 	@$(PYTEST)
 
+test-clean: system ## the demo and the unit tests in a clean Debian, as root: what a Debian without make system's packages would miss
+	@tools/clean-root.sh --out build/promises demo demo-down unit TIMES='$(TIMES)'
+
 test-real: system venv ## the tests with VMs, namespaces, LVM and DRBD, as root; those that take minutes too
 	@GANTRY_REAL=1 $(PYTEST) -m real
 
@@ -101,6 +108,18 @@ kube-server: system venv ## compiles the API server of test-kube, once, as root
 
 test-kube: kube-server ## the tests of Kubernetes on a real API server, as root
 	@GANTRY_KUBE=1 $(PYTEST) -m kube
+
+test-install: system venv ## installs the packages in dist on machines with systemd, as root; make packages builds them
+	@ls dist/gantry_*.deb >/dev/null || { echo 'there are no packages: make packages' >&2; exit 1; }
+	@$(BIN)/pytest -m install tests/install --ignore tests/install/test_images.py --ignore tests/install/test_upgrade.py
+
+test-upgrade: system venv ## upgrades machines with the packages in dist to a later version and back, as root; make packages builds them
+	@ls dist/gantry_*.deb >/dev/null || { echo 'there are no packages: make packages' >&2; exit 1; }
+	@$(BIN)/pytest -m install tests/install/test_upgrade.py
+
+test-images: system venv ## starts the container images in dist, as root; make images builds them
+	@ls dist/gantry-*.oci.tar >/dev/null || { echo 'there are no images: make images' >&2; exit 1; }
+	@$(BIN)/pytest -m install tests/install/test_images.py
 
 test-long: system venv ## kills of a master, cut cables, fuzzers, state machines, mutants: KILLS=200, ROUNDS=100, FUZZ=3000 examples, MESSAGES=1000000 to each server, FUZZ_SECONDS ends each, N=500; hours
 	@# A master that was killed has two seconds to come back, so nothing else runs meanwhile.
@@ -140,12 +159,52 @@ docs: .venv/docs-stamp ## the documentation as a site in build/site; fails on a 
 	@$(BIN)/pip install --quiet --constraint requirements.lock --editable '.[docs]'
 	@touch $@
 
-changelog: .venv/docs-stamp ## the notes in changes/ as the next version will have them; VERSION=0.3.0 moves them into CHANGELOG.md
-	@if [ '$(VERSION)' ]; then $(BIN)/towncrier build --yes --version '$(VERSION)'; else $(BIN)/towncrier build --draft; fi
+man: .venv/docs-stamp ## the man pages in build/man, from the reference pages
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b man -d build/man-doctrees docs build/man
+
+packages: system ## the Debian packages in dist/, built in a clean Debian (SUITE=bookworm), as root
+	@tools/clean-root.sh --suite $(SUITE) --with $(PACKAGERS) --out dist build-packages
+
+packages-twice: system ## builds the packages in two clean Debians and names each file in which they differ, as root
+	@tools/packaging/twice.sh --suite $(SUITE) --with $(PACKAGERS)
+
+images: system ## the container images of the packages in dist/, there as OCI archives, as root; make packages builds those
+	@tools/packaging/images.sh --suite $(SUITE)
+
+build-packages: ## the Debian packages of this machine's Debian, without a clean one; needs what debian/control names
+	@dpkg-buildpackage --build=binary --no-sign
+	@lintian --fail-on error --pedantic ../gantry_*.changes
+	@mkdir -p dist
+	@mv ../gantry*.deb ../gantry_*.changes ../gantry_*.buildinfo dist/
+
+wheel: venv ## the wheel in dist/
+	@$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+
+sbom: .venv/release-stamp ## dist/gantry-VERSION.cdx.json: the libraries that the packages hold, in the form of CycloneDX
+	@$(PYTHON) -m venv --without-pip --clear build/sbom
+	@$(BIN)/pip --python build/sbom install --quiet --constraint requirements.lock '.[postgresql,pkcs11]'
+	@mkdir -p dist
+	@version=$$(build/sbom/bin/python -c 'import gantry; print(gantry.__version__)') && \
+	sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml >build/sbom/pyproject.toml && \
+	$(BIN)/cyclonedx-py environment --pyproject build/sbom/pyproject.toml --output-reproducible --output-format JSON \
+	--output-file "dist/gantry-$$version.cdx.json" build/sbom
+
+.venv/release-stamp: .venv/stamp
+	@$(BIN)/pip install --quiet --constraint requirements.lock --editable '.[release]'
+	@touch $@
+
+release: .venv/release-stamp ## VERSION=1.0.0 as commit and tag; packages, images, wheel, SBOM and checksums in dist/, signed with KEY=, as root
+	@$(BIN)/python -m tools.packaging.release begin '$(VERSION)' --key '$(KEY)'
+	@rm -rf dist
+	@$(MAKE) packages images wheel sbom
+	@$(BIN)/python -m tools.packaging.release sign --key '$(KEY)'
+
+changelog: venv ## the notes in changes/ as the next version will have them
+	@$(BIN)/towncrier build --draft
 
 promises: venv ## how many promises the last runs of the tests of this tree kept, and which not
 	@$(BIN)/python -m tools.promises
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-language check-types \
-	test quick unit test-real kube-server test-kube test-long test-landing mutants simulate simulate-coverage golden bench soak docs changelog \
-	promises
+	test quick unit test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
+	golden bench soak docs changelog promises man packages packages-twice images build-packages wheel sbom release

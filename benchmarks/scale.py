@@ -18,7 +18,7 @@ from gantry import security
 from gantry.daemons import identity, master, role
 from gantry.model import cluster, instance, network, opcodes
 from gantry.rpc import calls
-from gantry.runtime import interface, paths
+from gantry.runtime import http_interface, paths
 from gantry.runtime.real import RealRuntime
 from gantry.state import creation as first_state
 from gantry.state import snapshot
@@ -54,11 +54,11 @@ class _Nodes:
 
     async def post(
         self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         del host, port, body, timeout, headers
         self.messages += 1
         await asyncio.sleep(0)
-        return interface.HttpResponse(200, ANSWERS.get(path, NOTHING))
+        return http_interface.Response(200, ANSWERS.get(path, NOTHING))
 
     async def close(self) -> None:
         pass

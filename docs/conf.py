@@ -1,4 +1,4 @@
-"""Builds the site of the documentation: ``make docs``.
+"""Builds the site of the documentation, ``make docs``, and the man pages, ``make man``.
 
 The pages are written for plain viewers of Markdown too, so they contain no directives but diagrams. What Sphinx needs
 in addition is added here while it reads the pages: the table of contents of each folder, and the changelog. The built
@@ -13,6 +13,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.transforms.post_transforms import SphinxPostTransform
 
 import gantry
 
@@ -27,6 +28,24 @@ exclude_patterns = ["_static"]
 
 myst_heading_anchors = 6
 myst_fence_as_directive = ["mermaid"]
+
+COMMANDS = DOCS / "reference" / "commands"
+ROOT_SECTION, FILE_SECTION = 8, 5
+FILE_PAGES = {"reference/files": "gantry-files", "reference/configuration": "gantry-configuration"}
+
+
+def first_sentence(page: Path) -> str:
+    """Return the first sentence of a page below its title, without its full stop."""
+    paragraphs = page.read_text().split("\n\n")
+    text = next(each for each in paragraphs if not each.startswith(("#", "<!--")))
+    return re.split(r"\.\s", " ".join(text.split()) + " ")[0]
+
+
+man_pages = [
+    (f"reference/commands/{page.stem}", page.stem, first_sentence(page), "", ROOT_SECTION)
+    for page in sorted(COMMANDS.glob("g*.md"))
+] + [(page, name, first_sentence(DOCS / f"{page}.md"), "", FILE_SECTION) for page, name in FILE_PAGES.items()]
+man_show_urls = False
 
 html_theme = "furo"
 html_title = f"Gantry {version}"
@@ -47,6 +66,26 @@ class Mermaid(Directive):
         """Return the text of the diagram as an element that Mermaid replaces."""
         text = html.escape("\n".join(self.content), quote=False)
         return [nodes.raw("", f'<pre class="mermaid">{text}</pre>', format="html", classes=["diagram"])]
+
+
+class Lists(SphinxPostTransform):
+    """In man pages, tables of two columns become lists of terms, as readers of man pages expect of options."""
+
+    default_priority = 100
+    builders = ("man",)
+
+    def run(self, **kwargs: object) -> None:
+        """Replace the tables of a page."""
+        for table in list(self.document.findall(nodes.table)):
+            rows = [
+                list(row.findall(nodes.entry)) for body in table.findall(nodes.tbody) for row in body.findall(nodes.row)
+            ]
+            if rows and all(len(row) == 2 for row in rows):
+                table.replace_self(nodes.definition_list("", *(self._item(*row) for row in rows)))
+
+    def _item(self, term: nodes.entry, text: nodes.entry) -> nodes.definition_list_item:
+        words = [each for paragraph in term.children for each in paragraph.children]
+        return nodes.definition_list_item("", nodes.term("", "", *words), nodes.definition("", *text.children))
 
 
 def is_index(name: str) -> bool:
@@ -92,6 +131,7 @@ def add_mermaid(app: Sphinx, name: str, template: str, context: dict[str, object
 def setup(app: Sphinx) -> None:
     """Register the additions."""
     app.add_directive("mermaid", Mermaid)
+    app.add_post_transform(Lists)
     app.connect("source-read", add_contents)
     app.connect("source-read", add_changelog)
     app.connect("env-get-outdated", outdated)

@@ -2,7 +2,9 @@
 # Installs the Debian packages that the demo and the tests need; does nothing, and needs no root, when all are there.
 set -eu
 
-packages='qemu-system-x86 qemu-utils busybox-static iproute2 iputils-ping cpio kmod e2fsprogs python3-venv ca-certificates dnsmasq-base openssh-client openssh-server socat ovmf ganeti-htools lvm2 user-mode-linux mmdebstrap psmisc procps curl zstd postgresql-15 softhsm2'
+# buildah makes the container images; podman starts them in their test, with runc, which needs neither systemd nor cgroups
+# of version 2, as crun does.
+packages='qemu-system-x86 qemu-utils busybox-static iproute2 iputils-ping cpio kmod e2fsprogs python3-venv ca-certificates dnsmasq-base openssh-client openssh-server socat ovmf ganeti-htools lvm2 user-mode-linux mmdebstrap psmisc procps curl zstd postgresql-15 softhsm2 systemd-container dpkg-dev gnupg buildah podman runc'
 
 installed() {
     [ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

@@ -70,7 +70,7 @@ class Recorder:
         """Record tests, each with its id, as skipped."""
         for promise, test in tests:
             self._results.setdefault(promise, {}).setdefault(test, "skipped")
-            self._reasons[test] = "its part did not run"
+            self._reasons[test] = promises.ELSEWHERE
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note that a file could not be collected."""

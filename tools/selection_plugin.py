@@ -5,10 +5,14 @@ import pytest
 COMMANDS = {
     "real": ("tests with VMs, namespaces, LVM and DRBD", "make test-real, as root"),
     "kube": ("tests on a real Kubernetes API server", "make test-kube, as root"),
+    "install": (
+        "tests that install the packages and start the images",
+        "make packages test-install test-upgrade images test-images, as root",
+    ),
 }
 """The marks of parts, each with what it holds and the command that runs it."""
 
-DEFAULT = "not real and not kube"
+DEFAULT = "not real and not kube and not install"
 """The expression of marks that pytest takes from pyproject.toml when the command line has none."""
 
 

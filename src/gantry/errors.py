@@ -106,9 +106,16 @@ class FencedError(WrongStateError):
 
 
 class PromisedError(FencedError):
-    """The role was promised to another node, which has not begun: the master has to be confirmed again."""
+    """The role was promised to another node, or the epoch is another's: the master has to be confirmed again."""
 
     status = 428
+
+
+class IncompatibleError(WrongStateError):
+    """The versions of two daemons are too far apart."""
+
+    # on the wire between master and node
+    status = 426
 
 
 class EnvironmentFaultError(PrerequisiteError):
@@ -163,6 +170,13 @@ class NotMasterError(GantryError):
     luxi = "NotMasterError"
     code = "temp_insufficient_resources"
     status = 503
+
+
+class UnacknowledgedError(NotMasterError):
+    """The change is stored on the master, but not on enough master candidates: whether it holds is not known."""
+
+    luxi = "UnacknowledgedError"
+    status = 504
 
 
 class JobLostError(GantryError):

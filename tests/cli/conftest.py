@@ -73,7 +73,8 @@ class Master:
 
     def _serve(self, connection: socket.socket) -> None:
         buffer = b""
-        with connection:
+        # A client that is interrupted disconnects before it has read the answer.
+        with connection, contextlib.suppress(ConnectionResetError):
             while part := connection.recv(65536):
                 buffer += part
                 while ETX in buffer:

@@ -26,6 +26,7 @@ def test_a_big_answer_is_put_together(luxi: client.Client, master: Master) -> No
     assert luxi.call("Big") == "x" * 3_000_000
 
 
+@pytest.mark.promise("cluster-19")
 def test_an_error_keeps_its_class_and_arguments(luxi: client.Client, master: Master) -> None:
     def refuse() -> None:
         raise Fault("OpPrereqError", "there is no node5", "unknown_entity")

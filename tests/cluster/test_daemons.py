@@ -39,9 +39,11 @@ def test_only_the_master_daemon_can_call_a_node_daemon(shared: lab.Lab) -> None:
     for node in (first, second):
         status, answer = _call(node, first.root / "lib/certs/master")
         assert (status, isinstance(answer, list) and answer[0]) == (200, True)
-        for other in (first.root / "lib/certs/node", second.root / "lib/certs/node", None):
+        for other in (first.root / "lib/certs/node", second.root / "lib/certs/node"):
             with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
                 _call(node, other)
+        # A machine with an invitation has no certificate either, so a stranger may connect, but not call.
+        assert _call(node, None) == (400, [False, ["LuxiError", ["only the cluster's master may call this node"]]])
 
 
 @pytest.mark.promise("cluster-22")
@@ -91,6 +93,7 @@ def test_logs_are_for_root_and_the_daemons_group_alone(shared: lab.Lab) -> None:
     assert {oct(path.stat().st_mode & 0o777) for path in logs} == {"0o640"}
 
 
+@pytest.mark.promise("cluster-34")
 def test_each_daemon_has_one_log(shared: lab.Lab) -> None:
     names = {path.name for path in (shared.master / "log").iterdir()}
     assert {"master-daemon.log", "node-daemon.log"} <= names
@@ -125,3 +128,17 @@ def test_a_candidate_hears_of_jobs_and_of_their_archive_and_forgets_the_queue_wh
         remaining = [path for folder in ("queue", "journal") for path in (third.root / "lib" / folder).rglob("*")]
         assert not [path for path in remaining if path.name.startswith("job-") or path.suffix == ".log"]
         assert not (third.root / "lib/config.data").exists()
+
+
+def test_the_machine_of_a_destroyed_cluster_joins_another_one() -> None:
+    with lab.lab() as former, lab.lab() as other:
+        former.init()
+        former.run("gnt-cluster", "destroy", "--yes-do-it")
+        machine = former.nodes[0]
+        lab.wait_until(lambda: not (machine.root / "lib/journal").exists(), "the end of the master daemon")
+        other.init()
+        token = machine.root / "lib/join-token"
+        lab.wait_until(token.exists, "the token of the machine")
+        where = ("--primary-ip", "127.0.0.1", "--port", machine.port)
+        other.run("gnt-node", "add", "--join-token-file", token, *where, "former")
+        assert [row[0] for row in other.rows("gnt-node", "name")] == ["former", "node1"]

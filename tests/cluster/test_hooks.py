@@ -188,8 +188,8 @@ def test_hooks_run_for_a_new_cluster_and_a_new_node(cluster: lab.Lab) -> None:
     assert read(before)["GANETI_NODE_NAME"] == read(after)["GANETI_POST_NODE_NAME"] == node.name
     leaving = record(node, "node-remove-post")
     done = cluster.run("gnt-node", "remove", node.name)
-    assert read(leaving)["GANETI_NODE_NAME"] == node.name
     assert "hooks" not in done.stdout
+    assert read(leaving)["GANETI_NODE_NAME"] == node.name
     node.stop()
     cluster.nodes.remove(node)
 

@@ -1,5 +1,6 @@
 """Scripts of an OS definition whose node daemon is killed while they write to a disk."""
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -59,7 +60,9 @@ def test_a_script_does_not_write_after_the_next_start_of_its_daemon(killed: bool
 
 
 def _files(node: lab.Node) -> list[Path]:
-    return [path for word in ("background", "foreground") for path in node.root.rglob(f"*.{word}")]
+    # Other than Path.rglob, os.walk ignores folders that the daemon removes meanwhile.
+    paths = [Path(folder, name) for folder, _, names in os.walk(node.root) for name in names]
+    return [path for word in (".background", ".foreground") for path in paths if path.suffix == word]
 
 
 def _grow(node: lab.Node) -> set[str]:

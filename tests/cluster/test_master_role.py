@@ -158,6 +158,7 @@ def test_two_nodes_with_one_down_need_the_override() -> None:
         cluster.run("gnt-debug", "delay", "0")
 
 
+@pytest.mark.promise("cluster-31")
 def test_the_last_candidate_of_two_takes_over_with_the_override() -> None:
     with _cluster(2) as cluster:
         cluster.run("gnt-debug", "delay", "0")

@@ -68,6 +68,7 @@ def test_an_instance_that_is_down_changes_its_node_and_stays_down(three: lab.Lab
     assert (primary(three, vm), where(three, vm)) == ("node2", [])
 
 
+@pytest.mark.promise("cluster-87", "cluster-95")
 @pytest.mark.parametrize(
     ("flag", "why"),
     [("--drained", "is drained"), ("--offline", "is offline"), ("--vm-capable", "is not vm_capable")],

@@ -212,10 +212,12 @@ def test_all_of_a_subnet_becomes_a_pool(wire: wires.Wire) -> None:
     wire.modify("--subnet add:cidr=10.0.0.0/27,pool")
     wire.modify("--subnet add:cidr=10.0.1.0/27,name=some-ident --pool add:subnet=some-ident,name=one")
     wire.modify("--subnet add:cidr=10.0.2.0/27 --pool add:10.0.2.0/27")
+    wire.modify("--subnet add:cidr=2001:db8:47::/64 --pool add:subnet=2001:db8:47::/64,name=six")
     assert wire.pools == [
         ("10.0.0.0", "10.0.0.31", ""),
         ("10.0.1.0", "10.0.1.31", "one"),
         ("10.0.2.0", "10.0.2.31", ""),
+        ("2001:db8:47::", "2001:db8:47:0:ffff:ffff:ffff:ffff", "six"),
     ]
     assert "has no subnet other" in wire.refused("--pool add:subnet=other")
 

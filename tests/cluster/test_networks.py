@@ -30,7 +30,22 @@ def test_a_nic_gets_mode_and_link_from_where_its_network_is_plugged_in(shared: l
     assert wire.query("group_list") == [[["default", "routed", "77", ""]]]
     wire.use("")
     assert shared.rows("gnt-instance", "nic.modes,nic.links", wire.instances[0]) == [["routed", "77"]]
-    assert "cannot be set with network plugged" in wire.not_given("link=88")
+    shared.run("gnt-instance", "modify", "--no-hotplug", "--net", "0:modify,name=eth0", wire.instances[0])
+    assert shared.rows("gnt-instance", "nic.modes,nic.links", wire.instances[0]) == [["routed", "77"]]
+    wire.remove()
+
+
+@pytest.mark.promise("networks-8")
+def test_a_nic_that_is_put_into_a_network_gets_mode_and_link_of_that(shared: lab.Lab) -> None:
+    shared.run("gnt-network", "add", "joined")
+    shared.run("gnt-network", "connect", "-N", "mode=routed,link=78", "joined", "default")
+    add = ("gnt-instance", "add", "-t", "diskless", "-n", "node1", "--no-start")
+    shared.run(*add, "--net", "0:mode=routed,link=88", "moved.example")
+    shared.run("gnt-instance", "modify", "--net", "0:modify,network=joined", "moved.example")
+    assert shared.rows("gnt-instance", "nic.modes,nic.links", "moved.example") == [["routed", "78"]]
+    wire = wires.Wire(shared, "joined")
+    assert "cannot be set with network joined" in wire.not_given("link=88")
+    shared.run("gnt-instance", "remove", "-f", "moved.example")
     wire.remove()
 
 

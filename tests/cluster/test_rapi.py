@@ -241,6 +241,14 @@ def test_only_users_of_the_file_with_their_password_may_change_things(remote: Re
     assert remote.ask("GET", "/2/tags", login="").status == 401
     assert remote.ask("GET", "/2/tags", login="alice:wrong").status == 401
     remote.done("PUT", "/2/tags?tag=allowed")
+    # Now the daemon has seen the right passwords of two users.
+    assert remote.ask("GET", "/2/query/node?fields=name", login="bob:secret").status == 200
+    for login in ("alice:wrong", "alice:secret", "alice:", "bob:s3cret", "bob:secre"):
+        assert remote.ask("GET", "/2/query/node?fields=name", login=login).status == 401
+    tags = remote.ask("GET", "/2/tags").value
+    assert isinstance(tags, list)
+    assert "allowed" in tags
+    assert "stolen" not in tags
     plain = http.client.HTTPConnection("127.0.0.1", remote.port, timeout=30)
     with contextlib.closing(plain):
         plain.request("GET", "/version")

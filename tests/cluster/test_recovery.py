@@ -40,9 +40,9 @@ def test_a_master_that_lost_the_records_of_renewed_keys_reaches_the_candidates_t
 def test_a_master_that_lost_its_end_alone_says_what_is_missing_until_the_loss_is_accepted(own: lab.Lab) -> None:
     own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "lost.example")
     serial = own.master / "lib/queue/serial"
-    lab.wait_until(lambda: serial.exists() and serial.read_text() != "0\n", "the highest job number in a file")
+    last_job = max(int(row[0]) for row in own.rows("gnt-job", "id"))
+    lab.wait_until(lambda: serial.exists() and int(serial.read_text()) == last_job, "the highest job number in a file")
     own.kill_master()
-    last_job = int(serial.read_text())
     _segment(own).write_bytes(b"")
     before = {path.name: path.read_bytes() for path in (own.master / "lib").iterdir() if path.is_file()}
     refusal = own.refused("gantry-masterd", code=2)
@@ -60,6 +60,45 @@ def test_a_master_that_lost_its_end_alone_says_what_is_missing_until_the_loss_is
     own.kill_master()
     own.start_master()
     assert own.rows("gnt-instance", "name") == [["new.example"]]
+
+
+def test_a_job_number_is_not_given_twice_if_the_queue_s_files_were_not_written_before_the_loss(own: lab.Lab) -> None:
+    own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "lost.example")
+    last_job = max(int(row[0]) for row in own.rows("gnt-job", "id"))
+    own.kill_master()
+    _segment(own).write_bytes(b"")
+    for path in (*(own.master / "lib/queue").glob("job-*"), own.master / "lib/queue/serial"):
+        path.unlink(missing_ok=True)
+    assert "the end of the journal is missing" in own.refused("gantry-masterd", code=2)
+    assert f"The next job is {last_job + 1};" in own.run("gnt-cluster", "recover", "--accept-loss").stdout
+    own.start_master()
+    own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "new.example")
+    assert min(int(row[0]) for row in own.rows("gnt-job", "id")) > last_job
+
+
+def test_a_loss_is_not_accepted_while_a_candidate_that_answers_has_the_records(own: lab.Lab) -> None:
+    own.add_node()
+    own.add_node()
+    own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "kept.example")
+    own.kill_master()
+    _segment(own).unlink()
+    refusal = own.refused("gnt-cluster", "recover", "--accept-loss")
+    assert "holds a newer one, serial" in refusal
+    assert re.search(r"install that copy: gnt-cluster recover --from node[23]", refusal)
+    own.start_master()
+    assert own.rows("gnt-instance", "name") == [["kept.example"]]
+
+
+def test_an_accepted_loss_names_the_node_that_did_not_answer(own: lab.Lab) -> None:
+    node = own.add_node()
+    own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "lost.example")
+    own.kill_master()
+    _segment(own).unlink()
+    node.stop()
+    refusal = own.refused("gnt-cluster", "recover")
+    assert "also those on nodes that do not answer" in refusal
+    answer = own.run("gnt-cluster", "recover", "--accept-loss").stdout
+    assert "did not say what they have, and records that only they have are lost: node2 (" in answer
 
 
 def test_a_master_with_the_files_of_its_first_moment_does_not_start_as_a_cluster_of_one_node(own: lab.Lab) -> None:

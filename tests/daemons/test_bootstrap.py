@@ -39,6 +39,7 @@ def test_a_description_needs_names_and_an_address() -> None:
         ({"cluster_name": ""}, "cluster_name"),
         ({"cluster_name": "a b"}, "cluster_name"),
         ({"node_name": "node1\n"}, "node_name"),
+        ({"node_name": "localhost"}, "localhost is what every machine is called"),
         ({"primary_ip": "node1"}, "'node1' is not an IP address"),
         ({"port": 0}, "port"),
         ({"port": 65536}, "port"),

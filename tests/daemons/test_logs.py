@@ -1,5 +1,7 @@
 """The mode of log files: of new ones, of those of an earlier version, and after log rotation."""
 
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +54,77 @@ async def test_the_log_of_a_guest_is_not_for_everybody(tmp_path: Path) -> None:
     log = tmp_path / "guest.log"
     await RealRuntime().processes.start(["/bin/true"], environment=None, log=str(log))
     assert log.stat().st_mode & 0o777 == 0o640
+
+
+LEVELS = """
+import logging
+from gantry.daemons import logs
+from gantry.runtime import paths
+logs.configure(paths.Paths.below({root!r}), "some-daemon", debug=False)
+logging.debug("first")
+logs.set_debug(debug=True)
+logging.debug("second")
+logs.set_debug(debug=False)
+logging.debug("third")
+logging.info("fourth")
+"""
+
+
+def test_a_running_daemon_can_change_its_level(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    command = [sys.executable, "-c", LEVELS.format(root=str(tmp_path))]
+    ended = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
+    lines = (tmp_path / "log/some-daemon.log").read_text().splitlines()
+    assert [line.rpartition(" ")[2] for line in lines] == ["second", "fourth"]
+    assert [line.rpartition(" ")[2] for line in ended.stderr.splitlines()] == ["second"]
+
+
+@pytest.mark.parametrize("wants_files", ["", "1"])
+def test_a_service_logs_to_the_journal_and_to_files_on_request(tmp_path: Path, wants_files: str) -> None:
+    program = f"""
+import logging, os
+os.environ["SYSTEMD_EXEC_PID"] = str(os.getpid())
+from gantry.runtime.real import journal
+journal.SOCKET = {str(tmp_path / "journal")!r}
+journal.Handler.__init__.__defaults__ = (journal.SOCKET,)
+from gantry.daemons import logs
+from gantry.runtime import paths
+logs.configure(paths.Paths.below({str(tmp_path)!r}), "some-daemon", debug=False)
+logs.configure_access(paths.Paths.below({str(tmp_path)!r}), "some-access")
+logging.getLogger("gantry").warning("a warning")
+logging.getLogger("gantry.access").info("GET / 200")
+"""
+    (tmp_path / "log").mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(tmp_path / "journal"))
+        environment = {**os.environ, "GANTRY_LOG_FILES": wants_files}
+        ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+        messages = [receiver.recv(65536), receiver.recv(65536)]
+    assert ran.stderr == b""
+    assert [b"a warning" in messages[0], b"gantry-some-daemon" in messages[0]] == [True, True]
+    assert [b"GET / 200" in messages[1], b"gantry-some-access" in messages[1]] == [True, True]
+    files = sorted(path.name for path in (tmp_path / "log").iterdir())
+    assert files == (["some-access.log", "some-daemon.log"] if wants_files else [])
+
+
+WITHOUT_FILES = """
+import logging
+from gantry.daemons import logs
+from gantry.runtime import paths
+logs.configure(paths.Paths.below({root!r}), "some-daemon", debug=False)
+logs.configure_access(paths.Paths.below({root!r}), "some-access")
+logging.debug("first")
+logging.info("second")
+logging.getLogger("gantry.access").info("GET / 200")
+logs.set_debug(debug=True)
+logging.debug("third")
+"""
+
+
+def test_a_daemon_without_log_files_logs_everything_to_standard_error(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_FILES.format(root=str(tmp_path))]
+    environment = {**os.environ, "GANTRY_LOG_FILES": "0"}
+    ended = subprocess.run(command, check=True, env=environment, timeout=60, capture_output=True, text=True)
+    lines = ended.stderr.splitlines()
+    assert [line.rpartition(": ")[2] for line in lines] == ["second", "GET / 200", "third"]
+    assert list(tmp_path.iterdir()) == []

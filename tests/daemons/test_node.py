@@ -28,7 +28,8 @@ def start(root: str) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def run(port: int) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "gantry.daemons.node", "--bind", "127.0.0.1", "--port", str(port)]
+        command = [sys.executable, "-m", "gantry.daemons.node", "--bind", "127.0.0.1"]
+        command += ["--port", str(port)] if port else []
         environment = {**os.environ, "GANTRY_ROOT": root, "PYTHONPATH": os.pathsep.join(sys.path)}
         started.append(subprocess.Popen([*command, "--name", "n1"], env=environment, stderr=subprocess.PIPE, text=True))
         return started[-1]
@@ -63,6 +64,39 @@ def test_it_listens_leaves_a_join_token_and_ends_cleanly_on_a_signal(root: str, 
     assert "guests continue to run" in output
 
 
+def _log(root: str) -> str:
+    with open(f"{root}/log/node-daemon.log") as log:
+        return log.read()
+
+
+def _wait_for_log(root: str, text: str) -> None:
+    limit = time.monotonic() + 30
+    while text not in _log(root):
+        assert time.monotonic() < limit, _log(root)
+        time.sleep(0.05)
+
+
+def test_it_reads_its_file_again_at_sighup_and_goes_on_with_its_settings_after_a_typo(root: str, start: Start) -> None:
+    os.mkdir(f"{root}/etc")
+    file, port = f"{root}/etc/node.toml", ports.free()
+    with open(file, "w") as settings:
+        settings.write(f"port = {port}\n")
+    daemon = start(0)
+    wait_for(port)
+    with open(file, "w") as settings:
+        settings.write("debug = true\nprot = 1\n")
+    daemon.send_signal(signal.SIGHUP)
+    _wait_for_log(root, "gantry-noded keeps its settings")
+    assert f"ERROR gantry.daemons.config_file: {file}:2: 'prot' is not a setting" in _log(root)
+    with open(file, "w") as settings:
+        settings.write(f"debug = true\nport = {port}\n")
+    daemon.send_signal(signal.SIGHUP)
+    _wait_for_log(root, f"gantry-noded has read {file} again")
+    assert f"{file}: debug changes from False to True" in _log(root)
+    wait_for(port)
+    assert daemon.poll() is None
+
+
 def test_a_second_daemon_with_the_same_folders_is_refused(root: str, start: Start) -> None:
     port = ports.free()
     first = start(port)
@@ -81,5 +115,5 @@ def test_a_port_that_is_taken_is_said_in_one_line(start: Start) -> None:
         daemon = start(taken.getsockname()[1])
         _, output = daemon.communicate(timeout=30)
     assert daemon.returncode == 1
-    assert "address already in use" in output.splitlines()[-1]
+    assert "address already in use; ss -ltnp shows the program" in output.splitlines()[-1]
     assert "Traceback" not in output

@@ -8,7 +8,7 @@ from gantry import errors
 from gantry.daemons import identity, retrieval
 from gantry.rpc import client
 from gantry.sim import cluster
-from gantry.state import checkpoint, frame, journal, record, recovery, snapshot
+from gantry.state import checkpoint, end_mark, frame, journal, record, recovery, snapshot
 
 FOLDERS = cluster.FOLDERS
 TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
@@ -192,6 +192,36 @@ def test_an_older_copy_is_installed_if_the_loss_is_accepted_and_no_number_is_giv
         await lab.start_master("node1")
         assert await tags(lab) == ["kept"]
         assert await lab.submit(tag("later")) == last_job + 1
+
+    lab.run(scenario())
+
+
+def test_numbers_continue_above_what_a_node_knows_whose_newer_copy_is_given_up(lab: cluster.SimulatedCluster) -> None:
+    """Node1 has lost all files that know the last job and the epoch, and node3 has them."""
+
+    async def scenario() -> None:
+        await lab.done(tag("kept"))
+        lab.kill("node2")
+        await lab.stop_master("node1")
+        await lab.start_master("node1")
+        last_job = await lab.submit(tag("newer"))
+        assert (await lab.wait(last_job))[0] == "success"
+        epoch = lab.daemons["node1"].store.epoch
+        lab.kill_master("node1")
+        await lab.start_node("node2")
+        disk = lab.world.machine("node1").disk
+        for name in [name for name in disk.names(FOLDERS.queue) if name.startswith("job-") or name == "serial"]:
+            await disk.remove(f"{FOLDERS.queue}/{name}")
+        for path in (FOLDERS.config, f"{FOLDERS.lib}/epoch", f"{FOLDERS.lib}/promise"):
+            await disk.remove(path)
+        mark = end_mark.Mark(journal.Position(1, "a" * 64, 0), 0)
+        await disk.write(FOLDERS.journal_end, end_mark.encode(mark))
+        result = await retrieve(lab, "node2", accepts_loss=True)
+        assert [line for line in result.losses if "node node3 holds a newer one" in line]
+        assert result.next_job == last_job + 1
+        assert result.end.epoch > epoch
+        await lab.start_master("node1")
+        assert await tags(lab) == ["kept"]
 
     lab.run(scenario())
 

@@ -6,7 +6,7 @@ import re
 import pytest
 from tests.docs import pages
 
-from gantry.daemons import apiserver, limit_options, master, node, remote
+from gantry.daemons import apiserver, limit_options, master_options, node, remote
 from gantry.doors import http
 from gantry.doors.http import attempts, users
 from gantry.kubernetes import apiserver as kubernetes_server
@@ -34,7 +34,7 @@ def test_each_option_of_the_http_servers_is_on_the_page_with_its_defaults() -> N
 
 def test_each_option_of_luxi_is_on_the_page_with_its_default() -> None:
     assert _rows("LUXI") == {
-        option.flag: [limit_options.stated(getattr(master.DEFAULT_LIMITS, field))]
+        option.flag: [limit_options.stated(getattr(master_options.DEFAULT_LIMITS, field))]
         for field, option in limit_options.UNIX.items()
     }
 
@@ -47,7 +47,8 @@ def test_the_numbers_that_are_no_options_are_those_of_the_code() -> None:
         f"{http.BODY_LIMIT // mib} MiB at the remote API",
         f"{kubernetes_server.MAX_BODY_BYTES // mib} MiB at `gantry-kube serve`",
         f"{node_server.BODY_LIMIT // mib} MiB at a node",
-        f"of a stranger {limits.STRANGER_BODY_BYTES >> 10} KiB, at a node {node_server.STRANGER_BODY_LIMIT // mib} MiB",
+        f"of a stranger {limits.STRANGER_BODY_BYTES >> 10} KiB, at a node without a cluster "
+        f"{node_server.STRANGER_BODY_LIMIT // mib} MiB",
         f"more than {limits.HEADER_BYTES >> 10} KiB",
         f"{attempts.BURST} are checked at once, then {attempts.PER_SECOND:.0f} in a second",
         f"Up to {attempts.WAITING} may wait, and {attempts.WAITING_IN_ALL} of all users",

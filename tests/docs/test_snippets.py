@@ -20,6 +20,9 @@ from tests.docs import pages
 from gantry.cli import errors, main
 from gantry.cli.framework import command
 
+INSTALL = pages.DOCS / "how-to/install.md"
+"""The page that needs whole machines: ``tests/install`` runs its commands."""
+
 HOW_TO = sorted(page for page in (pages.DOCS / "how-to").glob("*.md") if page.name != "README.md")
 TUTORIAL = pages.DOCS / "tutorial/first-cluster.md"
 NETWORKS = pages.DOCS / "tutorial/networks.md"
@@ -27,10 +30,15 @@ CLAIMS = pages.DOCS / "tutorial/claims.md"
 JOINED = {"master.md": 3, "nodes.md": 1}
 """How many nodes the cluster has when a page begins; two where nothing is said."""
 
-WITH_COMMANDS = [page for page in HOW_TO if any(isinstance(step, pages.Command) for step in pages.steps(page))]
+WITH_COMMANDS = [
+    page for page in HOW_TO if page != INSTALL and any(isinstance(step, pages.Command) for step in pages.steps(page))
+]
 
 LOOKS = re.compile(r"(on \d )?(ls|cat|grep|tail|ping) |gnt-instance list |kubectl (get|describe) ")
 """Commands that are repeated until they show what the page says: other nodes, or a daemon that starts, follow later."""
+
+NOTICE = re.compile(r"^\S+/\.command: line \d+: +\d+ (Killed|Terminated) .*\n", re.MULTILINE)
+"""What the shell writes about a process in the background that was killed, whenever it notices the end."""
 
 FOLDERS = {
     "/var/lib/gantry": "lib",
@@ -40,7 +48,8 @@ FOLDERS = {
     "/srv/gantry": "srv",
 }
 
-# The machines are folders: any bridge is there, no accelerator, and scp copies from one folder to the other.
+# The machines are folders: any bridge is there, no accelerator, scp copies from one folder to the other, and ssh runs a
+# command with those of another machine, which does not have the machine's name.
 OF_MACHINES = {
     "ip": """echo '[{"ifname": "br0", "linkinfo": {"info_kind": "bridge"}}]' """,
     "qemu-system-x86_64": "echo QEMU 7.2",
@@ -54,6 +63,10 @@ for word in "$@"; do
     esac
 done
 exec cp "${words[@]}"
+"""
+SSH = """machine=$1; shift
+export GANTRY_ROOT="${GANTRY_ROOT/%node1/$machine}"
+sed "s/gantry-node join/& --name $machine/" | "$@"
 """
 
 
@@ -113,7 +126,8 @@ class Environment:
         shell.stdin.write("\n".join([f"rm -f {out} {err}", *exports, saved]) + "\n")
         shell.stdin.flush()
         code = int(shell.stdout.readline())
-        return code, replaced(out.read_text() + err.read_text(), {value: word for word, value in words.items()})
+        printed = out.read_text() + NOTICE.sub("", err.read_text())
+        return code, replaced(printed, {value: word for word, value in words.items()})
 
 
 def replaced(text: str, words: Mapping[str, str]) -> str:
@@ -136,7 +150,7 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     with lab.lab() as cluster_lab:
         machines, hand = cluster_lab.folder / "machines", cluster_lab.folder / "hand"
         _programs(machines, OF_MACHINES)
-        _programs(hand, {"scp": SCP})
+        _programs(hand, {"scp": SCP, "ssh": SSH})
         usual = os.environ["PATH"]
         monkeypatch.setenv("PATH", str(machines))
         cluster_lab.init("--enabled-hypervisors", "fake,kvm")

@@ -41,6 +41,10 @@ METHODS: dict[str, tuple[object, ...]] = {
     "WaitForEvents": (0, 10, 1),
     "ExportConfig": (),
     "SetWatcherPause": (None,),
+    "ChangePackages": ("check", ["node1"], "1.1", 0),
+    "QueryPackages": (),
+    "UseInvitation": ("secret", "token", "node9", "192.0.2.9"),
+    "ProveInvitation": ("id", "nonce", "key"),
 }
 """Valid arguments for each method; ``job`` stands for a job number."""
 

@@ -12,7 +12,7 @@ from tests.doors.talk import DELAY, ETX, LIMIT, LONG, METHODS, ask, conversation
 from gantry import errors
 from gantry.doors import luxi
 from gantry.doors.luxi import jobs, queries
-from gantry.jobs import queue
+from gantry.jobs import archiving
 from gantry.sim import cluster
 
 
@@ -114,6 +114,8 @@ RESULTS: dict[str, object] = {
     "QueryHistory": dict[str, object],
     "WaitForEvents": dict[str, object],
     "ExportConfig": dict[str, object],
+    "UseInvitation": dict[str, object],
+    "ProveInvitation": dict[str, object],
 }
 
 
@@ -156,6 +158,7 @@ def test_every_method_answers_in_the_shape_that_clients_know(lab: cluster.Simula
     msgspec.convert(answer["result"], RESULTS.get(method, list[object]))
 
 
+@pytest.mark.promise("cluster-17")
 @pytest.mark.parametrize("method", METHODS)
 def test_too_many_arguments_or_wrong_types_are_refused(lab: cluster.SimulatedCluster, method: str) -> None:
     other: object = 0 if method == "ReadOpcode" else {}
@@ -239,11 +242,46 @@ def test_only_root_changes_allow_lists_and_no_other_door_does_it_for_others(
     assert lab.daemons[lab.leader].store.snapshot.the_cluster.allowed == {}
 
 
+ADD = {"OP_ID": "OP_NODE_ADD", "node_name": "node9", "primary_ip": "203.0.113.9", "join_token": "x"}
+INVITE = {"OP_ID": "OP_NODE_INVITE", "node_name": "node9", "secret_hash": "0" * 64}
+
+
+@pytest.mark.parametrize("op", [ADD, INVITE])
+@pytest.mark.parametrize("is_remote", [True, False])
+def test_only_root_adds_a_node(
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch, op: dict[str, object], is_remote: bool
+) -> None:
+    if not is_remote:
+        monkeypatch.setattr(lab.master.network, "is_privileged", lambda writer: False)
+    (answer,) = ask(lab, json.dumps({"method": "SubmitJob", "args": [[op]], "remote": is_remote}).encode() + ETX)
+    sentence = "only root may change which machines become nodes, with a command on the master"
+    assert answer["success"] is False
+    assert answer["result"] == ["OpPrereqError", [f"{sentence}; run gnt-node add there as root", "forbidden"]]
+
+
 def test_root_changes_allow_lists_and_everybody_sees_them(lab: cluster.SimulatedCluster) -> None:
     lab.run(lab.done(ALLOW))
     assert "/srv/cd" in str(lab.run(lab.luxi("QueryClusterInfo")))
     lab.run(lab.done({**ALLOW, "allowed": [["add", "images", "default"]]}))
     assert lab.daemons[lab.leader].store.snapshot.the_cluster.allowed == {}
+
+
+@pytest.mark.promise("cluster-18", "cluster-19")
+@pytest.mark.parametrize(
+    ("method", "arguments", "name"),
+    [
+        ("Nothing", [], "LuxiError"),
+        ("SubmitJob", [[]], "OpPrereqError"),
+        ("WaitForJobChange", [987654, ["status"], None, None, 1], "JobLost"),
+    ],
+)
+def test_a_failure_is_a_list_of_two_its_class_and_its_arguments(
+    lab: cluster.SimulatedCluster, method: str, arguments: list[object], name: str
+) -> None:
+    (answer,) = ask(lab, request(method, *arguments))
+    assert {key: type(value) for key, value in answer.items()} == {"success": bool, "result": list}
+    assert answer["success"] is False
+    assert msgspec.convert(answer["result"], tuple[str, list[object]])[0] == name
 
 
 def test_unknown_methods_and_jobs_have_their_errors(lab: cluster.SimulatedCluster) -> None:
@@ -452,8 +490,8 @@ def test_a_job_is_followed_by_a_query_if_it_has_succeeded(lab: cluster.Simulated
 def test_jobs_that_were_run_do_not_fill_the_queue(
     lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "RECENT", 3)
-    monkeypatch.setattr(queue, "_BATCH", 4)
+    monkeypatch.setattr(archiving, "RECENT", 3)
+    monkeypatch.setattr(archiving, "_BATCH", 4)
 
     async def many() -> list[int]:
         return [(await _ran(lab, DELAY))[0] for _ in range(12)]
@@ -464,3 +502,58 @@ def test_jobs_that_were_run_do_not_fill_the_queue(
     assert {number for (number,) in kept} >= set(numbers[-3:])
     assert len({number for (number,) in kept} & set(numbers)) < 3 + 4
     assert lab.run(lab.luxi("QueryJobs", [numbers[0]], ["status"])) == [["success"]]
+
+
+@pytest.mark.parametrize(
+    ("is_root", "is_administrator", "is_allowed"),
+    [(True, False, True), (False, True, True), (False, False, False), (False, None, True)],
+)
+def test_only_root_and_administrators_change_and_all_who_connect_read(
+    lab: cluster.SimulatedCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    is_root: bool,
+    is_administrator: bool | None,
+    is_allowed: bool,
+) -> None:
+    groups: list[str] = []
+
+    def is_member(writer: object, group: str) -> bool | None:
+        groups.append(group)
+        return is_administrator
+
+    monkeypatch.setattr(lab.master.network, "is_privileged", lambda writer: is_root)
+    monkeypatch.setattr(lab.master.network, "is_member", is_member)
+    (info,) = ask(lab, json.dumps({"method": "QueryClusterInfo", "args": []}).encode() + ETX)
+    assert info["success"] is True
+    (change,) = ask(lab, json.dumps({"method": "SetDrainFlag", "args": [True]}).encode() + ETX)
+    assert change["success"] is is_allowed
+    assert set(groups) <= {"gantry-admin"}
+    if not is_allowed:
+        assert "only root and the group gantry-admin may use it" in str(change["result"])
+
+
+def test_a_reader_may_use_exactly_the_methods_that_change_nothing(
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab.master.network, "is_privileged", lambda writer: False)
+    monkeypatch.setattr(lab.master.network, "is_member", lambda writer, group: False)
+    refused = set()
+    for method in luxi.METHODS:
+        # Arguments that no method accepts: who may use the method is decided first.
+        (answer,) = ask(lab, json.dumps({"method": method, "args": {}}).encode() + ETX)
+        if "only root and the group" in str(answer["result"]):
+            refused.add(method)
+    assert refused == {
+        "ArchiveJob",
+        "AutoArchiveJobs",
+        "CancelJob",
+        "ChangeJobPriority",
+        "ChangePackages",
+        "RunJob",
+        "SetDrainFlag",
+        "SetWatcherPause",
+        "SubmitJob",
+        "SubmitJobToDrainedQueue",
+        "SubmitManyJobs",
+        "UseInvitation",
+    }

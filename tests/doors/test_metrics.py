@@ -16,7 +16,7 @@ from gantry.doors import http, rapi
 from gantry.doors.http import users
 from gantry.doors.rapi import metrics, wire
 from gantry.rpc import luxi
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 from gantry.runtime import paths as paths_of_nodes
 from gantry.sim import cluster
 
@@ -74,13 +74,13 @@ def server(
 
 def ask(
     lab: cluster.SimulatedCluster, server: http.Server, *, method: str = "GET", login: str = "", **headers: str
-) -> interface.HttpResponse:
+) -> http_interface.Response:
     if login:
         headers["authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
-    return lab.run(server.answer(interface.HttpRequest(method, "/metrics", b"", headers)))
+    return lab.run(server.answer(http_interface.Request(method, "/metrics", b"", headers)))
 
 
-def values(response: interface.HttpResponse, name: str) -> Values:
+def values(response: http_interface.Response, name: str) -> Values:
     assert response.status == 200, response.body
     samples = [
         sample for family in parser.text_string_to_metric_families(response.body.decode()) for sample in family.samples

@@ -14,7 +14,7 @@ from gantry.doors import http
 from gantry.doors.http import representation, users
 from gantry.doors.rapi import changes, reading, routes, wire
 from gantry.model import opcodes
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 from gantry.sim import cluster
 
 USERS = f"{cluster.FOLDERS.lib}/users"
@@ -45,11 +45,11 @@ class Talk:
 
     def raw(
         self, method: str, path: str, body: bytes = b"", *, login: str = "bob:two", **headers: str
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         sent = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
         if login:
             sent["authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
-        return self._lab.run(self._server.answer(interface.HttpRequest(method, path, body, sent)))
+        return self._lab.run(self._server.answer(http_interface.Request(method, path, body, sent)))
 
     def status(self, method: str, path: str, body: object = None, *, login: str = "bob:two", **headers: str) -> int:
         return self.raw(method, path, b"" if body is None else msgspec.json.encode(body), login=login, **headers).status
@@ -142,6 +142,7 @@ def _finish_jobs(lab: cluster.SimulatedCluster) -> None:
             lab.run(lab.wait(number))
 
 
+@pytest.mark.promise("cluster-127", "cluster-130")
 @pytest.mark.parametrize("route", reading.ROUTES, ids=lambda row: f"{row.method} {row.path}")
 def test_reading_makes_no_jobs(talk: Talk, lab: cluster.SimulatedCluster, route: routes.Route) -> None:
     _finish_jobs(lab)

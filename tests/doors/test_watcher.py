@@ -193,6 +193,39 @@ class Master:
         return msgspec.convert({"data": [[(0, instance), (0, "ERROR_down")] for instance in self._down]}, kind)
 
 
+class MasterAfterCheck(Master):
+    """A master on which the last check of the volume groups, job 7, has this status and these results."""
+
+    def __init__(self, status: str, results: Sequence[object]) -> None:
+        super().__init__()
+        self._check = status, results
+
+    async def call(self, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
+        if method == "QueryJobs" and arguments[0] == [7]:
+            return msgspec.convert([self._check], kind)
+        return await super().call(kind, method, *arguments)
+
+
+@pytest.mark.promise("cluster-106")
+@pytest.mark.parametrize(
+    ("before", "status", "results", "whole_before"),
+    [
+        (True, "success", [False], False),
+        (False, "success", [True], True),
+        (True, "error", [["OpExecError", []]], True),
+        (False, "error", [["OpExecError", []]], False),
+    ],
+)
+def test_a_check_repairs_only_what_was_whole_at_the_last_check_that_succeeded(
+    lab: cluster.SimulatedCluster, *, before: bool, status: str, results: list[object], whole_before: bool
+) -> None:
+    lab.run(lab.master.disk.write(MEMORY, msgspec.json.encode(watcher.Memory(whole=before, look=7))))
+    master = MasterAfterCheck(status, results)
+    lab.run(watcher.Watcher(lab.master, MEMORY, master=master, authority="/none", repairs=True).run())
+    ops = msgspec.convert(master.jobs, list[tuple[list[dict[str, object]]]])
+    assert [(op["OP_ID"], op["whole_before"]) for ((op,),) in ops] == [("OP_CLUSTER_REPAIR_STORAGE", whole_before)]
+
+
 def test_an_instance_whose_guest_runs_elsewhere_is_not_started(lab: cluster.SimulatedCluster) -> None:
     master = Master(strays=["vm1", "gone"], down=["vm1", "vm2"])
     lab.run(watcher.Watcher(lab.master, MEMORY, master=master, authority="/none").run())

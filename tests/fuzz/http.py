@@ -12,7 +12,7 @@ import msgspec
 from tests.fuzz import hostile
 
 from gantry.doors import http
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 
 RESTORED = 50
 """Messages between two looks at whether the objects that messages name still exist."""
@@ -68,7 +68,7 @@ class Door:
     schemas: hostile.Schemas
     logins: Sequence[Mapping[str, str]]
     headers: Sequence[str]
-    good: interface.HttpRequest
+    good: http_interface.Request
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Names of objects by the part of a path before them."""
     restore: Callable[[], Awaitable[Mapping[str, str]]] | None = None
@@ -76,7 +76,7 @@ class Door:
     allowed: frozenset[int] = ALLOWED
     ids: Mapping[str, str] = field(default_factory=dict)
 
-    def request(self, number: int) -> interface.HttpRequest:
+    def request(self, number: int) -> http_interface.Request:
         """Return the request of a number."""
         chance = hostile.Chance(self.name, number)
         operation = chance.choice(self.operations)
@@ -96,7 +96,7 @@ class Door:
             body = hostile.body(chance, self.schemas.sample(chance, operation.body))
         kind = {"content-type": chance.choice(operation.kinds)}
         odd = hostile.headers(chance, self.headers)
-        return interface.HttpRequest(
+        return http_interface.Request(
             method, path.replace(" ", "+")[:8000], body, {**kind, **chance.choice(self.logins), **odd}
         )
 

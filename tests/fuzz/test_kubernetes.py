@@ -12,7 +12,7 @@ from gantry.doors import http as web
 from gantry.kubernetes import apiserver
 from gantry.kubernetes.api import openapi
 from gantry.kubernetes.apiserver import resources
-from gantry.runtime import interface, simulated
+from gantry.runtime import http_interface, simulated
 
 HEADERS = ("content-type", "accept", "accept", "authorization", "user-agent")
 ADMIN = {"authorization": "Bearer secret"}
@@ -228,7 +228,7 @@ async def restore(server: web.Server) -> dict[str, str]:
         (api.LEASES, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **lease}),
     ):
         headers = {"content-type": "application/json", **ADMIN}
-        await server.answer(interface.HttpRequest("POST", path, msgspec.json.encode(body), headers))
+        await server.answer(http_interface.Request("POST", path, msgspec.json.encode(body), headers))
     return {}
 
 
@@ -250,7 +250,7 @@ def start() -> Iterator[tuple[http.Door, doors.Run]]:
                 hostile.Schemas(schemas, KNOWN, fitting=FITTING),
                 LOGINS,
                 HEADERS,
-                interface.HttpRequest("GET", api.POOLS, b"", dict(ADMIN)),
+                http_interface.Request("GET", api.POOLS, b"", dict(ADMIN)),
                 NAMES,
                 functools.partial(restore, server),
                 allowed=frozenset(),

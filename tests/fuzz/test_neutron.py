@@ -13,7 +13,7 @@ from tools.reference import neutron_openapi
 
 from gantry.daemons import remote
 from gantry.doors import http as web
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 from gantry.sim import cluster
 
 HEADERS = ("content-type", "authorization", "x-auth-token", "host", "x-forwarded-proto", "x-forwarded-host", "accept")
@@ -90,7 +90,7 @@ FITTING = {
 async def _say(server: web.Server, method: str, path: str, body: object = None) -> hostile.Json:
     sent = b"" if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json", **LOGINS[1]}
-    answer = await server.answer(interface.HttpRequest(method, path, sent, headers))
+    answer = await server.answer(http_interface.Request(method, path, sent, headers))
     return msgspec.json.decode(answer.body, type=hostile.Json) if answer.status < 300 else {}
 
 
@@ -132,7 +132,7 @@ def start() -> Iterator[tuple[http.Door, doors.Run]]:
                 hostile.Schemas(components["schemas"], KNOWN, fitting=FITTING),
                 LOGINS,
                 HEADERS,
-                interface.HttpRequest("GET", "/v2.0/networks", b"", dict(LOGINS[1])),
+                http_interface.Request("GET", "/v2.0/networks", b"", dict(LOGINS[1])),
                 NAMES,
                 functools.partial(restore, server, {}),
             ),

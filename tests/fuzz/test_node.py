@@ -17,7 +17,7 @@ from gantry import security
 from gantry.node.daemon import server as node_server
 from gantry.node.daemon import wiring
 from gantry.rpc import calls
-from gantry.runtime import interface, simulated
+from gantry.runtime import http_interface, simulated
 from gantry.sim import cluster
 
 KNOWN = (
@@ -38,6 +38,9 @@ ENDING = ("/node_leave", "/certificate_store", "/stop_master", "/node_demote", "
 """Calls that end what is tested (the membership, the master, its permission to call) or last as long as they say."""
 
 STRANGERS = (None, ssl.PEM_cert_to_DER_cert(security.make_bootstrap("stranger", 0.0).certificate.decode()))
+SECRET = "5" * 48
+"""The secret of an open invitation."""
+
 EPOCH = "newest"
 """Stands for the newest epoch that the node knows."""
 
@@ -49,13 +52,13 @@ class Node:
     """A node daemon, and the calls of its master that it has answered."""
 
     agent: node_server.Agent
-    recorded: list[interface.HttpRequest]
+    recorded: list[http_interface.Request]
     schemas: dict[str, tuple[hostile.Json, hostile.Schemas]]
     machine: simulated.SimulatedRuntime
     files: dict[str, bytes]
     ahead: int = 0
 
-    def request(self, number: int) -> interface.HttpRequest:
+    def request(self, number: int) -> http_interface.Request:
         """Return the call of a number."""
         chance = hostile.Chance("node", number)
         good = chance.choice(self.recorded)
@@ -73,7 +76,7 @@ class Node:
             path = hostile.text(chance, ["/", f"/{path}", f"{path}?x"])
         certificate = chance.choice(STRANGERS) if chance.one_in(10) else good.peer_certificate
         headers = {**good.headers, calls.EPOCH_HEADER: EPOCH, **hostile.headers(chance, HEADERS)}
-        return interface.HttpRequest("GET" if chance.one_in(30) else "POST", path, body, headers, certificate)
+        return http_interface.Request("GET" if chance.one_in(30) else "POST", path, body, headers, certificate)
 
     async def send(self, number: int) -> str:
         if number % http.RESTORED == 0:
@@ -98,17 +101,29 @@ class Node:
         assert answer.status == 200, answer
 
 
+async def visit(lab: cluster.SimulatedCluster, agent: node_server.Agent) -> None:
+    """Make the two calls of a machine with an invitation, which is refused for its join token."""
+    secret_hash = security.invitation.hash_of(SECRET)
+    await lab.done({"OP_ID": "OP_NODE_INVITE", "node_name": "node9", "secret_hash": secret_hash})
+    prove = calls.ProveInvitation(invitation=security.invitation.id_of(secret_hash), nonce="0" * 64)
+    use = calls.UseInvitation(secret=SECRET, join_token="none", node="node9", address="192.0.2.9")
+    for call, status in ((prove, 200), (use, 400)):
+        request = http_interface.Request("POST", f"/{call.procedure()}", msgspec.json.encode(call))
+        answer = await lab.master.spawn(agent.answer(request))
+        assert answer.status == status, answer
+
+
 @contextlib.contextmanager
 def start() -> Iterator[tuple[Node, doors.Run]]:
     agents: list[node_server.Agent] = []
-    recorded: dict[str, interface.HttpRequest] = {}
+    recorded: dict[str, http_interface.Request] = {}
     make, answer = wiring.node, node_server.Agent.answer
 
     def node(*arguments: object, **options: object) -> node_server.Agent:
         agents.append(make(*arguments, **options))  # type: ignore[arg-type]
         return agents[-1]
 
-    async def recording(self: node_server.Agent, request: interface.HttpRequest) -> interface.HttpResponse:
+    async def recording(self: node_server.Agent, request: http_interface.Request) -> http_interface.Response:
         recorded[request.path] = request
         return await answer(self, request)
 
@@ -127,6 +142,7 @@ def start() -> Iterator[tuple[Node, doors.Run]]:
         lab.run(lab.done({**vm, "beparams": {"memory": 128}}))
         lab.run(lab.luxi("Query", "node", ["name", "dtotal"], None))
         lab.run(lab.done({"OP_ID": "OP_CLUSTER_VERIFY"}))
+        lab.run(visit(lab, agents[0]))
         patch.undo()
         schemas = {}
         for call in calls.ALL:

@@ -24,7 +24,7 @@ from gantry.doors import rapi
 from gantry.doors.rapi import openapi
 from gantry.kubernetes.api import openapi as kubernetes_openapi
 from gantry.kubernetes.apiserver import resources
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 
 EXAMPLES = max(2, doors.COUNT * 60 // 1_000_000)
 """Requests of each mode to an operation; 60 in ``make test-long``."""
@@ -35,7 +35,7 @@ STRIDE = 1 if EXAMPLES > 2 else 3
 Operation = schemathesis.APIOperation[Any, Any, Any, Any]
 Case = schemathesis.Case[Any]
 
-Start = Callable[[], contextlib.AbstractContextManager[tuple[http.Door, Callable[..., interface.HttpResponse]]]]
+Start = Callable[[], contextlib.AbstractContextManager[tuple[http.Door, Callable[..., http_interface.Response]]]]
 
 DOORS: dict[str, tuple[Start, Callable[[], list[dict[str, object]]]]] = {
     "remote API": (cast("Start", test_rapi.start), lambda: [openapi.document()]),
@@ -55,7 +55,7 @@ def _operations(document: dict[str, object]) -> Iterator[Operation]:
         yield each.ok()
 
 
-def _request(case: Case, login: dict[str, str]) -> interface.HttpRequest | None:
+def _request(case: Case, login: dict[str, str]) -> http_interface.Request | None:
     """Return a case as it would be on the wire, None if no client could send it."""
     try:
         sent = requests.Request(**case.as_transport_kwargs(base_url="http://door.example")).prepare()
@@ -65,10 +65,10 @@ def _request(case: Case, login: dict[str, str]) -> interface.HttpRequest | None:
     if not sent.path_url.isascii() or not isinstance(body, bytes | None):
         return None
     headers = {name.lower(): str(value) for name, value in sent.headers.items()} | login
-    return interface.HttpRequest(sent.method or "GET", sent.path_url[:8000], body or b"", headers)
+    return http_interface.Request(sent.method or "GET", sent.path_url[:8000], body or b"", headers)
 
 
-def _hammer(door: http.Door, run: Callable[..., interface.HttpResponse], each: Operation, log: doors.Log) -> int:
+def _hammer(door: http.Door, run: Callable[..., http_interface.Response], each: Operation, log: doors.Log) -> int:
     """Send requests of one operation, without a log-in and with one that may do everything; return their number."""
     count = 0
     login = dict(door.good.headers)

@@ -9,7 +9,7 @@ from tests.fuzz import doors, hostile, http
 
 from gantry.daemons import remote
 from gantry.doors.rapi import openapi
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 from gantry.sim import cluster
 
 KNOWN = (
@@ -90,7 +90,7 @@ def start() -> Iterator[tuple[http.Door, doors.Run]]:
                 hostile.Schemas(components["schemas"], KNOWN, fitting=FITTING),
                 LOGINS,
                 HEADERS,
-                interface.HttpRequest("GET", "/2/info", b"", dict(LOGINS[1])),
+                http_interface.Request("GET", "/2/info", b"", dict(LOGINS[1])),
                 NAMES,
                 functools.partial(restore, lab),
             ),

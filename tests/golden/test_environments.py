@@ -179,16 +179,25 @@ FAR = cluster.NodeGroup(uuid="f", name="far", networks=GROUP.networks)
 DISTANT = cluster.Node(uuid="n9", name="node9.example", primary_ip="203.0.113.9", group="f")
 WITHOUT = {
     opcodes.BackupRemove,
+    opcodes.ClusterRedistConf,
+    opcodes.ClusterRenewCrypto,
     opcodes.ClusterRepairStorage,
     opcodes.ClusterRepairStrayGuests,
-    opcodes.StrayGuestRepair,
     opcodes.ClusterVerifyDisks,
+    opcodes.GroupAssignNodes,
     opcodes.GroupVerifyDisks,
     opcodes.InstanceActivateDisks,
+    opcodes.InstanceConsole,
     opcodes.InstanceDeactivateDisks,
+    opcodes.InstanceQueryData,
+    opcodes.NodeEvacuate,
+    opcodes.NodeInvite,
     opcodes.NodeModifyStorage,
+    opcodes.NodeQueryInvitations,
     opcodes.NodeQueryStorage,
     opcodes.NodeQueryvols,
+    opcodes.NodeRevokeInvitation,
+    opcodes.OsDiagnose,
     opcodes.PortAdd,
     opcodes.PortRemove,
     opcodes.PortSetParams,
@@ -196,16 +205,10 @@ WITHOUT = {
     opcodes.SegmentRangeAdd,
     opcodes.SegmentRangeRemove,
     opcodes.SegmentRangeSetParams,
+    opcodes.StrayGuestRepair,
     opcodes.SubnetPoolAdd,
     opcodes.SubnetPoolRemove,
     opcodes.SubnetPoolSetParams,
-    opcodes.ClusterRedistConf,
-    opcodes.ClusterRenewCrypto,
-    opcodes.GroupAssignNodes,
-    opcodes.InstanceConsole,
-    opcodes.InstanceQueryData,
-    opcodes.NodeEvacuate,
-    opcodes.OsDiagnose,
     opcodes.TagsDel,
     opcodes.TagsSearch,
     opcodes.TagsSet,
@@ -229,6 +232,8 @@ async def test_hooks_of_each_operation_receive_what_the_golden_file_says(path: s
         cluster_house.machine("node2.example").running[VM] = fill.fill(
             cluster_house.state, cluster_house.state.instance(VM)
         )
+    if path == "node-add":
+        cluster_house.nodes.machines["203.0.113.9"] = build.Machine(joined=False)
     if path == "mirrors-replace":
         mirror = instance.Mirror(minors={NODES[0].uuid: 0, NODES[1].uuid: 0}, port=11000, secret="s")
         disk = instance.Disk(uuid="d1", dev_type="drbd", size=64, mirror=mirror)

@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 from gantry import errors
 from gantry.ipam import embedded
-from gantry.jobs import environment, locks, processor, queue, records
+from gantry.jobs import environment, execution, locks, processor, queue, records
 from gantry.model import cluster, lock, opcodes
 from gantry.model import job as jobs
 from gantry.operations import base
@@ -151,7 +151,7 @@ class House:
         self.book = records.Records(self.store, self.runtime.clock)
         unit = type("Unit", (Scripted,), {"scripts": self.scripts})
         self.processor = processor.Processor(
-            self.book, self.locks, units={opcodes.TestDelay: cast("type[processor.AnyUnit]", unit)}, services=services
+            self.book, self.locks, units={opcodes.TestDelay: cast("type[execution.AnyUnit]", unit)}, services=services
         )
         self.queue = queue.Queue(
             self.book,

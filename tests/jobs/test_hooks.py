@@ -14,7 +14,7 @@ from tests.jobs.house import House, Script, op, procedure
 from gantry import errors
 from gantry.ipam import driver
 from gantry.model import cluster, instance, network
-from gantry.operations import base
+from gantry.operations import base, draws
 from gantry.operations.network import nics
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
@@ -336,7 +336,7 @@ def test_a_mac_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_
         return base.Plan(changes=[states.Put(vm)], steps=[base.Step("unplug", procedure(slow))])
 
     def named(snapshot: states.Snapshot) -> base.Plan:
-        inputs = base.Inputs(now=0.0, uuid=str, below=lambda _: 0)
+        inputs = draws.Inputs(now=0.0, uuid=str, below=lambda _: 0)
         mac = nics.Macs(snapshot, inputs, held_macs=pool.ledger.macs).take("aa:00:00:00:00:01", NET)
         return base.Plan(result=lambda: mac)
 

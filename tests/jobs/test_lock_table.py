@@ -102,10 +102,11 @@ def test_those_who_wait_go_by_priority_then_by_arrival() -> None:
     assert order == [high, urgent, late, low]
 
 
-@pytest.mark.promise("cluster-42")
+@pytest.mark.promise("cluster-42", "cluster-44")
 @pytest.mark.parametrize(
     ("holds", "asks"),
     [
+        ({(Level.CONFIG, "config"): S}, {N: S}),
         ({N: S}, {A: S}),
         ({B: S}, {A: S}),
         ({A: S}, {ALL: S}),

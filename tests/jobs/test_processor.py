@@ -90,7 +90,6 @@ def test_a_unit_declares_locks_then_inspects_plans_changes_steps_and_answers(hou
     assert run(house, op("unit")) == (["success"], [["made", 2]])
     assert order == [
         "locks",
-        "locks",
         "inspect with exclusive lock of job [1], running",
         "plan",
         "step with ['u1']",

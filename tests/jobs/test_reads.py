@@ -21,6 +21,7 @@ READING = (
     INFO,
     {"OP_ID": "OP_INSTANCE_CONSOLE", "instance_name": "vm1"},
     {"OP_ID": "OP_NODE_QUERY_STORAGE", "output_fields": ["name"], "storage_type": "file"},
+    {"OP_ID": "OP_NODE_QUERY_INVITATIONS"},
     {"OP_ID": "OP_NODE_QUERYVOLS", "output_fields": ["name"]},
     {"OP_ID": "OP_TAGS_SEARCH", "pattern": "x"},
 )

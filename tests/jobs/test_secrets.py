@@ -5,7 +5,7 @@ from typing import cast
 import msgspec
 from tests.jobs.house import House, op
 
-from gantry.jobs import processor
+from gantry.jobs import execution
 from gantry.model import lock, opcodes
 from gantry.operations import base
 from gantry.state import snapshot as states
@@ -29,8 +29,8 @@ def reinstalls(house: House) -> list[opcodes.InstanceReinstall]:
         def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
             return base.Plan()
 
-    units = cast("dict[type[opcodes.Opcode], type[processor.AnyUnit]]", house.processor._units)
-    units[opcodes.InstanceReinstall] = cast("type[processor.AnyUnit]", Unit)
+    units = cast("dict[type[opcodes.Opcode], type[execution.AnyUnit]]", house.processor._units)
+    units[opcodes.InstanceReinstall] = cast("type[execution.AnyUnit]", Unit)
     return seen
 
 

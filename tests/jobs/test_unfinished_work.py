@@ -2,6 +2,7 @@
 
 import asyncio
 
+from msgspec import structs
 from tests.jobs.house import House, Script, op, procedure
 
 from gantry import errors
@@ -51,6 +52,20 @@ def test_the_jobs_of_a_plan_are_submitted_and_named_in_its_result(house: House) 
     assert status == "success"
     assert result == {"jobs": [[True, 2], [True, 3]], "stay": {"vm1": "why"}}
     assert sorted(house.queue.jobs()) == [1, 2, 3]
+
+
+def test_jobs_that_a_job_submits_have_its_reason_and_priority_and_name_its_opcode(house: House) -> None:
+    trail, own_trail = (("gantry-rapi", "user", 1),), (("gnt-job", "", 2),)
+    own = structs.replace(op("own", priority=3), reason=own_trail)
+    house.scripts["many"] = Script(plan=base.Plan(jobs=[[op()], [own]]))
+
+    async def scenario() -> None:
+        await house.wait(await house.queue.submit([structs.replace(op("many", priority=-5), reason=trail)]))
+
+    house.run(scenario())
+    plain, other = (house.queue.jobs()[number].ops[0].input for number in (2, 3))
+    assert (plain.reason, plain.priority, plain.comment) == (trail, -5, "Submitted by OP_TEST_DELAY")
+    assert (other.reason, other.priority, other.comment) == (own_trail, 3, "own")
 
 
 def test_a_job_that_runs_can_be_canceled_only_while_it_says_so(house: House) -> None:

@@ -24,7 +24,7 @@ def test_an_answer_comes_at_once_when_the_values_differ(house: House) -> None:
     async def scenario() -> None:
         number = await house.queue.submit([op(seconds=5)])
         change = await house.queue.wait_for_change(number, values, previous=None, serial=None, timeout=10)
-        assert change == (["queued", ["queued"]], [])
+        assert change == (["running", ["running"]], [])
         await house.wait(number)
 
     begin = house.runtime.clock.now()
@@ -107,7 +107,7 @@ def test_log_messages_cost_no_transaction_of_their_own(house: House) -> None:
         await house.wait(await house.queue.submit([op("chat")]))
 
     house.run(scenario())
-    assert [str(job.status) for job in house.memory.stored] == ["queued", "running", "success"]
+    assert [str(job.status) for job in house.memory.stored] == ["running", "success"]
     assert [len(step.log) for step in house.memory.durable.jobs["1"].ops] == [2]
 
 

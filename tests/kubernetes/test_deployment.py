@@ -161,6 +161,13 @@ def test_the_container_file_copies_existing_files_and_starts_the_installed_progr
     assert {arguments.split()[0] for word, arguments in steps() if word == "FROM"} == {"${BASE}"}
 
 
+def test_the_manifests_name_an_image_that_the_project_builds() -> None:
+    pod = yaml.safe_load((BASE / "deployment.yaml").read_text())["spec"]["template"]["spec"]
+    name, _, _ = pod["containers"][0]["image"].partition(":")
+    assert [each["name"] for each in yaml.safe_load((BASE / "kustomization.yaml").read_text())["images"]] == [name]
+    assert name in re.findall(r"^image (\S+)", (CHECKOUT / "tools/packaging/images.sh").read_text(), re.MULTILINE)
+
+
 def deployment_arguments() -> list[str]:
     pod = yaml.safe_load((BASE / "deployment.yaml").read_text())["spec"]["template"]["spec"]
     arguments: list[str] = pod["containers"][0]["args"]

@@ -7,6 +7,9 @@ from msgspec import inspect
 
 NAMES = st.from_regex(r"\A[a-z0-9][a-z0-9_.+:@-]{0,20}\Z")
 UUIDS = st.uuids().map(str)
+DIGESTS = st.binary(min_size=32, max_size=32).map(bytes.hex)
+KNOWN = {"^[0-9a-f]{8}": UUIDS, "^[0-9a-f]{64}": DIGESTS}
+"""Values of texts with a pattern, by the beginning of the pattern; all others are names."""
 LEAVES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(string.printable, max_size=8)
 
 
@@ -30,7 +33,7 @@ def _of(kind: inspect.Type) -> st.SearchStrategy[object]:
             return st.floats(low, high, allow_nan=False, allow_infinity=False)
         case inspect.StrType():
             if kind.pattern:
-                return UUIDS if kind.pattern.startswith("^[0-9a-f]{8}") else NAMES
+                return next((known for start, known in KNOWN.items() if kind.pattern.startswith(start)), NAMES)
             return st.text(min_size=kind.min_length or 0, max_size=min(kind.max_length or 30, 30))
         case inspect.EnumType():
             return st.sampled_from(list(kind.cls))

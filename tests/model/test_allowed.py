@@ -121,3 +121,13 @@ def test_an_opcode_that_widens_what_instances_may_do_needs_root() -> None:
     assert needs(ipam_driver="sql", ipam_database="sqlite:////etc/x")
     assert needs(enabled_hypervisors=["kvm"], hvparams={"kvm": {"kernel_path": "/boot/k"}}) == ""
     assert allowed.needs_root(opcodes.decode({"OP_ID": "OP_TEST_DELAY", "duration": 0})) == ""
+
+
+def test_adding_a_node_needs_root_and_changing_one_does_not() -> None:
+    addition = {"OP_ID": "OP_NODE_ADD", "node_name": "node9"}
+    invitation = {"OP_ID": "OP_NODE_INVITE", "node_name": "node9", "secret_hash": "0" * 64}
+    promotion = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node9", "master_candidate": True}
+    for op in (addition, invitation):
+        assert allowed.needs_root(opcodes.decode(op)) == "which machines become nodes"
+        assert allowed.root_command(opcodes.decode(op)) == "gnt-node add"
+    assert allowed.needs_root(opcodes.decode(promotion)) == ""

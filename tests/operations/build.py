@@ -16,9 +16,9 @@ from msgspec import structs
 from gantry import errors, security
 from gantry.daemons import units
 from gantry.ipam import embedded, shared
-from gantry.jobs import processor
+from gantry.jobs import execution
 from gantry.model import cluster, instance, network, opcodes
-from gantry.operations import base
+from gantry.operations import base, draws
 from gantry.operations.backup import manifest
 from gantry.rpc import calls, targets
 from gantry.state import history
@@ -350,9 +350,8 @@ class FakeNodes:
             raise errors.RemoteError(f"node {target.name} is a member already")
         if isinstance(call, calls.NodeClock):
             return cast("Result", machine.clock)
-        if isinstance(call, calls.Join):
-            machine.uuid = call.uuid
         if isinstance(call, calls.Enrol):
+            machine.uuid = target.uuid
             machine.joined, machine.authorities = True, call.authority
             machine.key = security.facts_of(call.certificate.encode()).key
         return cast("Result", REQUEST if isinstance(call, calls.Join) else None)
@@ -399,6 +398,10 @@ class Authority:
     async def switch(self) -> None:
         self.successor, self.trusted = "", ["second", "first"]
 
+    @property
+    def own_certificate(self) -> str:
+        return self.trusted[0]
+
     async def forget_others(self) -> None:
         self.trusted = self.trusted[:1]
 
@@ -436,9 +439,9 @@ class Environment:
         raise AssertionError("no test of the units has a database")
 
     @property
-    def inputs(self) -> base.Inputs:
+    def inputs(self) -> draws.Inputs:
         numbers = self.house.numbers
-        return base.Inputs(now=NOW, uuid=lambda: f"u{next(numbers)}", below=lambda limit: next(numbers) % limit)
+        return draws.Inputs(now=NOW, uuid=lambda: f"u{next(numbers)}", below=lambda limit: next(numbers) % limit)
 
     async def check_journal(self) -> history.Check:
         return self.journal
@@ -483,7 +486,7 @@ class House:
     def machine(self, name: str) -> Machine:
         return self.nodes.machine(self.state.target(self.state.node(name)))
 
-    def unit(self, op: opcodes.Opcode) -> processor.AnyUnit:
+    def unit(self, op: opcodes.Opcode) -> execution.AnyUnit:
         return units.REGISTRY[type(op)](cast("opcodes.AnyOpcode", op), self.environment)
 
     async def plan(self, op: opcodes.Opcode) -> base.Plan:

@@ -1,8 +1,8 @@
 """Of every unit that does something outside the state: each step is repeated, and broken off before and after.
 
 Whatever breaks, the state and the nodes are afterwards as they were (explanation/architecture.md#deciding-and-doing),
-and the undo of what was begun has run in reverse. A unit that keeps its changes on failure has no undo; its record
-stays.
+and the undo of what was begun has run in reverse. If the undo fails too, no disk of an instance has left the state. A
+unit that keeps its changes on failure has no undo; its record stays.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from tests.state import build as state_build
 from gantry import errors
 from gantry.daemons import units
 from gantry.ipam import embedded
-from gantry.jobs import environment, locks, processor, records
+from gantry.jobs import environment, execution, locks, processor, records
 from gantry.model import instance, job, opcodes
 from gantry.operations import base, fill
 from gantry.operations.backup import manifest
@@ -85,6 +85,7 @@ LOOSE = instance.DetachedDisk(
     instance="old",
 )
 COMING = [["attach", {"uuid": "d7"}], ["detach", 0, {}]]
+LEAVING = [["add", {"size": 8}], ["remove", 0, {}]]
 
 SAMPLES: tuple[opcodes.Opcode, ...] = (
     CREATE,
@@ -92,6 +93,7 @@ SAMPLES: tuple[opcodes.Opcode, ...] = (
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "disks": DISKS}),
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "mirrored", "disks": DISKS}),
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "disks": COMING}),
+    opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "disks": LEAVING}),
     TO_PLAIN,
     structs.replace(TO_DRBD, remote_node="node2"),
     TO_FILE,
@@ -135,13 +137,17 @@ DESTROY = opcodes.ClusterDestroy()
 
 @dataclass
 class Break:
-    """Which step breaks, and whether before or after it did its work; what happened is in ``events``."""
+    """Which step breaks, and whether before or after it did its work; what happened is in ``events``.
+
+    ``undoable`` is whether an undo works.
+    """
 
     at: int
     after: bool
     events: list[str] = field(default_factory=list)
     keeps: bool = False
     stored: bool = True
+    undoable: bool = True
 
     def end(self, finish: base.Finish) -> base.Finish:
         """Return the plan's end, or one that cannot be stored."""
@@ -165,6 +171,8 @@ class Break:
 
         async def undo() -> None:
             self.events.append(f"undo {index}")
+            if not self.undoable:
+                raise errors.ExecutionError("cannot be undone")
             await base.perform(step.undo, nodes, build.Log())
             taken_back = nodes.state()
             await base.perform(step.undo, nodes, build.Log())
@@ -223,13 +231,13 @@ class Trial:
     def run(self, broken: Break) -> job.Job:
         nodes, original = self.nodes, units.REGISTRY[type(self.op)]
 
-        def plan(unit: processor.AnyUnit, snapshot: states.Snapshot, facts: object) -> base.Plan:
+        def plan(unit: execution.AnyUnit, snapshot: states.Snapshot, facts: object) -> base.Plan:
             wrapped_plan = original.plan(unit, snapshot, facts)
             broken.keeps = wrapped_plan.keep_on_failure
             steps = [broken.wrap(index, step, nodes) for index, step in enumerate(wrapped_plan.steps)]
             return replace(wrapped_plan, steps=steps, finish=wrapped_plan.finish and broken.end(wrapped_plan.finish))
 
-        unit = cast("type[processor.AnyUnit]", type("Broken", (original,), {"plan": plan}))
+        unit = cast("type[execution.AnyUnit]", type("Broken", (original,), {"plan": plan}))
         with simulated.World(seed=1) as world:
             runtime = world.machine("node1")
             services = environment.Services(
@@ -300,6 +308,20 @@ def test_a_step_that_breaks_leaves_everything_as_it_was(op: opcodes.Opcode, at: 
         assert trial.nodes.state() == machines
 
 
+@pytest.mark.parametrize(("op", "at", "after"), CASES)
+def test_a_step_that_cannot_be_undone_leaves_each_instance_its_disks(op: opcodes.Opcode, at: int, after: bool) -> None:
+    trial = Trial(op, _values(op))
+    before = _disks(trial.store.snapshot)
+    trial.run(Break(at, after, undoable=False))
+    now = _disks(trial.store.snapshot)
+    assert {name: disks - now.get(name, set()) for name, disks in before.items()} == {name: set() for name in before}
+
+
+def _disks(state: states.Snapshot) -> dict[str, set[str]]:
+    """Return the disks of each instance, by the instances' UUIDs: a job may rename an instance."""
+    return {vm.uuid: {disk.uuid for disk in vm.disks} for vm in state.instances.values()}
+
+
 def _leaves_traces(op: opcodes.Opcode) -> bool:
     """Files that were sent again are what they were, and a disk that has grown does not shrink."""
     return isinstance(op, opcodes.ClusterRedistConf | opcodes.InstanceGrowDisk)
@@ -348,8 +370,11 @@ WITHOUT_STEPS = {
     opcodes.InstanceConsole,
     opcodes.ClusterVerifyDisks,
     opcodes.GroupVerifyDisks,
+    opcodes.NodeInvite,
+    opcodes.NodeQueryInvitations,
     opcodes.NodeQueryStorage,
     opcodes.NodeQueryvols,
+    opcodes.NodeRevokeInvitation,
     # its samples need a node that has lost a disk, or disks that are lost: tests of their own
     opcodes.InstanceRecreateDisks,
     opcodes.NodeModifyStorage,

@@ -54,6 +54,28 @@ def test_a_nic_with_one_address_keeps_its_hook_variables() -> None:
     }
 
 
+@pytest.mark.promise("networks-76")
+def test_the_variables_of_each_nic_have_the_number_of_the_nic() -> None:
+    lab = house("10.1.0.8", net="wide")
+    first = lab.state.instances["i1"].nics[0]
+    second = structs.replace(first, uuid="x2", mac="aa:00:00:00:00:02", ip=("10.2.0.9", "10.1.0.9"))
+    lab.put(structs.replace(lab.state.instances["i1"], nics=(first, second)))
+    variables = hook_environment.instance_variables(lab.state, lab.state.instances["i1"])
+    expected = {
+        "INSTANCE_NIC_COUNT": "2",
+        "INSTANCE_NIC0_UUID": "x1",
+        "INSTANCE_NIC0_IP": "10.1.0.8",
+        "INSTANCE_NIC0_NETWORK_SUBNET": "10.1.0.0/24",
+        "INSTANCE_NIC1_UUID": "x2",
+        "INSTANCE_NIC1_MAC": "aa:00:00:00:00:02",
+        "INSTANCE_NIC1_IP": "10.2.0.9",
+        "INSTANCE_NIC1_IP:1": "10.1.0.9",
+        "INSTANCE_NIC1_NETWORK_SUBNET:1": "10.1.0.0/24",
+        "INSTANCE_NIC1_NETWORK_DHCP:0": "True",
+    }
+    assert {name: variables.get(name) for name in expected} == expected
+
+
 def test_hooks_receive_each_address_of_a_nic_with_its_subnet() -> None:
     variables = nic(house("10.2.0.9", "10.1.0.9", net="wide"))
     numbered = {

@@ -10,9 +10,9 @@ from tests.operations.test_every_unit import DESTROY, SAMPLES, TO_DRBD, Break, T
 
 from gantry import errors, security
 from gantry.daemons import units
-from gantry.jobs import processor
+from gantry.jobs import execution
 from gantry.model import job, opcodes
-from gantry.operations import base
+from gantry.operations import base, draws
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -20,7 +20,7 @@ from gantry.state import snapshot as states
 class Fixed:
     """The environment of a unit with other inputs."""
 
-    def __init__(self, environment: base.Environment, inputs: base.Inputs) -> None:
+    def __init__(self, environment: base.Environment, inputs: draws.Inputs) -> None:
         self.inputs = inputs
         self._environment = environment
 
@@ -28,7 +28,7 @@ class Fixed:
         return getattr(self._environment, name)
 
 
-def _fixed(unit: processor.AnyUnit, inputs: base.Inputs) -> base.Environment:
+def _fixed(unit: execution.AnyUnit, inputs: draws.Inputs) -> base.Environment:
     return cast("base.Environment", Fixed(unit.environment, inputs))
 
 
@@ -37,9 +37,9 @@ def plans(op: opcodes.Opcode) -> tuple[base.Plan, base.Plan]:
     both: list[base.Plan] = []
     original = units.REGISTRY[type(op)]
 
-    def plan(unit: processor.AnyUnit, snapshot: states.Snapshot, facts: object) -> base.Plan:
+    def plan(unit: execution.AnyUnit, snapshot: states.Snapshot, facts: object) -> base.Plan:
         source = unit.environment.inputs
-        recorder = base.Recorder(source)
+        recorder = draws.Recorder(source)
         both.append(original(unit.op, _fixed(unit, recorder.inputs)).plan(snapshot, facts))
         both.append(original(unit.op, _fixed(unit, recorder.drawn().replay(source))).plan(snapshot, facts))
         return both[0]
@@ -179,28 +179,6 @@ def test_the_mirrored_disks_that_the_nodes_checked_are_the_ones_that_are_made(op
     created_disks = [call.disk for call in trial.nodes.calls_of(calls.BlockdevCreate)]
     assert checked
     assert all(disk in created_disks for disk in checked)
-
-
-def test_draws_are_repeated_in_order_and_then_new() -> None:
-    numbers = iter(range(100))
-    source = base.Inputs(now=1.0, uuid=lambda: f"u{next(numbers)}", below=lambda _: next(numbers))
-    recorder = base.Recorder(source)
-    drawn = [recorder.inputs.uuid(), recorder.inputs.below(10), recorder.inputs.uuid()]
-    again = recorder.drawn().replay(source)
-    assert [again.uuid(), again.below(10), again.uuid()] == drawn
-    assert again.uuid() not in drawn
-    assert again.below(10) not in drawn
-
-
-def test_a_number_is_drawn_again_below_its_own_limit_only() -> None:
-    numbers = iter(range(100))
-    source = base.Inputs(now=1.0, uuid=str, below=lambda _: next(numbers))
-    recorder = base.Recorder(source)
-    drawn = [recorder.inputs.below(limit) for limit in (10, 10, 1000)]
-    again = recorder.drawn().replay(source)
-    assert [again.below(10), again.below(1000)] == [drawn[0], drawn[2]]
-    assert again.below(1000) not in drawn
-    assert again.below(10) == drawn[1]
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,16 @@
+import re
 import ssl
 from collections.abc import Callable, Mapping
 
 import msgspec
 import pytest
 
-from gantry import errors
+from gantry import __version__, errors
 from gantry.rpc import calls, client, targets
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 from gantry.runtime.real import http, network
 
-Reply = Callable[[str], interface.HttpResponse]
+Reply = Callable[[str], http_interface.Response]
 TARGET = targets.Target("u1", "node1", "192.0.2.1", 1811)
 OFFLINE = targets.Target("u2", "node2", "192.0.2.2", 1811, offline=True)
 
@@ -24,7 +25,7 @@ class Http(http.Client):
 
     async def post(
         self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         self.requests.append((host, path, body))
         self.headers.append(dict(headers or {}))
         return self._reply(host)
@@ -40,8 +41,8 @@ class Network(network.Network):
         return self._http
 
 
-def ok(result: object) -> interface.HttpResponse:
-    return interface.HttpResponse(200, msgspec.json.encode((True, result)))
+def ok(result: object) -> http_interface.Response:
+    return http_interface.Response(200, msgspec.json.encode((True, result)))
 
 
 def build_client(reply: Reply) -> tuple[client.Client, Http]:
@@ -50,7 +51,7 @@ def build_client(reply: Reply) -> tuple[client.Client, Http]:
 
 
 def raising(error: OSError) -> Reply:
-    def reply(host: str) -> interface.HttpResponse:
+    def reply(host: str) -> http_interface.Response:
         raise error
 
     return reply
@@ -78,7 +79,7 @@ async def test_an_offline_node_is_answered_for_without_asking_it() -> None:
 
 
 async def test_failures_of_some_nodes_do_not_hide_the_answers_of_others() -> None:
-    def reply(host: str) -> interface.HttpResponse:
+    def reply(host: str) -> http_interface.Response:
         if host == "192.0.2.3":
             raise ConnectionRefusedError(111, "Connection refused")
         return ok(host)
@@ -92,7 +93,7 @@ async def test_failures_of_some_nodes_do_not_hide_the_answers_of_others() -> Non
 
 async def test_the_error_of_a_node_is_raised_here_with_its_name() -> None:
     pair = errors.NoRoomError("disk of 10 MiB does not fit").luxi_pair()
-    nodes, _ = build_client(lambda _: interface.HttpResponse(409, msgspec.json.encode((False, pair))))
+    nodes, _ = build_client(lambda _: http_interface.Response(409, msgspec.json.encode((False, pair))))
     with pytest.raises(errors.NoRoomError, match="node node1: disk of 10 MiB does not fit"):
         await nodes.call(TARGET, calls.Version())
 
@@ -114,8 +115,16 @@ async def test_an_unreachable_node_is_named_with_its_address_and_what_to_do(erro
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'[true, "x"]', b"[false, 1]", b"[true, {}, 3]"])
 async def test_what_is_no_answer_is_a_remote_error(body: bytes) -> None:
-    nodes, _ = build_client(lambda _: interface.HttpResponse(502, body))
+    nodes, _ = build_client(lambda _: http_interface.Response(502, body))
     with pytest.raises(errors.RemoteError, match="node node1 sent an invalid answer to version"):
+        await nodes.call(TARGET, calls.Version())
+
+
+@pytest.mark.parametrize("refusal", [errors.FencedError, errors.PromisedError, errors.UnknownCallerError])
+async def test_a_refusal_without_a_reason_is_a_refusal(refusal: type[errors.GantryError]) -> None:
+    body = msgspec.json.encode((False, ("WithoutReason", ())))
+    nodes, _ = build_client(lambda _: http_interface.Response(refusal.status, body))
+    with pytest.raises(refusal, match="node node1: WithoutReason"):
         await nodes.call(TARGET, calls.Version())
 
 
@@ -137,7 +146,41 @@ async def test_calls_carry_the_epoch_of_a_confirmed_master_and_none_before() -> 
     nodes.fence(lambda: 7, lambda error: None, permitted=permitted)
     await nodes.call(TARGET, calls.MasterName())
     await nodes.fan_out([TARGET], calls.NodeDemote())
-    assert http.headers == [{}, {"x-gantry-epoch": "7"}, {"x-gantry-epoch": "7"}]
+    assert [headers.get("x-gantry-epoch") for headers in http.headers] == [None, "7", "7"]
+
+
+async def test_calls_carry_the_version_and_the_protocol_numbers_of_the_master() -> None:
+    nodes, http = build_client(lambda _: ok("m"))
+    await nodes.call(TARGET, calls.MasterName())
+    assert http.headers == [{"x-gantry-software": __version__, "x-gantry-protocol": "1-1"}]
+
+
+def of_protocol(numbers: str) -> http_interface.Response:
+    headers = {"x-gantry-software": "9.1", "x-gantry-protocol": numbers}
+    return http_interface.Response(200, msgspec.json.encode((True, "m")), headers=headers)
+
+
+@pytest.mark.parametrize("numbers", ["1-1", "1-5"])
+async def test_a_node_of_a_near_version_is_understood(numbers: str) -> None:
+    nodes, _ = build_client(lambda _: of_protocol(numbers))
+    assert await nodes.call(TARGET, calls.MasterName()) == "m"
+
+
+@pytest.mark.parametrize("numbers", ["2-3", "nonsense", "3-1"])
+async def test_the_answer_of_a_node_too_far_from_this_version_is_refused_with_both_versions(numbers: str) -> None:
+    nodes, _ = build_client(lambda _: of_protocol(numbers))
+    words = f"node node1 runs Gantry 9.1 with protocol {numbers}, this machine Gantry {__version__} with protocol 1-1: "
+    with pytest.raises(errors.IncompatibleError, match=re.escape(words)):
+        await nodes.call(TARGET, calls.MasterName())
+
+
+async def test_a_node_that_refuses_the_protocol_is_reported_in_its_words() -> None:
+    refused = errors.IncompatibleError("this node runs Gantry 9.1", hint="upgrade")
+    body = msgspec.json.encode((False, refused.luxi_pair()))
+    headers = {"x-gantry-protocol": "2-3"}
+    nodes, _ = build_client(lambda _: http_interface.Response(refused.status, body, headers=headers))
+    with pytest.raises(errors.IncompatibleError, match=r"node node1: this node runs Gantry 9\.1; upgrade"):
+        await nodes.call(TARGET, calls.MasterName())
 
 
 @pytest.mark.parametrize("kind", [errors.FencedError, errors.PromisedError])
@@ -146,7 +189,7 @@ async def test_a_master_hears_that_it_was_replaced_from_the_first_node_that_refu
 ) -> None:
     refused = kind("epoch 7 has passed", hint="stop it")
     body = msgspec.json.encode((False, refused.luxi_pair()))
-    nodes, _ = build_client(lambda _: interface.HttpResponse(refused.status, body))
+    nodes, _ = build_client(lambda _: http_interface.Response(refused.status, body))
     refusals: list[errors.FencedError] = []
     nodes.fence(lambda: 7, refusals.append, permitted=permitted)
     with pytest.raises(errors.FencedError, match="node node1: epoch 7 has passed; stop it"):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests import certificates
 
 from gantry import security
 from gantry.rpc import calls, client, targets
@@ -52,7 +51,7 @@ def papers(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     own = [f"{tmp_path}/{name}" for name in ("n.pem", "n.key", "m.pem", "m.key")]
     return (
         security.node_server_context(own[0], own[1], authority=authority.certificates),
-        certificates.master_context(own[2], own[3], authority=authority.certificates),
+        security.master_client_context(own[2], own[3], authority=authority.certificates),
     )
 
 

@@ -275,6 +275,21 @@ def test_append_file_grows_is_truncated_and_can_be_opened_again(drive: Drive) ->
     drive(check)
 
 
+def test_an_append_file_knows_whether_its_path_leads_to_it(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        path = f"{folder}/journal"
+        file = await runtime.disk.append_file(path)
+        await file.append(b"line\n")
+        assert file.is_at(path)
+        await runtime.disk.write(path, b"line\n")
+        assert not file.is_at(path)
+        await runtime.disk.remove(path)
+        assert not file.is_at(path)
+        file.close()
+
+    drive(check)
+
+
 def test_appends_at_the_same_time_keep_their_order(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         file = await runtime.disk.append_file(f"{folder}/journal")

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 import pytest
 from tests import ports
 
-from gantry.runtime import bytestream, commands, interface
+from gantry.runtime import bytestream, commands, http_interface, interface
 
 Drive = Callable[[Callable[[interface.Runtime, str], Awaitable[None]]], None]
 
@@ -146,10 +146,10 @@ def test_unix_socket_in_use_is_refused_and_its_server_goes_on(drive: Drive) -> N
     drive(check)
 
 
-async def echo_request(request: interface.HttpRequest) -> interface.HttpResponse:
+async def echo_request(request: http_interface.Request) -> http_interface.Response:
     """Echo the request in the answer."""
     text = f"{request.method} {request.path} {request.headers['content-type']} ".encode()
-    return interface.HttpResponse(201, text + request.body, "text/plain")
+    return http_interface.Response(201, text + request.body, "text/plain")
 
 
 def test_http_post_reaches_the_handler_and_its_answer_comes_back(drive: Drive, port: int) -> None:
@@ -172,9 +172,9 @@ def test_http_headers_are_sent_only_with_their_own_post(drive: Drive, port: int)
     async def check(runtime: interface.Runtime, folder: str) -> None:
         seen: list[str | None] = []
 
-        async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
+        async def handler(request: http_interface.Request) -> http_interface.Response:
             seen.append(request.headers.get("x-number"))
-            return interface.HttpResponse(200, b"")
+            return http_interface.Response(200, b"")
 
         server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100)
         client = runtime.network.http_client(tls=None)
@@ -189,9 +189,9 @@ def test_http_headers_are_sent_only_with_their_own_post(drive: Drive, port: int)
 
 def test_http_request_uses_any_method_and_its_answer_has_headers_in_lower_case(drive: Drive, port: int) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
-        async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
+        async def handler(request: http_interface.Request) -> http_interface.Response:
             body = f"{request.method} {request.path} {request.headers['x-number']} ".encode() + request.body
-            return interface.HttpResponse(404, body, headers={"X-Other": "Seven"})
+            return http_interface.Response(404, body, headers={"X-Other": "Seven"})
 
         server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100)
         client = runtime.network.http_client(tls=None)
@@ -217,8 +217,8 @@ def test_http_pieces_arrive_as_they_are_sent_and_the_server_notices_the_end(driv
             finally:
                 ended.set()
 
-        async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
-            return interface.HttpResponse(200, b"one ", pieces=pieces())
+        async def handler(request: http_interface.Request) -> http_interface.Response:
+            return http_interface.Response(200, b"one ", pieces=pieces())
 
         server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100)
         client = runtime.network.http_client(tls=None)
@@ -248,8 +248,8 @@ def test_http_pieces_raise_an_os_error_when_the_server_fails_or_closes(drive: Dr
                 raise ConnectionResetError("the disk is gone")
             await asyncio.Event().wait()
 
-        async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
-            return interface.HttpResponse(200, b"", pieces=pieces(request.path == "/fails"))
+        async def handler(request: http_interface.Request) -> http_interface.Response:
+            return http_interface.Response(200, b"", pieces=pieces(request.path == "/fails"))
 
         server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100)
         client = runtime.network.http_client(tls=None)
@@ -280,7 +280,7 @@ def test_http_body_beyond_the_limit_is_answered_with_413(drive: Drive, port: int
 
 
 def test_http_handler_that_fails_is_answered_with_500(drive: Drive, port: int) -> None:
-    async def fail(request: interface.HttpRequest) -> interface.HttpResponse:
+    async def fail(request: http_interface.Request) -> http_interface.Response:
         raise ValueError("no")
 
     async def check(runtime: interface.Runtime, folder: str) -> None:
@@ -310,10 +310,10 @@ def test_http_post_times_out_while_the_handler_goes_on(drive: Drive, port: int) 
         finished = asyncio.Event()
         release = asyncio.Event()
 
-        async def slow(request: interface.HttpRequest) -> interface.HttpResponse:
+        async def slow(request: http_interface.Request) -> http_interface.Response:
             await release.wait()
             finished.set()
-            return interface.HttpResponse(200, b"")
+            return http_interface.Response(200, b"")
 
         server = await runtime.network.serve_http("127.0.0.1", port, slow, tls=None, body_limit=1000)
         client = runtime.network.http_client(tls=None)
@@ -332,7 +332,7 @@ def test_http_server_that_closes_ends_its_handlers_and_frees_the_port(drive: Dri
     async def check(runtime: interface.Runtime, folder: str) -> None:
         begun, ended = asyncio.Event(), asyncio.Event()
 
-        async def hang(request: interface.HttpRequest) -> interface.HttpResponse:
+        async def hang(request: http_interface.Request) -> http_interface.Response:
             begun.set()
             try:
                 await asyncio.Event().wait()
@@ -491,11 +491,11 @@ def test_cancelled_run_connected_ends_the_program_and_reads_its_last_output(driv
 
 
 def test_an_http_answer_beyond_the_limit_is_not_received(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interface, "ANSWER_LIMIT", 100_000)
+    monkeypatch.setattr(http_interface, "ANSWER_LIMIT", 100_000)
 
     async def check(runtime: interface.Runtime, folder: str) -> None:
-        async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
-            return interface.HttpResponse(200, b"x" * int(request.path[1:]))
+        async def answer(request: http_interface.Request) -> http_interface.Response:
+            return http_interface.Response(200, b"x" * int(request.path[1:]))
 
         port = ports.free()
         server = await runtime.network.serve_http("127.0.0.1", port, answer, tls=None, body_limit=100)

@@ -60,6 +60,17 @@ async def test_known_clients_do_not_make_room_for_strangers(site: Site) -> None:
     assert site.ended == []
 
 
+async def test_a_client_that_is_not_known_any_more_makes_room(site: Site) -> None:
+    first, *_ = (site.open(peer) for peer in "abcd")
+    for connection in site.connections:
+        site.connections.recognize(connection)
+    site.open("e"), site.open("f")
+    site.connections.recognize(first, known=False)
+    site.connections.recognize(first, known=False)
+    assert not site.open("g").refusal
+    assert site.ended == [first]
+
+
 async def test_a_long_idle_connection_of_a_known_client_makes_room(site: Site) -> None:
     idle = site.open("a", connections.State.IDLE)
     site.connections.recognize(idle)

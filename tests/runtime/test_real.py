@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests import ports
 
 import gantry
-from gantry.runtime import bytestream, interface, limits
+from gantry.runtime import bytestream, http_interface, limits
 from gantry.runtime.real import RealRuntime, processes
 
 
@@ -101,9 +101,9 @@ async def test_mutual_tls_shows_the_peers_certificate_and_refuses_others(
 ) -> None:
     seen: list[bytes | None] = []
 
-    async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
+    async def handler(request: http_interface.Request) -> http_interface.Response:
         seen.append(request.peer_certificate)
-        return interface.HttpResponse(200, b"in")
+        return http_interface.Response(200, b"in")
 
     server_side, client_side, stranger = (make_identity(tmp_path, n) for n in ("server", "client", "stranger"))
     server = await runtime.network.serve_http(
@@ -129,6 +129,31 @@ async def test_mutual_tls_shows_the_peers_certificate_and_refuses_others(
     await server.close()
     assert answers == {name: b"in" if name == "good" else "refused" for name in contexts}
     assert seen == [client_side.der]
+
+
+async def test_a_server_uses_another_context_from_the_next_connection_on(
+    runtime: RealRuntime, tmp_path: Path, port: int
+) -> None:
+    async def handler(request: http_interface.Request) -> http_interface.Response:
+        return http_interface.Response(200, b"in")
+
+    server_side, before, after = (make_identity(tmp_path, name) for name in ("server", "before", "after"))
+    server = await runtime.network.serve_http(
+        "127.0.0.1", port, handler, tls=server_context(server_side, before), body_limit=1000
+    )
+    clients = [runtime.network.http_client(tls=client_context(own, server_side)) for own in (before, before, after)]
+    open_already, former, present = clients
+    try:
+        assert (await open_already.post("127.0.0.1", port, "/", b"", timeout=10)).body == b"in"
+        server.renew_tls(server_context(server_side, after))
+        with pytest.raises(OSError, match=r"SSL|reset|closed|disconnected"):
+            await former.post("127.0.0.1", port, "/", b"", timeout=10)
+        for each in (present, open_already):
+            assert (await each.post("127.0.0.1", port, "/", b"", timeout=10)).body == b"in"
+    finally:
+        for each in clients:
+            await each.close()
+        await server.close()
 
 
 async def time_out(runtime: RealRuntime, script: str, *, wrote: Path) -> None:
@@ -257,6 +282,16 @@ def test_lock_of_another_process_is_respected_until_it_is_killed(runtime: RealRu
         runtime.disk.lock(path).release()
 
 
+def test_a_lock_is_not_written_again_by_the_process_that_had_it_before(runtime: RealRuntime, tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_bytes(b"%d1\n" % os.getpid())
+    runtime.disk.lock(str(path)).release()
+    assert path.read_bytes() == b"%d\n" % os.getpid()
+    os.utime(path, (1, 1))
+    runtime.disk.lock(str(path)).release()
+    assert path.stat().st_mtime == 1
+
+
 async def test_stale_socket_file_is_replaced(runtime: RealRuntime, tmp_path: Path) -> None:
     async def handler(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         writer.write(b"new\n")
@@ -338,6 +373,23 @@ async def test_failed_write_leaves_the_old_file_and_no_other(runtime: RealRuntim
     assert runtime.disk.names(str(tmp_path)) == ["folder"]
 
 
+@pytest.mark.promise("cluster-60")
+@pytest.mark.parametrize("several", [False, True])
+async def test_a_file_is_replaced_as_a_whole_and_never_partly(
+    runtime: RealRuntime, tmp_path: Path, *, several: bool
+) -> None:
+    path = tmp_path / "job-1"
+    path.write_bytes(b"the old content")
+    with path.open("rb") as old:
+        if several:
+            assert await runtime.disk.write_all({str(path): b"new"}) == {}
+        else:
+            await runtime.disk.write(str(path), b"new", sync=False)
+        assert old.read() == b"the old content"
+    assert path.read_bytes() == b"new"
+    assert runtime.disk.names(str(tmp_path)) == ["job-1"]
+
+
 async def test_bare_names_are_in_the_working_directory(
     runtime: RealRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,8 +426,8 @@ async def test_full_device_fails_an_append_with_no_space(runtime: RealRuntime) -
 
 
 async def test_client_that_does_not_send_its_body_gets_408(runtime: RealRuntime) -> None:
-    async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
-        return interface.HttpResponse(200, request.peer.encode(), headers={"X-More": "yes"})
+    async def handler(request: http_interface.Request) -> http_interface.Response:
+        return http_interface.Response(200, request.peer.encode(), headers={"X-More": "yes"})
 
     port, allowed = ports.free(), limits.HttpLimits(body_seconds=0.2)
     server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=1000, allowed=allowed)
@@ -429,3 +481,13 @@ async def test_the_kernel_tells_root_from_other_users(
         assert await asyncio.wait_for(seen, 30) is is_privileged
     finally:
         await server.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can enter a namespace of time")
+def test_the_time_that_a_machine_sleeps_counts() -> None:
+    clock = "import time, gantry.runtime.real as real; print(real.Clock().monotonic() - time.monotonic())"
+    # Where the machine has slept for a day, this clock alone is a day ahead.
+    command = ["unshare", "--time", "--boottime", "86400", sys.executable, "-c", clock]
+    ahead = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    slept = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+    assert float(ahead) - slept == pytest.approx(86400, abs=1)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
 import pytest
 
-from gantry.runtime import bytestream, commands, interface
+from gantry.runtime import bytestream, commands, http_interface, interface
 from gantry.runtime.simulated import SimulatedRuntime, World, clock, processes
 
 
@@ -17,11 +17,11 @@ def world() -> Iterator[World]:
         yield new_world
 
 
-async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
-    return interface.HttpResponse(200, request.body)
+async def answer(request: http_interface.Request) -> http_interface.Response:
+    return http_interface.Response(200, request.body)
 
 
-async def serve(machine: SimulatedRuntime, handler: interface.HttpHandler = answer) -> interface.Server:
+async def serve(machine: SimulatedRuntime, handler: http_interface.Handler = answer) -> interface.Server:
     return await machine.network.serve_http("0.0.0.0", 1811, handler, tls=None, body_limit=1000)
 
 
@@ -335,9 +335,9 @@ def test_dropped_requests_and_dropped_answers_both_time_out(world: World) -> Non
     first, second = world.machine("one"), world.machine("two")
     served: list[bytes] = []
 
-    async def count(request: interface.HttpRequest) -> interface.HttpResponse:
+    async def count(request: http_interface.Request) -> http_interface.Response:
         served.append(request.body)
-        return interface.HttpResponse(200, b"")
+        return http_interface.Response(200, b"")
 
     async def main() -> None:
         await serve(second, count)
@@ -358,9 +358,9 @@ def test_duplicated_requests_are_served_twice_and_answered_once(world: World) ->
     first, second = world.machine("one"), world.machine("two")
     served: list[bytes] = []
 
-    async def count(request: interface.HttpRequest) -> interface.HttpResponse:
+    async def count(request: http_interface.Request) -> http_interface.Response:
         served.append(request.body)
-        return interface.HttpResponse(200, b"")
+        return http_interface.Response(200, b"")
 
     async def main() -> None:
         await serve(second, count)
@@ -375,7 +375,7 @@ def test_duplicated_requests_are_served_twice_and_answered_once(world: World) ->
 def test_crash_of_the_server_resets_the_clients_connection(world: World) -> None:
     first, second = world.machine("one"), world.machine("two")
 
-    async def hang(request: interface.HttpRequest) -> interface.HttpResponse:
+    async def hang(request: http_interface.Request) -> http_interface.Response:
         world.crash("two")
         await asyncio.Event().wait()
         raise AssertionError
@@ -439,9 +439,9 @@ def test_a_partition_in_one_direction_serves_requests_whose_answers_are_lost(wor
     first, second = world.machine("one"), world.machine("two")
     served: list[bytes] = []
 
-    async def count(request: interface.HttpRequest) -> interface.HttpResponse:
+    async def count(request: http_interface.Request) -> http_interface.Response:
         served.append(request.body)
-        return interface.HttpResponse(200, b"")
+        return http_interface.Response(200, b"")
 
     async def main() -> None:
         await serve(second, count)
@@ -464,9 +464,9 @@ def test_a_late_request_arrives_after_later_ones_even_if_its_sender_has_timed_ou
     second = world.machine("two")
     served: list[str] = []
 
-    async def note(request: interface.HttpRequest) -> interface.HttpResponse:
+    async def note(request: http_interface.Request) -> http_interface.Response:
         served.append(request.path)
-        return interface.HttpResponse(200, b"")
+        return http_interface.Response(200, b"")
 
     async def send(machine: SimulatedRuntime, path: str) -> None:
         client = machine.network.http_client(tls=None)
@@ -493,9 +493,9 @@ def test_a_connection_breaks_before_the_request_was_served_or_in_the_middle_of_t
     first, second = world.machine("one"), world.machine("two")
     served: list[bytes] = []
 
-    async def count(request: interface.HttpRequest) -> interface.HttpResponse:
+    async def count(request: http_interface.Request) -> http_interface.Response:
         served.append(request.body)
-        return interface.HttpResponse(200, b"")
+        return http_interface.Response(200, b"")
 
     async def main() -> None:
         await serve(second, count)
@@ -665,8 +665,8 @@ def test_a_stopped_daemon_does_nothing_until_it_goes_on_and_its_clock_has_moved(
     ticks: list[float] = []
     answered: list[float] = []
 
-    async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
-        return interface.HttpResponse(200, b"here", "text/plain")
+    async def answer(request: http_interface.Request) -> http_interface.Response:
+        return http_interface.Response(200, b"here", "text/plain")
 
     async def daemon() -> None:
         await machine.network.serve_http("", 80, answer, tls=None, body_limit=100)
@@ -759,8 +759,8 @@ def test_timers_and_timeouts_follow_the_speed_of_their_machines_clock(world: Wor
 
 
 def test_messages_on_a_slow_link_take_seconds_in_both_directions(world: World) -> None:
-    async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
-        return interface.HttpResponse(200, b"here", "text/plain")
+    async def answer(request: http_interface.Request) -> http_interface.Response:
+        return http_interface.Response(200, b"here", "text/plain")
 
     async def ask(name: str) -> float:
         begin = world.clock.monotonic()

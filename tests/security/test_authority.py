@@ -22,6 +22,17 @@ def test_an_authority_cannot_certify_other_authorities() -> None:
     assert (constraints.value.ca, constraints.value.path_length, constraints.critical) == (True, 0, True)
 
 
+def test_a_certificate_is_of_one_of_the_authorities_that_are_trusted() -> None:
+    first, second = (security.make_authority("one", NOW) for _ in range(2))
+    key = security.make_key()
+    own = security.der_of(security.issue_master(first, NOW, key=key).certificate)
+    both = security.bundle([second.certificates, first.certificates])
+    assert [security.is_issued(own, trusted) for trusted in (first.certificates, both)] == [True, True]
+    assert not security.is_issued(own, second.certificates)
+    itself = security.der_of(security.make_bootstrap("node1", NOW).certificate)
+    assert not security.is_issued(itself, both)
+
+
 def test_a_statement_is_signed_by_the_key_of_the_certificate_only(machine: tuple[bytes, bytes]) -> None:
     certificate, key = machine
     other, _ = security.make_request("node2")

@@ -4,7 +4,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests import certificates
 
 from gantry import security
 
@@ -36,7 +35,7 @@ class Papers:
         )
 
     def client(self, who: str = "master") -> ssl.SSLContext:
-        return certificates.master_context(
+        return security.master_client_context(
             f"{self.folder}/{who}.pem", f"{self.folder}/{who}.key", authority=self.authority.certificates
         )
 
@@ -71,11 +70,10 @@ async def test_master_and_node_recognise_each_other(papers: Papers) -> None:
     assert await greet(papers.server(), papers.client()) == security.MASTER
 
 
-async def test_a_node_refuses_a_client_without_certificate(papers: Papers) -> None:
+async def test_a_client_without_a_certificate_has_no_name(papers: Papers) -> None:
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.load_verify_locations(cadata=papers.authority.certificates.decode())
-    with pytest.raises((ssl.SSLError, ConnectionError)):
-        await greet(papers.server(), client)
+    assert await greet(papers.server(), client) == "nobody"
 
 
 async def test_a_node_refuses_the_master_of_another_cluster(papers: Papers, tmp_path: Path) -> None:
@@ -83,6 +81,28 @@ async def test_a_node_refuses_the_master_of_another_cluster(papers: Papers, tmp_
     other.load_verify_locations(cadata=papers.authority.certificates.decode())
     with pytest.raises((ssl.SSLError, ConnectionError)):
         await greet(papers.server(), other)
+
+
+def followed(papers: Papers, folder: Path) -> Papers:
+    """Return the files of another authority of the same cluster, which both sides trust besides that of ``papers``."""
+    successor = Papers(folder, "one", now=time.time())
+    both = security.bundle([papers.authority.certificates, successor.authority.certificates])
+    for each in (papers, successor):
+        each.authority = each.authority._replace(certificates=both)
+    return successor
+
+
+async def test_a_context_for_one_authority_does_not_trust_the_one_before(papers: Papers, tmp_path: Path) -> None:
+    successor = followed(papers, tmp_path / "two")
+    for server, client in ((papers, successor), (successor, papers)):
+        assert await greet(server.server(), client.client()) == security.MASTER
+    own = security.own_certificate(successor.authority)
+    successor.authority = successor.authority._replace(certificates=own)
+    assert await greet(successor.server(), successor.client()) == security.MASTER
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await greet(successor.server(), papers.client())
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await greet(papers.server(), successor.client())
 
 
 async def test_a_node_cannot_command_another_with_its_own_certificate(papers: Papers) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import functools
 import ssl
 from collections.abc import Iterator
 from typing import TypeVar
@@ -14,16 +13,16 @@ from tests.sim.broken_nodes import isolate, tag
 
 from gantry import errors
 from gantry.rpc import calls, client, targets
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 from gantry.sim import cluster, copies
-from gantry.state import frame, transaction
+from gantry.state import frame, growth
 
 Result = TypeVar("Result")
 
 
-def credentials(lab: cluster.SimulatedCluster, name: str = "node1") -> interface.UncheckedContext:
+def credentials(lab: cluster.SimulatedCluster, name: str = "node1") -> http_interface.UncheckedContext:
     """Return a context with the last certificate of a master on a machine."""
-    tls = interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls = http_interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.present(lab.world.machine(name).disk.read(f"{cluster.FOLDERS.certificates}/master.pem"))
     return tls
 
@@ -56,12 +55,12 @@ async def goes_on(lab: cluster.SimulatedCluster, *expected: str, master: str = "
     assert {replicas.end(name) for name in lab.names} == {replicas.end(master)}
 
 
-def captured(lab: cluster.SimulatedCluster, name: str, procedure: str) -> list[interface.HttpRequest]:
+def captured(lab: cluster.SimulatedCluster, name: str, procedure: str) -> list[http_interface.Request]:
     """Return a list to which each request of a procedure to a node is added."""
-    requests: list[interface.HttpRequest] = []
+    requests: list[http_interface.Request] = []
 
-    def front(handler: interface.HttpHandler) -> interface.HttpHandler:
-        async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
+    def front(handler: http_interface.Handler) -> http_interface.Handler:
+        async def answer(request: http_interface.Request) -> http_interface.Response:
             if request.path == f"/{procedure}":
                 requests.append(request)
             return await handler(request)
@@ -72,7 +71,7 @@ def captured(lab: cluster.SimulatedCluster, name: str, procedure: str) -> list[i
     return requests
 
 
-async def replay(lab: cluster.SimulatedCluster, name: str, request: interface.HttpRequest) -> interface.HttpResponse:
+async def replay(lab: cluster.SimulatedCluster, name: str, request: http_interface.Request) -> http_interface.Response:
     """Send a captured request again, byte for byte."""
     http = lab.world.machine("node2").network.http_client(tls=credentials(lab))
     address = lab.address(name)
@@ -236,14 +235,17 @@ def test_a_master_that_hears_all_nodes_and_reaches_none_acknowledges_nothing(lab
 def test_a_candidate_that_is_demoted_and_promoted_while_a_checkpoint_arrives_ends_with_one_whole_copy(
     lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction, "Limits", functools.partial(transaction.Limits, records=3))
+    monkeypatch.setattr(growth, "limits_for", lambda objects: growth.Limits(records=3))
 
     async def scenario() -> None:
         await lab.stop_master("node1")
         await lab.start_master("node1")
+        checkpoints = lab.daemons["node1"].store.checkpointer
+        before = checkpoints.last
         lab.world.network.slow_down("node1", "node3", 1.0)
         for number in range(4):
             await lab.done(tag(f"a-{number}"))
+        assert checkpoints.last != before
         await lab.done({**NODE3, "master_candidate": False, "force": True})
         await lab.done(tag("between"))
         await lab.done({**NODE3, "master_candidate": True})

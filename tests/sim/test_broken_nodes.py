@@ -9,7 +9,7 @@ from tests.sim.broken_nodes import Answer, never_ends, reports, says, tag
 
 from gantry import errors
 from gantry.rpc import calls
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 from gantry.sim import cluster
 
 HUGE = msgspec.Raw(b"9" * 4002)
@@ -96,10 +96,10 @@ def test_no_refusal_of_a_promise_by_one_node_stops_the_others(
 
 
 def test_a_node_that_always_has_promised_the_next_epoch_has_one_vote(lab: cluster.SimulatedCluster) -> None:
-    def one_more(true_answer: interface.HttpResponse) -> interface.HttpResponse:
+    def one_more(true_answer: http_interface.Response) -> http_interface.Response:
         _, promise = msgspec.json.decode(true_answer.body, type=tuple[bool, calls.Promise])
         refusal = calls.Promise(granted=False, epoch=promise.epoch + 1)
-        return interface.HttpResponse(200, msgspec.json.encode((True, refusal)))
+        return http_interface.Response(200, msgspec.json.encode((True, refusal)))
 
     lab.run(start_fail_over_and_change(lab, "node3", {"master_promise": one_more}))
 
@@ -134,7 +134,7 @@ def test_no_answer_of_another_form_by_one_node_stops_the_others(lab: cluster.Sim
 def test_an_answer_of_a_hundred_megabytes_is_not_received(
     lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(interface, "ANSWER_LIMIT", 1 << 16)
+    monkeypatch.setattr(http_interface, "ANSWER_LIMIT", 1 << 16)
     body = b'[true, "%s"]' % (b"x" * (1 << 17))
     lab.run(start_fail_over_and_change(lab, "node3", {"*": says(body)}))
     assert "the answer has more than" in caplog.text

@@ -1,6 +1,7 @@
 """Certificates of a simulated cluster: whom a node obeys, renewal, and what verify says before they end."""
 
 import errno
+import hashlib
 import ssl
 from typing import TypeVar
 
@@ -11,7 +12,7 @@ from gantry import errors, security
 from gantry.daemons import identity
 from gantry.doors import watcher
 from gantry.rpc import calls, client, luxi, targets
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 from gantry.sim import cluster
 
 DAY = 86400.0
@@ -57,7 +58,7 @@ class Thief:
         ).certificate
 
     async def call(self, node: str, call: calls.Call[Result], *, certificate: bytes, epoch: int) -> Result:
-        tls = interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
+        tls = http_interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
         tls.present(certificate)
         caller = client.Client(self.lab.world.machine(self.node).network, tls)
         caller.fence(lambda: epoch, lambda _: None, permitted=_at_once)
@@ -118,24 +119,84 @@ def test_a_certificate_of_the_authority_for_an_unknown_key_is_refused() -> None:
             await thief.call("node3", calls.Version(), certificate=forged, epoch=0)
         foreign = security.make_authority("another", lab.world.clock.now())
         other = security.issue_master(foreign, lab.world.clock.now()).certificate
-        with pytest.raises(errors.UnknownCallerError):
+        with pytest.raises(errors.ProtocolError, match="not of an authority that this node trusts"):
             await thief.call("node3", calls.Version(), certificate=other, epoch=0)
 
     with cluster.SimulatedCluster(1) as lab:
         lab.run(scenario())
 
 
-def test_an_epoch_belongs_to_one_node() -> None:
+@pytest.mark.parametrize(
+    "order",
+    [
+        calls.WriteSsconf(values={"cluster_name": "stolen"}),
+        calls.LeaseRenew(node="node2", epoch=0, masters=("me=key",)),
+        calls.JournalAppend(epoch=0, previous="", frame=""),
+        calls.CheckpointStore(epoch=0, digest=hashlib.sha256(b"{}").hexdigest(), config="{}"),
+    ],
+    ids=lambda order: order.procedure(),
+)
+def test_an_epoch_belongs_to_one_node(order: calls.Call[object]) -> None:
+    async def scenario() -> None:
+        await lab.build()
+        thief = Thief(lab, "node2")
+        epoch, keys = lab.daemons["node1"].store.epoch, read(lab, "node3", KEYS)
+        own = order if isinstance(order, calls.WriteSsconf) else msgspec.structs.replace(order, epoch=epoch)
+        with pytest.raises(errors.FencedError, match=f"epoch {epoch} belongs to the node with UUID"):
+            await thief.call("node3", own, certificate=thief.issued(), epoch=epoch)
+        assert read(lab, "node3", KEYS) == keys
+        await fine(lab)
+
+    with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+def test_a_node_obeys_the_next_epoch_of_any_candidate() -> None:
+    """The present master asks for the next epoch then, and goes on."""
+
     async def scenario() -> None:
         await lab.build()
         thief = Thief(lab, "node2")
         epoch = lab.daemons["node1"].store.epoch
         order = calls.WriteSsconf(values={"cluster_name": "stolen"})
-        with pytest.raises(errors.FencedError, match=f"epoch {epoch} belongs to the node with UUID"):
-            await thief.call("node3", order, certificate=thief.issued(), epoch=epoch)
+        await thief.call("node3", order, certificate=thief.issued(), epoch=epoch + 1)
+        assert read(lab, "node3", "/gantry/lib/ssconf/ssconf_cluster_name") == b"stolen\n"
+        await lab.done({"OP_ID": "OP_TEST_DELAY", "duration": 1, "on_nodes": ["node3"]})
+        assert lab.daemons["node1"].store.epoch > epoch + 1
+
+    with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+def test_a_candidate_can_stop_the_master_daemon() -> None:
+    async def scenario() -> None:
+        await lab.build()
+        thief = Thief(lab, "node2")
+        assert await thief.call("node1", calls.StopMaster(patience=1), certificate=thief.issued(), epoch=0)
+        assert lab.masters() == []
+        await lab.start_master("node1")
         await fine(lab)
 
     with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+def test_a_node_that_is_marked_offline_learns_of_a_demotion_when_it_is_marked_online() -> None:
+    async def scenario() -> None:
+        await lab.build(candidate_pool_size=2)
+        thief = Thief(lab, "node2")
+        node4 = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node4"}
+        await lab.done({**node4, "offline": True})
+        demotion = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node2", "master_candidate": False, "force": True}
+        await lab.done(demotion)
+        await lab.world.clock.sleep(60)
+        await thief.call("node4", calls.Version(), certificate=thief.issued(), epoch=0)
+        await lab.done({**node4, "offline": False})
+        await lab.world.clock.sleep(60)
+        with pytest.raises(errors.UnknownCallerError):
+            await thief.call("node4", calls.Version(), certificate=thief.issued(), epoch=0)
+
+    with cluster.SimulatedCluster(1, nodes=4) as lab:
         lab.run(scenario())
 
 
@@ -154,7 +215,7 @@ def test_renewed_certificates_work_and_the_old_ones_do_not(options: dict[str, ob
         assert same_keys == (set(lab.names) if "keep_keys" in options else set(lab.names) - renewed)
         await lab.world.clock.sleep(60)
         if same_keys != set(lab.names):
-            with pytest.raises(errors.UnknownCallerError):
+            with pytest.raises(errors.ProtocolError if "cluster_certificate" in options else errors.UnknownCallerError):
                 await thief.call("node3", calls.Version(), certificate=thief.files["master.pem"], epoch=0)
         revoked = read(lab, "node3", "/gantry/lib/ssconf/ssconf_revoked_certificates").decode().split()
         assert sorted(revoked) == sorted(security.facts_of(before[name]).serial for name in renewed)
@@ -165,6 +226,30 @@ def test_renewed_certificates_work_and_the_old_ones_do_not(options: dict[str, ob
         # The next master can issue certificates too, and is obeyed.
         await lab.failover("node2")
         assert await lab.done({**RENEW, "nodes": ["node1", "node2"]}) == [[]]
+        await fine(lab)
+
+    with cluster.SimulatedCluster(1) as lab:
+        lab.run(scenario())
+
+
+def test_the_authority_before_is_trusted_nowhere_after_its_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+    trusted: list[int] = []
+
+    async def scenario() -> None:
+        await lab.build()
+        thief, credentials = Thief(lab, "node2"), lab.daemons["node1"].credentials
+        renew = credentials.renew
+
+        async def note() -> None:
+            trusted.append(read(lab, "node1", f"{CERTS}/authority.pem").count(b"BEGIN CERTIFICATE"))
+            await renew()
+
+        monkeypatch.setattr(credentials, "renew", note)
+        assert await lab.done({**RENEW, "cluster_certificate": True, "keep_keys": True}) == [[]]
+        assert trusted[-1] == 1
+        # node2 is a candidate and keeps its key, so only the authority makes the difference.
+        with pytest.raises(errors.ProtocolError, match="not of an authority that this node trusts"):
+            await thief.call("node3", calls.Version(), certificate=thief.issued(), epoch=0)
         await fine(lab)
 
     with cluster.SimulatedCluster(1) as lab:
@@ -197,7 +282,11 @@ def _interrupted(victim: str, visit: int, *, power: bool) -> bool:
         else:
             await lab.start_node(victim)
         await lab.world.clock.sleep(40)
-        assert await lab.done({**RENEW, "cluster_certificate": True}) == [[]], (victim, visit)
+        bundles = {name: read(lab, name, f"{CERTS}/authority.pem") for name in lab.names}
+        # A plain renewal goes on where this one was cut off, because the master's file still has two authorities.
+        is_unfinished = bundles["node1"].count(b"BEGIN CERTIFICATE") > 1
+        assert is_unfinished or victim != "node1" or len(set(bundles.values())) == 1, (victim, visit)
+        assert await lab.done({**RENEW, "cluster_certificate": not is_unfinished}) == [[]], (victim, visit)
         await fine(lab)
         return True
 

@@ -51,6 +51,35 @@ def test_of_two_that_take_the_role_at_one_moment_one_gets_it(seed: int, nodes: i
         lab.run(scenario())
 
 
+def test_of_two_that_take_the_role_at_one_moment_without_a_vote_the_candidates_follow_one() -> None:
+    """Both take the same epoch, because neither asks for promises; if each has the half of the others, none begins."""
+
+    async def scenario() -> int:
+        await lab.build(candidate_pool_size=5)
+        await lab.world.clock.sleep(10)
+        lab.crash("node1")
+        tasks = [asyncio.ensure_future(lab.failover(name, voting=False)) for name in ("node2", "node3")]
+        ready, waiting = await asyncio.wait(tasks, timeout=60)
+        assert len(ready) <= 1
+        if ready:
+            (master,) = lab.masters()
+            await lab.done({**TAG, "tags": ["counts"]}, on=master)
+            await lab.world.clock.sleep(60)
+            assert lab.masters() == [master]
+            replicas = copies.Copies(lab)
+            assert {replicas.end(name) for name in ("node4", "node5")} == {replicas.end(master)}
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return len(ready)
+
+    masters = 0
+    for seed in range(8):
+        with cluster.SimulatedCluster(seed, nodes=5) as lab:
+            masters += lab.run(scenario())
+    assert masters
+
+
 def test_a_node_that_gave_up_a_newer_copy_keeps_an_older_one_from_the_role() -> None:
     async def scenario() -> None:
         await lab.build(candidate_pool_size=3)
@@ -119,15 +148,16 @@ def test_a_node_whose_adding_was_broken_off_has_no_vote() -> None:
         await lab.world.clock.sleep(2)
         token = lab.world.machine("node2").disk.read(f"{cluster.FOLDERS.lib}/join-token").decode()
         address = lab.address("node2")
-        lab.crash("node2")
         await lab.submit(
             {"OP_ID": "OP_NODE_ADD", "node_name": "node2", "primary_ip": address, "join_token": token.strip()}
         )
         store = lab.daemons["node1"].store
-        while len(store.durable.nodes) < 2:
-            await lab.world.clock.sleep(0.001)
+        async with asyncio.timeout(60):
+            while len(store.durable.nodes) < 2:
+                await lab.world.clock.sleep(0.001)
+        assert store.durable.node("node2").joining
         lab.crash("node1")
-        lab.kill("node2")
+        lab.crash("node2")
         await lab.restart("node1")
         assert lab.masters() == ["node1"]
         assert [name for name, *_ in await names(lab)] == ["node1", "node2"]

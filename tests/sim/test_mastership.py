@@ -18,6 +18,7 @@ INSTANCE: cluster.Opcode = {
     "pnode": "node2",
     "start": False,
 }
+TAG: cluster.Opcode = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
 START: cluster.Opcode = {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": "vm1.example"}
 
 
@@ -266,6 +267,58 @@ def test_a_candidate_is_refused_whose_copy_is_older_than_that_of_a_single_node(
             await lab.failover("node2")
         await lab.failover("node3")
         assert lab.masters() == ["node3"]
+
+    lab.run(scenario())
+
+
+@pytest.mark.promise("cluster-84")
+def test_a_former_candidate_that_kept_its_copy_is_refused_when_it_hears_that_it_is_none(
+    lab: cluster.SimulatedCluster,
+) -> None:
+    """It was cut off when it lost the flag, so that it could not be made to delete its copy of the state."""
+
+    async def scenario() -> None:
+        isolate(lab, "node3", cut=True)
+        await lab.done({"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node3", "offline": True})
+        lab.kill_master("node1")
+        isolate(lab, "node3", cut=False)
+        with pytest.raises(errors.WrongStateError, match=r"node node3 is not a master candidate .*: node2"):
+            await lab.failover("node3")
+        await lab.failover("node2")
+        assert lab.masters() == ["node2"]
+
+    lab.run(scenario())
+
+
+@pytest.mark.promise("cluster-31")
+def test_with_the_override_an_older_copy_counts_and_replaces_the_newer_one_on_other_nodes(
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the master and node3 have the tag; node2 cannot catch up, as in the test above."""
+    monkeypatch.setattr(backlog, "LIMIT", 0)
+
+    async def tags() -> object:
+        return await lab.luxi("QueryTags", "cluster", "")
+
+    async def scenario() -> None:
+        for name in ("node2", "node3"):
+            lab.kill(name)
+        await lab.done({**TAG, "tags": ["newer"]})
+        await lab.start_node("node3")
+        lab.kill_master("node1")
+        await lab.start_master()
+        await lab.world.clock.sleep(60)
+        lab.crash("node1")
+        await lab.start_node("node2")
+        with pytest.raises(errors.WrongStateError, match="node node3 holds a newer copy"):
+            await lab.failover("node2")
+        await lab.failover("node2", voting=False)
+        assert await tags() == []
+        await lab.done({**TAG, "tags": ["older"]})
+        await lab.world.clock.sleep(60)
+        lab.kill_master("node2")
+        await lab.failover("node3")
+        assert await tags() == ["older"]
 
     lab.run(scenario())
 

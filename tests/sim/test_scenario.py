@@ -21,6 +21,29 @@ def test_no_promise_is_broken(seed: int) -> None:
     assert not result.broken, result.story
 
 
+def test_administrators_replace_a_master_that_ends_after_all_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that learns only then that it was replaced, by a machine that lost its power and has no master."""
+    settle, ended = outcome.Outcome.settle, list[str]()
+
+    async def settle_and_end(self: outcome.Outcome) -> None:
+        await settle(self)
+        if not ended:
+            ended.extend(self._lab.masters())
+            for name in ended:
+                await self._lab.stop_master(name)
+
+    monkeypatch.setattr(outcome.Outcome, "settle", settle_and_end)
+    # An administrator starts the same master again in every second seed.
+    for seed in range(10):
+        ended.clear()
+        result = scenario.run(seed)
+        assert not result.broken, result.story
+        assert len(ended) == 1
+        if "shall be the master" in result.story.rpartition("all faults end")[2]:
+            return
+    pytest.fail("no administrator has chosen another master")
+
+
 def test_an_unexpected_error_makes_its_seed_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     async def settle(self: outcome.Outcome) -> None:
         raise KeyError("lost")

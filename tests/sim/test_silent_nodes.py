@@ -4,11 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from gantry import errors
+from gantry.runtime import commands
+from gantry.runtime.simulated import processes
 from gantry.sim import cluster
 
 CREATE = {"OP_ID": "OP_INSTANCE_CREATE", "disk_template": "diskless", "start": True}
 OFFLINE = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node3", "offline": True}
 VERIFY = {"OP_ID": "OP_CLUSTER_VERIFY"}
+CONSOLE = {"OP_ID": "OP_INSTANCE_CONSOLE"}
+VOLUMES = {"OP_ID": "OP_NODE_QUERYVOLS", "nodes": [], "output_fields": ["node", "name"]}
 INFO = {"OP_ID": "OP_INSTANCE_QUERY_DATA", "instances": []}
 
 
@@ -33,6 +38,18 @@ def thaw(lab: cluster.SimulatedCluster) -> None:
     for name in lab.names:
         if name != "node3":
             lab.world.network.heal(name, "node3")
+
+
+def hang(lab: cluster.SimulatedCluster, name: str, program: str) -> None:
+    """Let a program on a machine take a quarter of an hour, as if a disk hung."""
+    programs = lab.world.machine(name).processes.programs
+    answers = programs[program]
+
+    async def hanging(invocation: processes.Invocation) -> commands.Completed:
+        await lab.world.clock.sleep(900)
+        return await answers(invocation)
+
+    programs[program] = hanging
 
 
 def statuses(lab: cluster.SimulatedCluster) -> tuple[float, object]:
@@ -71,6 +88,42 @@ def test_instance_info_answers_within_two_seconds(lab: cluster.SimulatedCluster)
     assert lab.world.clock.monotonic() - start < 2.5  # the job itself is stored too
 
 
+def read(lab: cluster.SimulatedCluster, op: cluster.Opcode) -> tuple[float, object]:
+    """Return how many seconds the answer to an opcode that only reads took, and the answer or its error."""
+    start = lab.world.clock.monotonic()
+    try:
+        answer = lab.run(lab.luxi("ReadOpcode", op))
+    except errors.GantryError as error:
+        answer = error
+    return lab.world.clock.monotonic() - start, answer
+
+
+def test_a_console_on_the_node_is_refused_within_two_seconds_and_then_at_once(lab: cluster.SimulatedCluster) -> None:
+    seconds, refused = read(lab, {**CONSOLE, "instance_name": "vm1.example"})
+    assert seconds < 2
+    assert "node3" in str(refused)
+    assert read(lab, {**CONSOLE, "instance_name": "vm1.example"})[0] < 0.1
+    assert isinstance(read(lab, {**CONSOLE, "instance_name": "vm2.example"})[1], list)
+
+
+def test_what_only_reads_does_not_wait_for_a_disk_that_hangs_below_a_daemon_that_answers(
+    lab: cluster.SimulatedCluster,
+) -> None:
+    thaw(lab)
+    lab.run(lab.world.clock.sleep(100))
+    hang(lab, "node4", "lvs")
+    for limit in (2.0, 0.1):
+        seconds, answer = read(lab, VOLUMES)
+        assert seconds < limit
+        assert isinstance(answer, list)
+        assert "node4" in str(answer[1])
+        assert "lv_list" in str(answer[1])
+    assert statuses(lab)[1] == [
+        [[0, "vm1.example"], [0, "running"], [0, 128]],
+        [[0, "vm2.example"], [0, "running"], [0, 128]],
+    ]
+
+
 @pytest.mark.parametrize("force", [False, True])
 def test_a_node_goes_offline_without_waiting_for_its_answers(lab: cluster.SimulatedCluster, force: bool) -> None:
     if not force:
@@ -90,6 +143,23 @@ def test_verify_reports_a_node_that_does_not_answer_and_ends_soon(lab: cluster.S
     log = str(lab.run(lab.luxi("QueryJobs", [number], ["oplog"])))
     assert "node node3: the node does not answer" in log
     assert "vm1.example" not in log
+
+
+def test_verify_asks_a_node_whose_disks_hang_for_those_of_one_instance(lab: cluster.SimulatedCluster) -> None:
+    thaw(lab)
+    lab.run(lab.world.clock.sleep(100))
+    lab.run(lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "enabled_disk_templates": ["diskless", "plain"]}))
+    disks = {"disk_template": "plain", "disks": [{"size": 64}], "pnode": "node4", "no_install": True}
+    for number in (3, 4, 5):
+        lab.run(lab.done({**CREATE, **disks, "instance_name": f"vm{number}.example"}))
+    hang(lab, "node4", "lvs")
+    start = lab.world.clock.monotonic()
+    number = lab.run(lab.submit(VERIFY))
+    assert lab.run(lab.wait(number)) == ("success", [False])
+    assert lab.world.clock.monotonic() - start < 30
+    log = str(lab.run(lab.luxi("QueryJobs", [number], ["oplog"])))
+    assert "vm3.example: node node4 cannot report its disks: it has not answered blockdev_status within 20 s" in log
+    assert "vm4.example" not in log
 
 
 def test_an_instance_is_created_elsewhere_without_waiting_for_the_node(lab: cluster.SimulatedCluster) -> None:

@@ -152,17 +152,23 @@ def test_a_check_of_the_journal_names_file_and_offset_of_what_was_changed() -> N
         assert f"{path}, byte offset 0: " in build.on(world, site.machine, site.past.check()).problem
 
 
+@pytest.mark.promise("cluster-80")
 def test_an_export_has_the_whole_configuration_and_no_secrets() -> None:
     vm = msgspec.structs.replace(
         build.vm(1), osparams={"root_password": "hunter2", "API_KEY": "k3y", "mirror": "192.0.2.1"}
     )
-    owner = msgspec.structs.replace(build.OWNER, osparams={"debian": {"secret": "s3cret", "size": 3}})
+    owner = msgspec.structs.replace(
+        build.OWNER,
+        osparams={"debian": {"secret": "s3cret", "size": 3}},
+        osparams_private_cluster={"debian": {"login": "pr1vate"}},
+        ipam_database="postgresql://gantry:pa55@db.example/ipam",
+    )
     state = snapshot.Snapshot().apply(build.put(owner, *(build.GROUP, build.NET, build.node(0)), vm), serial=7)
     exported = export.configuration(state)
     text = msgspec.json.encode(exported).decode()
     assert exported["serial_no"] == 7
     assert {"version", "cluster", "nodegroups", "nodes", "networks", "instances"} <= set(exported)
-    for word in ("hunter2", "k3y", "s3cret"):
+    for word in ("hunter2", "k3y", "s3cret", "pr1vate", "pa55"):
         assert word not in text
-    for word in ("inst1", "192.0.2.1", "root_password", export.BLANK):
+    for word in ("inst1", "192.0.2.1", "root_password", "db.example", export.BLANK):
         assert word in text

@@ -7,6 +7,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
+from gantry.jobs import queue
 from gantry.node.membership import fence, ssconf
 from gantry.runtime import simulated
 from gantry.state import evidence, journal, snapshot
@@ -43,6 +44,13 @@ def test_the_mark_shows_a_journal_that_ends_before_it(mark: journal.Position | N
 def test_the_highest_job_number_shows_a_loss() -> None:
     assert losses(job_serial=0) == []
     assert "serial says 299, and the last job in the journal is 0" in losses(job_serial=299)[0]
+
+
+def test_numbers_of_jobs_in_lost_records_may_be_unknown_only_without_a_number_in_the_mark() -> None:
+    behind = dataclasses.replace(NOTHING, job_serial=7, newest_job=8, mark=END)
+    assert (behind.highest_job, behind.unknown_jobs) == (8, queue.LIMIT)
+    marked = dataclasses.replace(behind, marked_job=12)
+    assert (marked.highest_job, marked.unknown_jobs) == (12, 0)
 
 
 def test_the_highest_epoch_is_that_of_the_journal_the_promise_or_the_mark() -> None:

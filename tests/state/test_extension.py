@@ -13,10 +13,15 @@ STATE = snapshot.Snapshot().apply(build.FIRST, serial=7)
 END = journal.Position(7, "d" * 64, 3)
 
 
-def line(*serials: tuple[int, int], previous: str = END.digest, changes: Sequence[snapshot.Change] = ()) -> bytes:
+def line(
+    *serials: tuple[int, int],
+    previous: str = END.digest,
+    changes: Sequence[snapshot.Change] = (),
+    cause: record.Cause = build.CAUSE,
+) -> bytes:
     """Return a frame with records of these serials and epochs."""
     records = [
-        record.Record(serial=serial, time=1.0, epoch=epoch, cause=build.CAUSE, changes=tuple(changes))
+        record.Record(serial=serial, time=1.0, epoch=epoch, cause=cause, changes=tuple(changes))
         for serial, epoch in serials
     ]
     return frame.pack(previous, [record.encode(each) for each in records])
@@ -47,6 +52,16 @@ def test_records_follow_each_other_by_serial_and_no_epoch_goes_back() -> None:
 def test_a_frame_that_does_not_follow_is_refused(damaged: bytes, what: str) -> None:
     with pytest.raises(errors.ConfigurationError, match=what):
         extension.follow(END, damaged)
+
+
+@pytest.mark.parametrize("reason", [record.HAND_EDIT, f"{record.ACCEPTED_LOSS}: queue/serial says 7"])
+def test_a_record_that_does_not_have_all_that_changed_is_not_adopted(reason: str) -> None:
+    partial = line((8, 3), cause=record.Cause(reason=reason))
+    assert extension.follow(END, partial)[1].serial == 8
+    with pytest.raises(errors.ConfigurationError, match="record 8 is not complete"):
+        extension.extend(STATE, END, partial)
+    of_job = line((8, 3), cause=record.Cause(reason=reason, job=4, opcode="OP_TAGS_SET", user="root"))
+    assert extension.extend(STATE, END, of_job).records == 1
 
 
 def test_an_adopted_frame_changes_the_state_and_names_the_changed_jobs() -> None:

@@ -104,7 +104,7 @@ def test_segments_beyond_the_size_are_removed_and_those_after_the_checkpoint_sta
         site.keep("1M", "forever")
         site.prune()
         # All that a start needs is there, however small the limit is.
-        assert site.first() <= site.store.checkpoint.serial + 1
+        assert site.first() <= site.store.checkpointer.last.serial + 1
         content = build.content(site.store.durable)
         world.kill("node0")
         site.open()
@@ -133,7 +133,7 @@ def test_segments_beyond_the_age_are_removed_on_an_idle_cluster_too() -> None:
         build.on(world, site.machine, _start(site.pruning))
         wait(world, 300)
         # The newest segment with records stays until another begins, which the checkpoint by age has prepared.
-        assert site.store.checkpoint.serial == last
+        assert site.store.checkpointer.last.serial == last
         assert history_of(site)[-1] == last
         assert site.archived() == []
         site.commit()
@@ -350,7 +350,7 @@ def test_recovery_needs_no_record_before_the_checkpoint() -> None:
     with simulated.World(seed=1) as world:
         site = Site(world)
         site.run(10)
-        serial = site.store.checkpoint.serial
+        serial = site.store.checkpointer.last.serial
         world.kill("node0")
         for path in build.segments(site.machine):
             if int(path[-20:-4]) <= serial:
@@ -403,7 +403,7 @@ def test_without_a_newer_checkpoint_no_record_after_the_old_one_is_removed(monke
     with simulated.World(seed=1) as world:
         site = Site(world)
         site.run(2)
-        serial = site.store.checkpoint.serial
+        serial = site.store.checkpointer.last.serial
 
         def fail(*_: object, **__: object) -> bytes:
             raise OSError(28, "No space left on device")
@@ -412,12 +412,34 @@ def test_without_a_newer_checkpoint_no_record_after_the_old_one_is_removed(monke
             patch.setattr(checkpoint, "encode", fail)
             site.run(20)
             site.prune()
-            assert site.store.checkpoint.serial == serial
+            assert site.store.checkpointer.last.serial == serial
             assert site.first() == serial + 1
             content = build.content(site.store.durable)
             world.kill("node0")
         site.open()
         assert build.content(site.store.durable) == content
+
+
+@pytest.mark.usefixtures("small")
+def test_pruning_goes_on_after_the_disk_did_not_say_which_segments_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> list[int]:
+        raise OSError(24, "Too many open files")
+
+    with simulated.World(seed=1) as world:
+        site = Site(world, journal="1M")
+
+        async def start() -> None:
+            site.pruning.start()
+
+        build.on(world, site.machine, start())
+        site.run(20)
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, "segments", fail)
+            wait(world, 2 * pruning.PERIOD_SECONDS)
+        first = site.first()
+        site.run(20)
+        wait(world, 2 * pruning.PERIOD_SECONDS)
+        assert site.first() > first
 
 
 @pytest.mark.usefixtures("small")

@@ -1,5 +1,6 @@
 """The refresh of candidates while changes are committed, and what a candidate then knows of the past."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -67,6 +68,33 @@ def test_a_candidate_that_is_behind_is_replaced_before_others_are_refreshed(monk
         assert master.candidates.lagging() == []
         wait(world, 60)
         assert all(position(machine) > 2 for machine in cables.machines.values())
+
+
+def test_a_candidate_gets_what_it_lacks_though_a_segment_vanished_while_it_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attempts: list[float] = []
+
+    def vanish(*_: object, **__: object) -> Iterator[backlog.Lines]:
+        attempts.append(world.clock.monotonic())
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(candidate, "BACKLOG", 1)
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        master = Master(world, cables)
+        master.put(1)
+        wait(world, 1)
+        cables.down.add("n1")
+        for number in range(2, 6):
+            master.put(number)
+        cables.down.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(backlog, "read", vanish)
+            wait(world, 60)
+        assert len(attempts) > 1
+        wait(world, 60)
+        assert master.candidates.lagging() == []
 
 
 def test_a_candidate_whose_copy_was_replaced_is_not_sent_an_older_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:

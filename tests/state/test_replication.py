@@ -58,6 +58,8 @@ class Cables:
                 state = await copy.append(call)
             case calls.CheckpointStore():
                 state = await copy.store(call)
+            case calls.JournalFetch():
+                return cast("candidate.Result", await copy.following(call))
             case _:
                 state = await copy.status()
         return cast("candidate.Result", state)
@@ -212,7 +214,7 @@ def test_a_candidate_that_answers_nonsense_is_left_alone_and_costs_the_others_no
 
         async def lie(target: targets.Target, call: calls.Call[candidate.Result]) -> candidate.Result:
             state = await honest(target, call)
-            if target.uuid != "n2":
+            if target.uuid != "n2" or not isinstance(state, calls.CandidateState):
                 return state
             lies = {
                 "old": old,
@@ -655,6 +657,75 @@ def test_under_seed_a_change_that_only_the_master_has_is_marked() -> None:
         master.put(2)
         assert "are only on node0, not on a majority: missing on node1" in master.candidates.notice()
         master.candidates.check_ready()
+
+
+def test_a_master_may_be_superseded_while_only_a_minority_has_its_changes_or_a_node_refuses_it() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables)
+
+        def may_be_superseded() -> bool:
+            return master.store.may_be_superseded
+
+        master.put(1)
+        wait(world, 1)
+        assert not may_be_superseded()
+        cables.down = {"n1"}
+        master.put(2)
+        assert not may_be_superseded()
+        cables.down = {"n1", "n2"}
+        master.put(3)
+        assert may_be_superseded()
+        cables.down = {"n1"}
+        wait(world, 60)
+        assert not may_be_superseded()
+        refusal = errors.FencedError("there is a later master")
+        master.candidates.refuse(refusal)
+        assert may_be_superseded()
+        master.candidates.trust()
+        assert not may_be_superseded()
+        master.candidates.depose(refusal)
+        assert may_be_superseded()
+
+
+def begin_epoch(master: Master, cables: Cables, *, down: str) -> None:
+    """Begin an epoch of which one candidate hears nothing."""
+    master.put(1)
+    wait(master.world, 1)
+    cables.down = {down}
+    build.on(master.world, master.machine, master.store.begin_epoch())
+    wait(master.world, 60)
+
+
+def test_under_seed_a_master_may_be_superseded_until_each_candidate_has_a_record_of_its_epoch() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables)
+
+        def may_be_superseded() -> bool:
+            return master.store.may_be_superseded
+
+        begin_epoch(master, cables, down="n1")
+        assert master.candidates.notice() == ""
+        assert may_be_superseded()
+        # A change of the policy does not reach a former master that goes on alone.
+        master.candidates.set_targets(cables.where, policy=MAJORITY, serial=master.store.position.serial)
+        assert may_be_superseded()
+        cables.down = set()
+        wait(world, 60)
+        assert not may_be_superseded()
+        cables.down = {"n1"}
+        master.put(2)
+        wait(world, 60)
+        assert not may_be_superseded()
+
+
+def test_under_majority_a_candidate_of_a_former_epoch_does_not_supersede_the_master() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables, MAJORITY)
+        begin_epoch(master, cables, down="n1")
+        assert not master.store.may_be_superseded
 
 
 def test_a_daemon_that_ends_without_a_majority_keeps_the_change_and_does_not_report_it_as_lost() -> None:

@@ -1,8 +1,9 @@
 import msgspec
+import pytest
 from tests.state import build
 
 import gantry
-from gantry.model import cluster
+from gantry.model import cluster, network
 from gantry.state import snapshot, ssconf
 
 
@@ -39,9 +40,26 @@ def test_the_files_show_the_cluster_as_the_contract_says() -> None:
         "online_nodes": "node0\nnode1\n",
         "instance_list": "inst1\ninst2\n",
         "hypervisor_list": "kvm\n",
+        "disk_templates": "file\ndiskless\n",
+        "node_groups": "node0 g\nnode1 g\nnode2 g\n",
+        "nodegroup_links": "",
         "nodegroups": "g default\n",
         "networks": "net net1\n",
     }
+
+
+def test_the_files_have_the_bridges_and_devices_that_networks_of_a_group_use() -> None:
+    segment = network.Segment(network_type="vlan", physical_network="p", segmentation_id=7)
+    vlan = network.Network(uuid="net2", name="net2", segment=segment)
+    routed = network.Network(uuid="net3", name="net3")
+    plugs = {
+        "net": cluster.Connection(mode="bridged", link="br0"),
+        "net2": cluster.Connection(mode="bridged", link="eth1"),
+        "net3": cluster.Connection(mode="routed", link="100"),
+    }
+    group = msgspec.structs.replace(build.GROUP, networks=plugs)
+    files = ssconf.values(state().apply(build.put(vlan, routed, group), serial=2))
+    assert files["nodegroup_links"] == "g bridge br0\ng device eth1\n"
 
 
 def test_the_files_have_the_keys_of_nodes_and_the_revoked_certificates() -> None:
@@ -80,3 +98,39 @@ def test_what_the_files_show_is_distributed() -> None:
     assert affected(*build.put(msgspec.structs.replace(build.node(1), offline=True)))
     assert affected(*build.put(msgspec.structs.replace(build.NET, name="net2")))
     assert affected(*build.put(msgspec.structs.replace(build.OWNER, tags=("x",))))
+
+
+SEGMENT = network.Segment(network_type="vlan", physical_network="p", segmentation_id=7)
+CONNECTED = msgspec.structs.replace(build.GROUP, networks={"net": cluster.Connection(mode="bridged", link="br0")})
+STORED: dict[str, cluster.Node | cluster.NodeGroup | network.Network] = {
+    "nodes": build.node(1),
+    "nodegroups": CONNECTED,
+    "networks": build.NET,
+}
+OTHER_VALUES = {
+    "nodes": (
+        *(("name", "other"), ("primary_ip", "192.0.2.99"), ("secondary_ip", "198.51.100.99"), ("port", 99)),
+        *(("group", "g2"), ("certificate", cluster.Certificate(keys=("k",)))),
+        *((flag, True) for flag in ("offline", "drained")),
+        *((flag, False) for flag in ("master_candidate", "vm_capable")),
+    ),
+    "nodegroups": (
+        *(("name", "other"), ("networks", {})),
+        ("networks", {"net": cluster.Connection(mode="bridged", link="br1")}),
+        ("networks", {"net": cluster.Connection(mode="routed", link="br0")}),
+    ),
+    "networks": (("name", "other"), ("segment", SEGMENT)),
+}
+"""Other values of each field that a file shows."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"), [(kind, *other) for kind, values in OTHER_VALUES.items() for other in values]
+)
+def test_each_change_of_a_file_is_distributed(kind: str, field: str, value: object) -> None:
+    before = state(*build.put(cluster.NodeGroup(uuid="g2", name="g2"))).apply(build.put(CONNECTED), serial=2)
+    stored = STORED[kind]
+    changes = build.put(msgspec.structs.replace(stored, **{field: value}))
+    after = before.apply(changes, serial=3)
+    assert ssconf.values(before) != ssconf.values(after)
+    assert ssconf.affects(before, after, changes)

@@ -161,6 +161,18 @@ def test_of_a_test_that_ran_twice_the_later_run_counts() -> None:
         assert promises.merged(*runs)["ipam-1"].kept is kept
 
 
+def test_what_a_part_left_to_another_counts_until_all_parts_have_run() -> None:
+    elsewhere = promises.Outcome(skipped=["t[old]"], reasons={"t[old]": promises.ELSEWHERE})
+    unit = promises.Run("2026-01-02T03:04:05+00:00", False, {"claims-1": elsewhere}, "unit")
+    real = promises.Run("2026-01-02T04:04:05+00:00", False, {"claims-1": promises.Outcome(passed=["t[new]"])}, "real")
+    kube = promises.Run("2026-01-02T05:04:05+00:00", False, {}, "kube")
+    assert not promises.merged(unit, real)["claims-1"].kept
+    assert promises.merged(unit, real, kube)["claims-1"].kept
+    missing = promises.Outcome(passed=["t[new]"], skipped=["t[old]"], reasons={"t[old]": "no such version"})
+    lost = promises.Run(real.date, False, {"claims-1": missing}, "real")
+    assert not promises.merged(unit, lost, kube)["claims-1"].kept
+
+
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_an_id_that_no_list_has_stops_the_run(tmp_path: Path, workers: str) -> None:
     tests = TESTS.replace("cluster-3", "cluster-999")

@@ -176,4 +176,6 @@ def _pytest(tree: Path, base: Path, log: Path, tests: Sequence[str]) -> None:
         "--hypothesis-profile",
         "unshrunk",
     ]
-    os._exit(pytest.main([*options, *tests]))
+    status = pytest.main([*options, *tests])
+    sys.stdout.flush()
+    os._exit(status)

@@ -7,7 +7,9 @@
     errors.md       from the exception tree
     remote-api.md   from the routes of the remote API
     neutron.md      from the attribute tables of the Neutron API
+    configuration.md  from the argument parsers of the daemons
     kubernetes.md   from the definitions of the Kubernetes resources
+    packages.md     from debian/
     openapi/        OpenAPI descriptions of the remote API and of the Neutron API
 
 ``PAGES`` maps each path below ``FOLDER`` to the function that returns its text. ``missing`` yields everything in the
@@ -17,7 +19,19 @@ code that has no text. ``python -m tools.reference`` writes the pages without th
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools.reference import commands, errors, fields, kubernetes, neutron, neutron_openapi, opcodes, parameters, remote
+from tools.reference import (
+    commands,
+    configuration,
+    errors,
+    fields,
+    kubernetes,
+    neutron,
+    neutron_openapi,
+    opcodes,
+    packages,
+    parameters,
+    remote,
+)
 
 FOLDER = Path(__file__).parents[2] / "docs/reference"
 
@@ -30,6 +44,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "remote-api.md": remote.render,
     "neutron.md": neutron.render,
     "kubernetes.md": kubernetes.render,
+    "packages.md": packages.render,
+    "configuration.md": configuration.render,
     "openapi/remote-api.json": remote.openapi,
     "openapi/neutron.json": neutron_openapi.encoded,
 }

@@ -138,7 +138,10 @@ class Client:
         if isinstance(error, FileNotFoundError):
             return machine.without_master()
         if isinstance(error, PermissionError):
-            return errors.CommandError(f"no permission to use {self._path}", hint="run the command as root")
+            return errors.CommandError(
+                f"no permission to use {self._path}",
+                hint="run the command as root, or as a user in the group gantry (to read) or gantry-admin (to change)",
+            )
         return errors.CommandError(f"cannot connect to {self._path}: {error.strerror or error}")
 
     def _receive(self, connection: socket.socket) -> bytes:

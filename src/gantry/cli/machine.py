@@ -11,6 +11,11 @@ import sys
 
 from gantry.cli import errors
 
+MASTER_UNIT = "gantry-masterd"
+SYSTEMD = "/run/systemd/system"
+"""Exists while systemd is process 1 of the machine (sd_booted(3))."""
+UNIT_FOLDERS = ("/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system")
+
 SYSTEM = {"lib": "/var/lib/gantry", "run": "/run/gantry", "log": "/var/log/gantry"}
 
 
@@ -25,8 +30,17 @@ def master_socket() -> str:
     return folder("run") + "/master.sock"
 
 
+def has_master_service() -> bool:
+    """Return whether the master daemon of this machine is a service of systemd."""
+    if os.environ.get("GANTRY_ROOT") or not os.path.isdir(SYSTEMD):
+        return False
+    return any(os.path.exists(f"{parent}/{MASTER_UNIT}.service") for parent in UNIT_FOLDERS)
+
+
 def master_log() -> str:
-    """Return the path of the master daemon's log."""
+    """Return the path of the master daemon's log, or the command that prints it."""
+    if has_master_service():
+        return f"journalctl -u {MASTER_UNIT}"
     return folder("log") + "/master-daemon.log"
 
 

@@ -1,7 +1,7 @@
 """gantry-kube serve: the embedded API server, for sites without a Kubernetes cluster, and its controllers.
 
     gantry-kube serve [--data DIR] [--bind ADDRESS] [--port PORT] [--name NAME] [--no-ssl] [--no-controllers]
-                      [--no-templates] [--random-order] [--cluster [SOCKET]] [--site NAME] [--debug]
+                      [--no-templates] [--random-order] [--cluster [SOCKET]] [--site NAME] [--debug] [--check]
 
 The controllers are those of ``gantry-kube controllers``, in a child process; each process ends with the other. Their
 requests come over a private connection (``pipe``).
@@ -82,9 +82,17 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
 
 
 async def serve(
-    runtime: interface.Runtime, options: argparse.Namespace, *, stop: asyncio.Event, companion: Companion | None = None
+    runtime: interface.Runtime,
+    options: argparse.Namespace,
+    *,
+    stop: asyncio.Event,
+    companion: Companion | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until ``stop``, or until ``beside`` ends; InvalidError, BusyError, ConfigurationError."""
+    """Serve until ``stop``, or until ``companion`` ends; call ``ready`` when clients can connect.
+
+    Raises InvalidError, BusyError and ConfigurationError.
+    """
     try:
         address = ipaddress.ip_address(options.bind)
     except ValueError:
@@ -106,6 +114,7 @@ async def serve(
         await listening.open(options.bind, options.port, tls=tls)
         await runtime.disk.write(f"{options.data}/kubeconfig", _kubeconfig(runtime, options, tokens), mode=0o600)
         log.info("listening on %s port %d", options.bind, options.port)
+        ready()
         if companion:
             await companion(
                 pipe_server.Server(listening.answer, headers={"authorization": f"Bearer {controller_token}"})

@@ -14,7 +14,7 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.daemons import identity
 from gantry.model import cluster, opcodes
-from gantry.operations.cluster import set_params
+from gantry.operations.cluster import settings
 from gantry.operations.node import accelerators, enroll
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
@@ -43,11 +43,12 @@ def decode(data: bytes) -> Description:
     if "OP_ID" in fields:
         raise errors.InvalidError(f"description of the cluster is not valid: it is an opcode, {fields['OP_ID']}")
     # The settings have the syntax of the opcode, such as "yes" for true.
-    settings = opcodes.decode(fields | {"OP_ID": "OP_CLUSTER_SET_PARAMS"})
-    assert isinstance(settings, opcodes.ClusterSetParams)
-    description = structs.replace(description, settings=settings)
+    opcode = opcodes.decode(fields | {"OP_ID": "OP_CLUSTER_SET_PARAMS"})
+    assert isinstance(opcode, opcodes.ClusterSetParams)
+    description = structs.replace(description, settings=opcode)
+    enroll.check_name(description.node_name)
     ranges.parse_address(description.primary_ip)
-    set_params.applied(_bare(description), description.settings)
+    settings.applied(_bare(description), description.settings)
     return description
 
 
@@ -69,7 +70,7 @@ def objects(description: Description, inputs: interface.Randomness, now: float) 
         group=group.uuid,
         master_candidate=True,
     )
-    owner = set_params.applied(_bare(description, uuid=inputs.uuid(), master=node.uuid, now=now), description.settings)
+    owner = settings.applied(_bare(description, uuid=inputs.uuid(), master=node.uuid, now=now), description.settings)
     return [snapshot.Put(group), snapshot.Put(node), snapshot.Put(owner)]
 
 
@@ -93,10 +94,12 @@ async def init(
     credentials = identity.Credentials(runtime, folders, authority, secure=secure)
     nodes = client.Client(runtime.network, credentials.context)
     try:
-        certificate = await enroll.send_certificate(
-            nodes, authority, _target(node), token=token, cluster=owner.name, now=runtime.clock.now()
+        request = await enroll.certificate_request(
+            nodes, _target(node), token=token, cluster=owner.name, now=runtime.clock.now()
         )
+        certificate = await enroll.send_certificate(nodes, authority, _target(node), request=request, token=token)
         await credentials.renew()
+        await nodes.reconnect(credentials.context)
         await enroll.wait(nodes, _target(node), runtime.clock.sleep)
         status = await nodes.call(_target(node), accelerators.question(owner))
         known = structs.replace(accelerators.with_status(node, status), certificate=certificate)

@@ -11,12 +11,13 @@ The master daemon and the initialization of a cluster call this module. The mast
 is issued again at each start and every day.
 """
 
+import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from gantry import errors, security
-from gantry.runtime import interface, paths
+from gantry.runtime import http_interface, interface, paths
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,11 @@ class Authority:
     def certificates(self) -> str:
         """Return the certificates of all authorities that are trusted."""
         return self.signing.certificates.decode()
+
+    @property
+    def own_certificate(self) -> str:
+        """Return the certificate of the authority that issues certificates."""
+        return security.own_certificate(self.signing).decode()
 
     def papers(self) -> Mapping[str, str]:
         """Return what master candidates keep: the authority's files, and those of the remote API as they are now."""
@@ -168,9 +174,9 @@ async def create(runtime: interface.Runtime, folders: paths.Paths, cluster: str)
 class Credentials:
     """The certificate with which a master calls nodes, and the TLS context with it.
 
-    The context is one object for the life of the daemon, as connections are made by it. ``keys`` returns the keys that
-    a node at an address may have. ``secure=False`` makes a context without files, for a simulated disk, from which
-    ``ssl`` cannot load any.
+    ``renew`` replaces the context; then connections must be made by the one that is present. ``keys`` returns the keys
+    that a node at an address may have, None for any. ``secure=False`` makes a context without files, for a simulated
+    disk, from which ``ssl`` cannot load any.
     """
 
     def __init__(
@@ -179,43 +185,56 @@ class Credentials:
         folders: paths.Paths,
         authority: Authority,
         *,
-        keys: Callable[[str], tuple[str, ...]] = lambda _: (),
+        keys: Callable[[str], tuple[str, ...] | None] = lambda _: None,
         secure: bool,
     ) -> None:
         self._runtime = runtime
         self._folder = folders.certificates
         self._authority = authority
+        self._keys = keys
         self._secure = secure
-        trusted = authority.signing.certificates
+        self._renewal = asyncio.Lock()
         self.context: ssl.SSLContext = (
-            security.member_context(trusted, keys=keys)
-            if secure
-            else interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
+            security.member_context(authority.signing.certificates, keys=keys) if secure else _unchecked_context()
         )
 
     async def renew(self) -> None:
-        """Issue the certificate for the key that this machine's node has now; ConfigurationError without a node."""
+        """Issue the certificate for the key that this machine's node has now, and make a context with it.
+
+        The context trusts the present authorities alone. Raises ConfigurationError without a node.
+        """
         disk, key = self._runtime.disk, f"{self._folder}/node.key"
         if not disk.exists(key):
             raise errors.ConfigurationError(
                 f"this machine is not part of a cluster: {key} does not exist", hint="start gantry-noded first"
             )
-        signing = self._authority.signing
+        # The renewal of the day, with authorities that a job replaces meanwhile, must not end after that of the job.
+        async with self._renewal:
+            await self._renew(key)
+
+    async def _renew(self, key: str) -> None:
+        disk = self._runtime.disk
+        signing, path = self._authority.signing, f"{self._folder}/master.pem"
         own = security.issue_master(signing, self._runtime.clock.now(), key=disk.read(key))
-        await disk.write(f"{self._folder}/master.pem", own.certificate, mode=0o600)
-        if isinstance(self.context, interface.UncheckedContext):
-            self.context.present(own.certificate)
+        await disk.write(path, own.certificate, mode=0o600)
+        if self._secure:
+            self.context = security.master_client_context(path, key, authority=signing.certificates, keys=self._keys)
         else:
-            security.require_authority(self.context, f"{self._folder}/master.pem", key, authority=signing.certificates)
+            self.context = unchecked = _unchecked_context()
+            unchecked.present(own.certificate)
 
     async def keep(self) -> None:
-        """Issue the certificate again every day, until cancelled."""
+        """Issue the certificate again every day, and let the master use it, until cancelled."""
         clock, seconds = self._runtime.clock, DAY_SECONDS
         while True:
             await clock.sleep(seconds)
             try:
-                await self.renew()
+                await self._authority.renew_master()
                 seconds = DAY_SECONDS
             except (errors.GantryError, OSError) as error:
                 logger.error("the master's certificate could not be renewed: %s", error)
                 seconds = RETRY_SECONDS
+
+
+def _unchecked_context() -> http_interface.UncheckedContext:
+    return http_interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -37,12 +37,16 @@ class Introduction:
                 request = calls.Vouch(uuid=target.uuid, masters=masters, earlier=earlier)
                 try:
                     voucher = await self._nodes.attempt(state.target(node), request)
+                except errors.GantryError as error:
+                    log.info("candidate %s cannot introduce this master to %s: %s", node.name, target.name, error)
+                    break
+                try:
                     await self._nodes.attempt(target, calls.MastersStore(masters=masters, voucher=voucher))
                 except errors.ProtocolError as error:
                     # The node may know an earlier key of the candidate.
                     log.info("%s does not believe candidate %s: %s", target.name, node.name, error)
                 except errors.GantryError as error:
-                    log.info("candidate %s cannot introduce this master to %s: %s", node.name, target.name, error)
+                    log.info("%s does not take the word of candidate %s: %s", target.name, node.name, error)
                     break
                 else:
                     log.info("candidate %s has introduced this master to %s", node.name, target.name)

@@ -4,12 +4,13 @@
                             [--no-leader-elect] [--lease-namespace NAME] [--templates] [--random-order] [--qps N]
                             [--burst N] [--cluster [SOCKET]] [--site NAME] [--concurrency N] [--bind ADDRESS]
                             [--health-port PORT] [--webhook-cert-dir DIR] [--webhook-port PORT]
-                            [--run-folder DIR] [--attended] [--debug]
+                            [--run-folder DIR] [--attended] [--debug] [--check]
     gantry-kube serve       see daemons.apiserver
 
 ``controllers`` works with any API server that has the definitions in ``deploy/kubernetes/crd``, or those of Metal3. It
 connects by a kubeconfig, or from inside a pod. It has no state of its own, so it may be started, stopped and killed at
-any time. Of several instances only the leader works (``election``). It logs to standard error.
+any time. Of several instances only the leader works (``election``). It logs to standard error. The options of both
+commands can be in ``etc/kube.toml`` (``config_file``), in the tables [controllers] and [serve]; SIGHUP reads it again.
 """
 
 import argparse
@@ -17,16 +18,16 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 
 from gantry import __version__, errors
-from gantry.daemons import apiserver, binding, logs, program, webhook
+from gantry.daemons import apiserver, binding, config_file, logs, program, webhook
 from gantry.kubernetes.api import pipe
 from gantry.kubernetes.apiserver import pipe_server as channel_server
 from gantry.kubernetes.controllers import client, controllers, election, kubeconfig, metrics, rate_limit, reflector
 from gantry.runtime import interface, real
+from gantry.runtime.real import systemd
 
 log = logging.getLogger(__name__)
 
@@ -59,10 +60,11 @@ async def control(
     options: argparse.Namespace,
     stop: asyncio.Event,
     connection: pipe.Pipe | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the controllers of an API server until ``stop``, then release the lease.
+    """Run the controllers of an API server until ``stop``, then release the lease; call ``ready`` when they run.
 
-    ``way`` is the pipe to an API server that has started this process; the process ends with it.
+    ``connection`` is the pipe to an API server that has started this process; the process ends with it.
     """
     counts = metrics.Metrics()
     tls = None if connection else await kubeconfig.tls(runtime, target, folder=options.run_folder)
@@ -96,6 +98,7 @@ async def control(
         work.append(connection.ended())
     if options.webhook_cert_dir:
         work.append(webhook.serve(runtime, options, running))
+    ready()
     try:
         await _until(stop, *work)
     finally:
@@ -127,7 +130,15 @@ async def _controllers_command(runtime: interface.Runtime, options: argparse.Nam
     else:
         target, way = _access(runtime, options), None
         log.info("the API server is %s port %d", target.host, target.port)
-    await control(runtime, target, options=options, stop=_stop_event(), connection=way)
+    with systemd.Service() as service:
+        await control(
+            runtime,
+            target,
+            options=options,
+            stop=_stop_event(service),
+            connection=way,
+            ready=lambda: service.ready(f"controllers of the API server {target.host} port {target.port}"),
+        )
 
 
 async def _run_controllers(
@@ -140,7 +151,8 @@ async def _run_controllers(
 
 def _controller_command(options: argparse.Namespace) -> list[str]:
     """Return the command line of the controllers that the embedded API server starts."""
-    command = [sys.executable, "-P", "-m", "gantry.daemons.kube", "controllers", "--attended", "--health-port=0"]
+    # Packages add a private path to Python in the program itself, so the module alone is not enough.
+    command = [sys.executable, "-P", sys.argv[0], "controllers", "--attended", "--health-port=0"]
     command += [f"--qps={UNLIMITED_QPS}", f"--concurrency={LOCAL_CONCURRENCY}"]
     flags = {"--templates": options.templates, "--random-order": options.random_order, "--debug": options.debug}
     values = {"--cluster": options.cluster, "--site": options.site}
@@ -149,19 +161,25 @@ def _controller_command(options: argparse.Namespace) -> list[str]:
 
 
 async def _serve_command(runtime: interface.Runtime, options: argparse.Namespace) -> None:
-    stop = _stop_event()
+    with systemd.Service() as service:
+        stop = _stop_event(service)
 
-    async def beside(requests: channel_server.Server) -> None:
-        await _until(stop, _run_controllers(runtime, options, requests))
+        async def beside(requests: channel_server.Server) -> None:
+            await _until(stop, _run_controllers(runtime, options, requests))
 
-    await apiserver.serve(runtime, options, stop=stop, companion=beside if options.controllers else None)
+        await apiserver.serve(
+            runtime,
+            options,
+            stop=stop,
+            companion=beside if options.controllers else None,
+            ready=lambda: service.ready(f"API server on {options.bind} port {options.port}"),
+        )
 
 
-def _stop_event() -> asyncio.Event:
+def _stop_event(service: systemd.Service) -> asyncio.Event:
     """Return an event that SIGTERM and SIGINT set."""
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    service.on_signal(stop.set)
     return stop
 
 
@@ -216,9 +234,9 @@ def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     )
     command.add_argument(
         "--bind",
-        default="0.0.0.0",
+        default="",
         metavar="ADDRESS",
-        help="listen on this address for probes and admission reviews (default: all)",
+        help="listen on this address for probes and admission reviews (default: all, of IPv4 and IPv6)",
     )
     command.add_argument(
         "--health-port",
@@ -238,6 +256,7 @@ def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentPars
         "--attended", action="store_true", help="use standard input as connection; set by gantry-kube serve"
     )
     command.add_argument("--debug", action="store_true", help="log debug messages")
+    config_file.add_check(command)
     command.set_defaults(run=_controllers_command)
 
 
@@ -245,6 +264,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     command = apiserver.add(commands)
     _add_random_order(command)
     binding.add_arguments(command)
+    config_file.add_check(command)
     command.set_defaults(run=_serve_command)
 
 
@@ -289,13 +309,32 @@ def command_line() -> argparse.ArgumentParser:
     return parser
 
 
+CONFIGURATION = config_file.Program("gantry-kube", "kube.toml", command_line, excluded=frozenset({"attended"}))
+
+
+def _set_debug(options: argparse.Namespace) -> None:
+    logs.set_debug(debug=options.debug)
+    logging.getLogger("gantry.access").setLevel(logging.NOTSET if options.debug else logging.WARNING)
+
+
+async def _run(runtime: interface.Runtime, settings: config_file.Settings) -> None:
+    settings.follow(runtime.disk, _set_debug)
+    run: Callable[[interface.Runtime, argparse.Namespace], Coroutine[object, object, None]] = settings.options.run
+    await run(runtime, settings.options)
+
+
+def _uses_file(options: argparse.Namespace) -> bool:
+    """Return whether the options can be in the file: the controllers of ``serve`` get theirs from it."""
+    return not getattr(options, "attended", False)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code is 0 after a signal, 1 after an error."""
-    options = command_line().parse_args(argv)
-    logs.configure_screen(debug=options.debug)
+    runtime = real.RealRuntime()
+    settings = config_file.load(CONFIGURATION, argv, runtime.disk, uses_file=_uses_file)
+    logs.configure_screen(debug=settings.options.debug)
     gc.set_threshold(*GC_THRESHOLDS)
-    run: Callable[[interface.Runtime, argparse.Namespace], Coroutine[object, object, None]] = options.run
-    return program.run("gantry-kube", run(real.RealRuntime(), options))
+    return program.run("gantry-kube", _run(runtime, settings))
 
 
 if __name__ == "__main__":

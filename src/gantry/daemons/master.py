@@ -11,25 +11,28 @@ beginning.
 See contracts/cluster-design.md#daemons.
 """
 
-import argparse
 import asyncio
 import contextlib
+import dataclasses
 import gc
 import logging
-import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from gantry import __version__, errors
+from gantry import errors
 from gantry.daemons import (
     bootstrap,
+    config_file,
     distribution,
     identity,
     introduction,
     limit_options,
     logs,
+    master_options,
+    master_status,
+    membership,
     node_keys,
+    remote_files,
     repair,
     role,
     segments,
@@ -44,16 +47,16 @@ from gantry.operations import base
 from gantry.operations.query import engine
 from gantry.rpc import client, liveness
 from gantry.runtime import interface, limits, paths
-from gantry.runtime.real import RealRuntime, open_files
+from gantry.runtime.real import RealRuntime, open_files, systemd
 from gantry.state import events, history, lease, pruning, recovery, replication, snapshot, ssconf, transaction
 
 log = logging.getLogger(__name__)
 
+command_line = master_options.command_line
+CONFIGURATION = master_options.CONFIGURATION
+
 COLLECT_EVERY = 50_000
 """New objects between two runs of the garbage collector: one answer may create that many."""
-
-DEFAULT_LIMITS = limits.UnixLimits()
-"""For LUXI; the daemon of the remote API alone keeps up to 400 connections, as root."""
 
 CLOSING_DELAY_SECONDS = 2.0
 """How long clients can still read why the daemon ends: the cluster was destroyed, or a newer master runs."""
@@ -62,7 +65,8 @@ CLOSING_DELAY_SECONDS = 2.0
 class Master:
     """A master daemon: call ``start``, then ``live`` or ``close``; ``secure`` as in ``identity``.
 
-    ``open_database`` returns the database that a URL names, which a cluster may share (``ipam.shared``).
+    ``open_database`` returns the database that a URL names, which a cluster may share (``ipam.shared``). ``report``
+    gets what the daemon waits for before it has the role, in a line.
 
     ``destroyed`` is set when the cluster was destroyed, ``candidates.refused`` when another node has become the master.
     """
@@ -76,8 +80,10 @@ class Master:
         request: role.Request = role.Request(),  # noqa: B008 - it is immutable
         open_database: shared.OpenDatabase = engines.open_database,
         allowed: limits.UnixLimits | None = None,
+        report: master_status.Report = master_status.no_report,
     ) -> None:
         self._allowed = allowed
+        self._report = report
         self._runtime = runtime
         self._open_database = open_database
         self._folders = folders
@@ -97,7 +103,7 @@ class Master:
     async def _start(self) -> None:
         runtime, folders = self._runtime, self._folders
         if self._request.taking_over:
-            role.check_candidate(runtime, folders)
+            membership.check_candidate(runtime, folders)
         authority = identity.load(runtime, folders)
         keys = node_keys.NodeKeys(runtime.disk, folders)
         self.credentials = identity.Credentials(runtime, folders, authority, keys=keys.at, secure=self._secure)
@@ -108,11 +114,14 @@ class Master:
         self.reading = liveness.Reader(self.nodes, runtime.clock)
         self._closing.push_async_callback(self.reading.close)
         self.candidates = candidates = replication.Candidates(runtime, self.nodes)
-        self.store = keys.store = await transaction.Store.open(
+        self.store = await transaction.Store.open(
             runtime, folders, candidates=candidates, behind=recovery.Behind.COMPLETED
         )
+        keys.follow(self.store)
         self._closing.push_async_callback(self.store.close)
-        own = role.Role(runtime, folders, store=self.store, nodes=self.nodes, request=self._request)
+        own = role.Role(
+            runtime, folders, store=self.store, nodes=self.nodes, request=self._request, report=self._report
+        )
         await own.confirm()
         ledger = embedded.Ledger(runtime.clock.now)
         ledger.follow(self.store.snapshot, self.store.snapshot, ())
@@ -183,7 +192,8 @@ class Master:
         past_jobs = self.store.archive
         at_once = brief.Brief(book, manager, units=units.REGISTRY, services=services)
         self.queue = queue.Queue(book, runner, runtime, archived=past_jobs.job, in_one_step=at_once)
-        self.reads = reads.Reads(self.store, units=units.REGISTRY, services=services)
+        of_reads = dataclasses.replace(services, nodes=self.reading)
+        self.reads = reads.Reads(self.store, units=units.REGISTRY, services=of_reads)
         self._closing.push_async_callback(self.reads.close)
         source = engine.Source(
             snapshot=lambda: self.store.snapshot,
@@ -198,12 +208,14 @@ class Master:
             queue=self.queue,
             reads=self.reads,
             source=source,
+            nodes=self.nodes,
             snapshot=lambda: self.store.snapshot,
             history=past,
             events=events.Events(self.store, past),
             candidates=self.candidates,
             pause_watcher=self._pause_watcher,
             folders=self._folders,
+            now=runtime.clock.now,
         )
         self.door = luxi.Door(runtime, services_of_door, allowed=self._allowed)
 
@@ -229,7 +241,7 @@ class Master:
 
     async def _renew_credentials(self) -> None:
         await self.credentials.renew()
-        await self.nodes.reconnect()
+        await self.nodes.reconnect(self.credentials.context)
 
     async def _end_tasks(self) -> None:
         for task in self._tasks:
@@ -259,9 +271,11 @@ class Master:
     async def forget(self) -> None:
         """Remove the files that a destroyed cluster leaves on its master."""
         disk, folders = self._runtime.disk, self._folders
-        for folder in (folders.journal, folders.queue, folders.certificates):
+        # A node that has left has removed its certificates, and made others for the next cluster that it joins.
+        has_left = not disk.exists(f"{folders.certificates}/node.pem")
+        for folder in (folders.journal, folders.queue, *(() if has_left else (folders.certificates,))):
             await disk.remove_tree(folder)
-        for path in (folders.config, folders.journal_end):
+        for path in (folders.config, folders.journal_end, folders.issued_remote_certificate):
             if disk.exists(path):
                 await disk.remove(path)
 
@@ -283,6 +297,7 @@ async def serve(
     secure: bool = True,
     open_database: shared.OpenDatabase = engines.open_database,
     allowed: limits.UnixLimits | None = None,
+    report: master_status.Report = master_status.no_report,
 ) -> None:
     """Run the master until ``Master.live`` ends; call ``up`` each time the master has started to listen.
 
@@ -290,7 +305,15 @@ async def serve(
     got too few promises, it never becomes the master. So this daemon starts over, and the vote decides.
     """
     while True:
-        master = Master(runtime, folders, secure=secure, request=request, open_database=open_database, allowed=allowed)
+        master = Master(
+            runtime,
+            folders,
+            secure=secure,
+            request=request,
+            open_database=open_database,
+            allowed=allowed,
+            report=report,
+        )
         await master.start()
         up(master)
         try:
@@ -308,85 +331,46 @@ async def _serve(
     """Run the master until a signal stops it."""
     stop = asyncio.Event()
 
-    def up(_: Master) -> None:
-        if request.taking_over:
-            # The command that started this daemon no longer reads its output.
-            logs.leave_screen()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    following: list[asyncio.Task[None]] = []
+    with systemd.Service() as service:
 
-    await serve(runtime, folders, request=request, stop=stop, up=up, allowed=allowed)
+        def up(master: Master) -> None:
+            if request.taking_over:
+                # The command that started this daemon no longer reads its output.
+                logs.leave_screen()
+            service.on_signal(stop.set)
+            service.ready()
+            for task in following:
+                task.cancel()
+            status = master_status.follow(runtime.clock, master.store, master.candidates, report=service.status)
+            shared_files = remote_files.keep(runtime, folders, master.store)
+            following[:] = [asyncio.create_task(work) for work in (status, shared_files)]
+
+        await serve(runtime, folders, request=request, stop=stop, up=up, allowed=allowed, report=service.status)
 
 
-async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> None:
+async def _run(runtime: interface.Runtime, folders: paths.Paths, settings: config_file.Settings) -> None:
+    options = settings.options
     for folder in (folders.lib, folders.run, folders.log):
         await runtime.disk.make_directory(folder)
     logs.configure(folders, "master-daemon", debug=options.debug)
+    settings.follow(runtime.disk, lambda changed: logs.set_debug(debug=changed.debug))
     if options.action == "init":
         await bootstrap.init(runtime, folders, bootstrap.decode(sys.stdin.buffer.read()))
     elif options.action == "recover":
         await repair.recover(runtime, folders, source=options.source, accepts_loss=options.accept_loss)
     else:
-        await _serve(runtime, folders, _request(options), allowed=limit_options.unix_limits(options))
-
-
-def _request(options: argparse.Namespace) -> role.Request:
-    if options.no_voting and not options.yes_do_it:
-        raise errors.InvalidError(
-            "--no-voting needs --yes-do-it: without a vote the master cannot know whether its state is the newest, "
-            "or whether another master runs",
-            hint="check both on all nodes, then add --yes-do-it",
-        )
-    return role.Request(
-        taking_over=options.action == "failover",
-        voting=not options.no_voting,
-        ignore_offline=options.ignore_offline_nodes,
-        interrupts_jobs=options.yes_do_it,
-    )
-
-
-def command_line() -> argparse.ArgumentParser:
-    """Return the parser of the arguments; the reference page is generated from it too."""
-    parser = argparse.ArgumentParser(prog="gantry-masterd", description="The master daemon of a Gantry cluster.")
-    parser.add_argument(
-        "action",
-        nargs="?",
-        choices=("run", "init", "failover", "recover"),
-        default="run",
-        help="run the master daemon (run), create a cluster from JSON on stdin (init), or make this master candidate "
-        "the master and run its daemon (failover), or replace a damaged or incomplete state (recover)",
-    )
-    parser.add_argument(
-        "--no-voting", action="store_true", help="start without the confirmation of the nodes; needs --yes-do-it"
-    )
-    parser.add_argument(
-        "--yes-do-it", action="store_true", help="confirm --no-voting; in a failover, abort the jobs of the old master"
-    )
-    parser.add_argument(
-        "--ignore-offline-nodes", action="store_true", help="do not count offline nodes that do not answer"
-    )
-    parser.add_argument(
-        "--accept-loss", action="store_true", help="with recover: go on without the records that the journal lost"
-    )
-    parser.add_argument(
-        "--from", dest="source", default="", metavar="NODE", help="with recover: install the copy of this candidate"
-    )
-    parser.add_argument(
-        "--root", default=os.environ.get("GANTRY_ROOT", ""), help="set the folder that contains all of its files"
-    )
-    limit_options.add_unix(parser, DEFAULT_LIMITS)
-    parser.add_argument("--debug", action="store_true", help="log debug messages")
-    parser.add_argument("--version", action="version", version=f"gantry-masterd {__version__}")
-    return parser
+        await _serve(runtime, folders, master_options.request(options), allowed=limit_options.unix_limits(options))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return its exit code."""
-    options = command_line().parse_args(argv)
+    runtime = RealRuntime()
+    settings = config_file.load(CONFIGURATION, argv, runtime.disk)
     open_files.raise_limit()
     gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
     try:
-        asyncio.run(_run(RealRuntime(), paths.Paths.below(options.root), options))
+        asyncio.run(_run(runtime, paths.Paths.below(settings.options.root), settings))
     except errors.GantryError as error:
         # Standard error gets the error once, as one line; a log message of this level goes to the log file only.
         log.info("ended by: %s", error)

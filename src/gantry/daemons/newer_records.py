@@ -16,6 +16,9 @@ from gantry.state import extension, transaction
 
 log = logging.getLogger(__name__)
 
+FETCH_TIMEOUT_SECONDS = 30.0
+"""For a part of a node's newer records, also over a slow cable."""
+
 
 class NewerRecords:
     """The records of other nodes, for a store; ``copy`` returns the extent of the copy here at that moment."""
@@ -51,7 +54,7 @@ class NewerRecords:
         return answer.copy is not None and vote.is_newer(answer.copy, self._copy())
 
     async def _is_proven(self, answer: vote.Answer) -> bool:
-        end = self._store.checkpoint
+        end = self._store.checkpointer.last
         while lines := await self._following(answer, digest=end.digest, serial=end.serial):
             try:
                 for line in lines:
@@ -69,7 +72,7 @@ class NewerRecords:
             return ()
         end = self._store.position
         request = calls.JournalFetch(after=digest or end.digest, serial=serial or end.serial)
-        lines = await self._nodes.call(node, request)
+        lines = await self._nodes.call(node, request, timeout_seconds=FETCH_TIMEOUT_SECONDS)
         if isinstance(lines, errors.GantryError):
             log.warning("the newer records of node %s cannot be fetched: %s", answer.node, lines)
             return ()

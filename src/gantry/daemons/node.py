@@ -1,23 +1,25 @@
 """gantry-noded: the daemon of every node.
 
-    gantry-noded [--bind ADDRESS] [--port 1811] [--root DIR] [--name NAME] [--debug]
+    gantry-noded [--bind ADDRESS] [--port 1811] [--root DIR] [--name NAME] [--debug] [--check]
 
 The daemon stays in the foreground; an init system can run it in the background. One daemon runs per root folder.
-SIGTERM and SIGINT end it; guests continue to run, and the next daemon finds them.
+SIGTERM and SIGINT end it; guests continue to run, and the next daemon finds them. Its options can be in
+``etc/node.toml`` (``config_file``), which SIGHUP reads again.
 """
 
 import argparse
 import asyncio
 import logging
 import os
-import signal
 import sys
+from collections.abc import Sequence
 
 import gantry
 from gantry import errors
-from gantry.daemons import limit_options, logs, program
+from gantry.daemons import config_file, invitations, limit_options, logs, program
 from gantry.node.daemon import wiring
 from gantry.runtime import limits, paths, real
+from gantry.runtime.real import systemd
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +34,9 @@ DEFAULT_LIMITS = limits.HttpLimits(
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is made from it too."""
     parser = argparse.ArgumentParser(prog="gantry-noded", description="The daemon of every node of a Gantry cluster.")
-    parser.add_argument("--bind", default="0.0.0.0", metavar="ADDRESS", help="address to listen on (default: all)")
+    parser.add_argument(
+        "--bind", default="", metavar="ADDRESS", help="address to listen on (default: all, of IPv4 and IPv6)"
+    )
     parser.add_argument("--port", type=program.port, default=PORT, help="port to listen on (default: %(default)s)")
     parser.add_argument(
         "--root",
@@ -43,8 +47,12 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--name", default="", help="the node's name until it joins (default: the machine's)")
     limit_options.add_http(parser, DEFAULT_LIMITS)
     parser.add_argument("--debug", action="store_true", help="log every call")
+    config_file.add_check(parser)
     parser.add_argument("--version", action="version", version=f"gantry-noded {gantry.__version__}")
     return parser
+
+
+CONFIGURATION = config_file.Program("gantry-noded", "node.toml", command_line)
 
 
 async def _prepare(runtime: real.RealRuntime, folders: paths.Paths) -> None:
@@ -52,8 +60,9 @@ async def _prepare(runtime: real.RealRuntime, folders: paths.Paths) -> None:
         await runtime.disk.make_directory(folder)
 
 
-async def _serve(options: argparse.Namespace) -> None:
+async def _serve(settings: config_file.Settings) -> None:
     """Run until a signal; raises EnvironmentFaultError if the daemon cannot start."""
+    options = settings.options
     runtime = real.RealRuntime(options.name)
     folders = paths.Paths.below(options.root)
     await _prepare(runtime, folders)
@@ -65,32 +74,35 @@ async def _serve(options: argparse.Namespace) -> None:
         ) from None
     try:
         logs.configure(folders, "node-daemon", debug=options.debug)
+        settings.follow(runtime.disk, lambda changed: logs.set_debug(debug=changed.debug))
         await _until_signal(runtime, folders, options)
     finally:
         lock.release()
 
 
 async def _until_signal(runtime: real.RealRuntime, folders: paths.Paths, options: argparse.Namespace) -> None:
-    agent = wiring.node(runtime, folders, software=gantry.__version__)
-    serving = asyncio.ensure_future(
-        agent.run(
-            options.bind,
-            options.port,
-            allowed=limit_options.http_limits(options),
-            ready=lambda: logger.info("%s listens on %s port %d", runtime.host, options.bind, options.port),
+    with systemd.Service() as service:
+
+        def ready() -> None:
+            where = options.bind or "all addresses"
+            logger.info("%s listens on %s port %d", runtime.host, where, options.port)
+            service.ready(f"listens on {where} port {options.port}")
+
+        agent = wiring.node(runtime, folders, software=gantry.__version__, visitors=invitations.Relay(runtime, folders))
+        serving = asyncio.ensure_future(
+            agent.run(options.bind, options.port, allowed=limit_options.http_limits(options), ready=ready)
         )
-    )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
-    try:
-        await serving
-    except asyncio.CancelledError:
-        logger.info("stopped; guests continue to run")
+        service.on_signal(serving.cancel)
+        try:
+            await serving
+        except asyncio.CancelledError:
+            logger.info("stopped; guests continue to run")
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the daemon; the exit code is 0 after a signal, 1 if it cannot run."""
-    return program.run("gantry-noded", _serve(command_line().parse_args()))
+    settings = config_file.load(CONFIGURATION, argv, real.RealRuntime().disk)
+    return program.run("gantry-noded", _serve(settings))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 import argparse
 import asyncio
+import errno
 import sys
 from collections.abc import Coroutine
 
 from gantry import errors
 from gantry.runtime.real import open_files
+
+BUSY_PORT = "ss -ltnp shows the program that has the port; stop it, or set another port"
 
 
 def port(text: str) -> int:
@@ -29,6 +32,7 @@ def run(name: str, work: Coroutine[object, object, None]) -> int:
         return 1
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        print(f"{name}: {error.strerror or error}{where}", file=sys.stderr)
+        remedy = f"; {BUSY_PORT}" if error.errno == errno.EADDRINUSE and not error.filename else ""
+        print(f"{name}: {error.strerror or error}{where}{remedy}", file=sys.stderr)
         return 1
     return 0

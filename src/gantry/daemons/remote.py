@@ -2,13 +2,14 @@
 
     gantry-rapi [--bind ADDRESS] [--port PORT] [--no-ssl] [--no-require-authentication] [--root DIR] [--debug]
                 [--neutron-port PORT] [--neutron-auth http_basic|keystone|none] [--neutron-open]
-                [--keystone-url URL ...]
+                [--keystone-url URL ...] [--check]
 
 The remote API (contracts/remote-api.md#design), with /metrics beside it, is always served, the Neutron API only with
 ``--neutron-port``. The process has no state: it may start and stop at any time, and does not wait for the master
-daemon. Its TLS certificate and key are in ``lib/rapi.pem``; without that file it uses those of the machine's node
-daemon, issued by the cluster's authority. Renewed files are loaded within seconds. Its logs are
-``log/rapi-daemon.log`` and ``log/rapi-access.log``, its users are in ``lib/users``.
+daemon. Its TLS certificate and key are in ``lib/rapi.pem``; without that file it uses those that the master daemon
+issues for it (``remote_files``) or those of the machine's node. Renewed files are loaded within seconds. Its logs are
+``log/rapi-daemon.log`` and ``log/rapi-access.log``, its users are in ``lib/users``. Its options can be in
+``etc/api.toml`` (``config_file``), which SIGHUP reads again.
 """
 
 import argparse
@@ -16,18 +17,18 @@ import asyncio
 import ipaddress
 import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
 from gantry import __version__, errors
-from gantry.daemons import certificate_files, keystone, limit_options, logs, program
+from gantry.daemons import certificate_files, config_file, keystone, limit_options, logs, program
 from gantry.doors import http, neutron, rapi
 from gantry.doors.http import users
 from gantry.doors.neutron import access, identity
 from gantry.doors.rapi import wire
 from gantry.rpc import luxi
 from gantry.runtime import interface, limits, paths, real
+from gantry.runtime.real import systemd
 
 log = logging.getLogger(__name__)
 
@@ -96,11 +97,13 @@ def _certificate(
                 f"without TLS clients would send passwords unencrypted to {options.bind}", hint="add --bind 127.0.0.1"
             )
         return None
-    own = folders.remote_certificate
     of_node = f"{folders.certificates}/node.pem", f"{folders.certificates}/node.key"
 
     def files() -> tuple[str, str]:
-        return (own, own) if runtime.disk.exists(own) else of_node
+        for path in (folders.remote_certificate, folders.issued_remote_certificate):
+            if runtime.disk.exists(path):
+                return path, path
+        return of_node
 
     try:
         return certificate_files.CertificateFiles(runtime, files)
@@ -118,14 +121,23 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> None:
+async def _run(runtime: interface.Runtime, folders: paths.Paths, settings: config_file.Settings) -> None:
+    options = settings.options
     for folder in (folders.lib, folders.run, folders.log):
         await runtime.disk.make_directory(folder)
     logs.configure(folders, "rapi-daemon", debug=options.debug)
     logs.configure_access(folders, "rapi-access")
+    settings.follow(runtime.disk, lambda changed: logs.set_debug(debug=changed.debug))
+    with systemd.Service() as service:
+        await _serve(runtime, folders, options, service=service)
+    log.info("gantry-rapi has stopped")
+
+
+async def _serve(
+    runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace, *, service: systemd.Service
+) -> None:
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    service.on_signal(stop.set)
     allowed = limit_options.http_limits(options)
     remote_server = server(runtime, folders, anonymous=not options.require_authentication, allowed=allowed)
     servers = {"remote": (remote_server, options.port)}
@@ -147,6 +159,7 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
         for name, (http_server, port) in servers.items():
             await http_server.open(options.bind, port, tls=tls)
             log.info("the %s API listens on %s port %d", name, options.bind, port)
+        service.ready(f"serves the {' and the '.join(servers)} API on {options.bind}")
         await stop.wait()
     finally:
         for task in following:
@@ -155,7 +168,6 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
             await http_server.close()
         if tokens:
             await tokens.close()
-    log.info("gantry-rapi has stopped")
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -203,14 +215,19 @@ def command_line() -> argparse.ArgumentParser:
         "--root", default=os.environ.get("GANTRY_ROOT", ""), help="set the folder that contains all of its files"
     )
     parser.add_argument("--debug", action="store_true", help="log debug messages")
+    config_file.add_check(parser)
     parser.add_argument("--version", action="version", version=f"gantry-rapi {__version__}")
     return parser
 
 
+CONFIGURATION = config_file.Program("gantry-rapi", "api.toml", command_line)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return the exit code: 0 after a signal, 1 if it cannot run."""
-    options = command_line().parse_args(argv)
-    return program.run("gantry-rapi", _run(real.RealRuntime(), paths.Paths.below(options.root), options))
+    runtime = real.RealRuntime()
+    settings = config_file.load(CONFIGURATION, argv, runtime.disk)
+    return program.run("gantry-rapi", _run(runtime, paths.Paths.below(settings.options.root), settings))
 
 
 if __name__ == "__main__":

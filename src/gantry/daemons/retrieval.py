@@ -6,25 +6,13 @@ past; a copy that lacks something is installed only if the administrator accepts
 installs it so that a crash leaves the old state or the new one, and keeps the replaced files.
 """
 
-import asyncio
-import logging
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.daemons import role, vote
-from gantry.model import cluster
+from gantry.daemons import membership, survey
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
-from gantry.state import checkpoint, evidence, journal, ownership, recovery, replacement, transaction
-
-log = logging.getLogger(__name__)
-
-TIMEOUT_SECONDS = 10.0
-"""How long a node has to say how far its copy reaches."""
-
-DEFAULT_PORT = 1811
-"""The port of a node daemon if neither state nor ssconf says another: earlier versions had no ports in ssconf."""
+from gantry.state import evidence, journal, ownership, recovery, replacement, transaction
 
 
 @dataclass(frozen=True)
@@ -39,25 +27,14 @@ class Request:
 class Result:
     """The end of the installed copy, the next job's number, and the folder of the replaced files.
 
-    ``losses`` are the accepted ones.
+    ``losses`` are the accepted ones, ``silent`` the nodes that did not say how far their copies reach.
     """
 
     end: journal.Position
     next_job: int
     previous: str
     losses: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Local:
-    """What this machine says of the cluster: its nodes, and the highest job number in what can be read of its copy.
-
-    ``end`` is where its copy ends, None if not all of the copy can be read.
-    """
-
-    nodes: Mapping[str, targets.Target]
-    last_job: int = 0
-    end: journal.Position | None = None
+    silent: tuple[str, ...] = ()
 
 
 async def retrieve(
@@ -74,38 +51,35 @@ async def retrieve(
             copy = replacement.Replacement(runtime.disk, folders)
             await copy.recover()
             try:
-                installed = await _Retrieval(runtime, folders, request, nodes=nodes).run(copy)
+                retrieval = _Retrieval(runtime, folders, request, nodes=nodes)
+                installed = await retrieval.run(copy)
             finally:
                 # Without an installation, nothing of the copy remains.
                 await copy.recover()
         finally:
             lock.release()
-    return await _with_numbers(runtime, folders, installed) if installed.losses else installed
+    if not installed.losses:
+        return installed
+    return await _with_numbers(
+        runtime, folders, installed, last_job=retrieval.highest_job, epoch=retrieval.highest_epoch
+    )
 
 
-async def _with_numbers(runtime: interface.Runtime, folders: paths.Paths, installed: Result) -> Result:
+async def _with_numbers(
+    runtime: interface.Runtime, folders: paths.Paths, installed: Result, *, last_job: int, epoch: int
+) -> Result:
     """Raise job number and epoch above those that were used, because the copy does not know them."""
     store = await transaction.Store.open(runtime, folders, behind=recovery.Behind.ACCEPTED)
     try:
-        if not await _accept(store):
-            return installed
-        last_job = store.snapshot.last_job
+        await store.accept_loss(installed.losses, last_job=last_job, epoch=epoch)
+        next_job = store.snapshot.last_job + 1
     finally:
         await store.close()
-    return Result(store.position, last_job + 1, installed.previous, installed.losses)
-
-
-async def _accept(store: transaction.Store) -> bool:
-    try:
-        await store.accept_loss()
-    except errors.WrongStateError:
-        # Nothing but the replaced copy itself told of more.
-        return False
-    return True
+    return Result(store.position, next_job, installed.previous, installed.losses, installed.silent)
 
 
 class _Retrieval:
-    """One retrieval, with the queue's lock held."""
+    """One retrieval, with the queue's lock held; after ``run``, it has the highest numbers that were reported."""
 
     def __init__(
         self, runtime: interface.Runtime, folders: paths.Paths, request: Request, *, nodes: client.Client
@@ -114,24 +88,27 @@ class _Retrieval:
         self._folders = folders
         self._request = request
         self._nodes = nodes
+        self.highest_job = 0
+        self.highest_epoch = 0
 
     async def run(self, copy: replacement.Replacement) -> Result:
         """Fetch, check and install the copy."""
-        local = _local(self._runtime.disk, self._folders)
+        local = survey.local(self._runtime.disk, self._folders)
         past = evidence.read(self._runtime.disk, self._folders)
         source = self._source(local)
-        apart = (source.name, role.member(self._runtime.disk, self._folders).node)
-        other_nodes = [target for name, target in sorted(local.nodes.items()) if name not in apart]
-        theirs, *answers = await asyncio.gather(self._status(source), *(self._status(other) for other in other_nodes))
+        apart = (source.name, membership.read(self._runtime.disk, self._folders).node)
+        theirs = await survey.status(self._nodes, source)
         if isinstance(theirs, errors.GantryError):
             raise theirs
         if not theirs.serial:
             raise errors.WrongStateError(
                 f"node {source.name} has no copy of the state", hint=f"name a master candidate: {_names(past)}"
             )
-        missing = list(_missing_elsewhere(theirs, other_nodes, answers))
+        known_epoch = max(theirs.epoch, theirs.heard, past.highest_epoch, local.end.epoch if local.end else 0)
+        answers = await survey.ask(self._nodes, local.nodes.values(), apart=apart, epoch=known_epoch)
+        missing = [survey.described(answer) for answer in answers.newer(theirs)]
         await self._fetch(copy, source)
-        if await self._status(source) != theirs:
+        if await survey.status(self._nodes, source) != theirs:
             raise errors.WrongStateError(
                 f"the copy of node {source.name} changed while it was fetched",
                 hint="a master runs: nothing was changed",
@@ -143,29 +120,21 @@ class _Retrieval:
                 f"the copy of node {source.name} was not installed: {'; '.join(missing)}",
                 hint="take the copy of another candidate, or add --accept-loss to install this one",
             )
-        highest_job = max(past.highest_job, local.last_job) if missing else past.job_serial
-        previous = await copy.install(highest_job=highest_job)
-        last_job = recovered.state.last_job
-        return Result(recovered.replay.end, last_job + 1, previous, tuple(missing))
+        self.highest_job = max(past.highest_job, local.last_job, answers.last_job)
+        self.highest_epoch = max(known_epoch, answers.epoch)
+        previous = await copy.install(highest_job=self.highest_job if missing else past.job_serial)
+        next_job = recovered.state.last_job + 1
+        return Result(recovered.replay.end, next_job, previous, tuple(missing), tuple(answers.silent))
 
-    def _source(self, local: _Local) -> targets.Target:
+    def _source(self, local: survey.Local) -> targets.Target:
         name = self._request.node
-        if name == role.member(self._runtime.disk, self._folders).node:
+        if name == membership.read(self._runtime.disk, self._folders).node:
             raise errors.InvalidError(f"{name} is this machine", hint="name another master candidate")
         if name not in local.nodes:
             raise errors.NotFoundError(
                 f"no such node: {name}", hint=f"the nodes that are known here are {', '.join(sorted(local.nodes))}"
             )
         return local.nodes[name]
-
-    async def _status(self, target: targets.Target) -> calls.CandidateState | errors.GantryError:
-        try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
-                return await self._nodes.call(target, calls.CandidateStatus())
-        except errors.GantryError as error:
-            return error
-        except TimeoutError:
-            return errors.RemoteError(f"node {target.name} did not answer within {TIMEOUT_SECONDS:g} s")
 
     async def _fetch(self, copy: replacement.Replacement, source: targets.Target) -> None:
         await copy.begin()
@@ -192,59 +161,7 @@ class _Retrieval:
         return recovered
 
 
-def _local(disk: interface.Disk, where: paths.Paths) -> _Local:
-    """Read what is here, without a change; damage makes the end unknown, and then ssconf has the nodes."""
-    try:
-        loaded = checkpoint.decode(disk.read(where.config), path=where.config)
-    except (errors.ConfigurationError, OSError) as error:
-        log.warning("the state here cannot be read: %s", error)
-        return _Local(_from_ssconf(disk, where))
-    own = {value.name: value for value in loaded.objects if isinstance(value, cluster.Node)}
-    known = {name: targets.Target(node.uuid, name, node.primary_ip, node.port) for name, node in own.items()}
-    replay = journal.Replay(disk, where.journal, loaded.position)
-    last_job, end = loaded.last_job, None
-    try:
-        for record in replay:
-            last_job = max([last_job, *(int(change.key) for change in record.changes if change.kind == "jobs")])
-        end = replay.end
-    except (errors.ConfigurationError, OSError) as error:
-        log.warning("the journal here cannot be read: %s", error)
-    return _Local({**_from_ssconf(disk, where), **known}, last_job, end)
-
-
-def _from_ssconf(disk: interface.Disk, where: paths.Paths) -> dict[str, targets.Target]:
-    """Return the nodes in the ssconf files."""
-    ports = {name: int(port) for name, port in _pairs(disk, f"{where.ssconf}/ssconf_node_ports") if port.isdecimal()}
-    addresses = _pairs(disk, f"{where.ssconf}/ssconf_node_primary_ips")
-    return {name: targets.Target("", name, address, ports.get(name, DEFAULT_PORT)) for name, address in addresses}
-
-
-def _pairs(disk: interface.Disk, path: str) -> list[tuple[str, str]]:
-    """Return the lines of a file that have two words."""
-    lines = disk.read(path).decode(errors="replace").splitlines() if disk.exists(path) else []
-    return [(words[0], words[1]) for words in map(str.split, lines) if len(words) == 2]
-
-
-def _missing_elsewhere(
-    theirs: calls.CandidateState,
-    other_nodes: Sequence[targets.Target],
-    answers: Sequence[calls.CandidateState | errors.GantryError],
-) -> list[str]:
-    """Return which other nodes hold more than the copy; WrongStateError if a master daemon runs on one of them."""
-    missing = []
-    for other, answer in zip(other_nodes, answers, strict=True):
-        if isinstance(answer, errors.WrongStateError):
-            raise errors.WrongStateError(
-                f"{answer.message}", hint="a state can only be replaced while no master daemon runs"
-            )
-        if isinstance(answer, errors.GantryError):
-            log.warning("node %s cannot say whether it holds more: %s", other.name, answer)
-        elif vote.is_newer(answer, theirs):
-            missing.append(f"node {other.name} holds a newer one, serial {answer.serial} epoch {answer.epoch}")
-    return missing
-
-
-def _missing_here(local: _Local, recovered: recovery.Recovered, node: str) -> list[str]:
+def _missing_here(local: survey.Local, recovered: recovery.Recovered, node: str) -> list[str]:
     end, here = recovered.replay.end, local.end
     if here is None or (end.epoch, end.serial) > (here.epoch, here.serial):
         return []

@@ -17,13 +17,11 @@ See contracts/cluster-design.md#confirmation-of-the-master.
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from gantry import errors
-from gantry.daemons import newer_records, poll, promises, vote
+from gantry.daemons import membership, newer_records, poll, promises, vote
 from gantry.model import cluster, job
 from gantry.operations import base
 from gantry.rpc import calls, client
@@ -67,39 +65,6 @@ class Request:
     interrupts_jobs: bool = False
 
 
-class Member(msgspec.Struct, frozen=True):
-    """This machine's node: its name and UUID."""
-
-    node: str
-    uuid: str
-
-
-def member(disk: interface.Disk, folders: paths.Paths) -> Member:
-    """Return name and UUID of this machine's node, from the file that its node daemon wrote when it joined."""
-    try:
-        return msgspec.json.decode(disk.read(f"{folders.certificates}/member.json"), type=Member)
-    except FileNotFoundError:
-        raise errors.ConfigurationError(
-            "this machine is not part of a cluster", hint="add it with gnt-node add on the master of a cluster"
-        ) from None
-
-
-def check_candidate(runtime: interface.Runtime, folders: paths.Paths) -> None:
-    """Raise WrongStateError, which lists the candidates, if this machine has no candidate's copy of the state."""
-    disk = runtime.disk
-    own = member(disk, folders)
-    if not disk.exists(folders.config) or not disk.exists(f"{folders.certificates}/authority.key"):
-        path = f"{folders.ssconf}/ssconf_master_candidates"
-        raise _no_candidate(own.node, disk.read(path).decode().split() if disk.exists(path) else [])
-
-
-def _no_candidate(node: str, names: Sequence[str]) -> errors.WrongStateError:
-    return errors.WrongStateError(
-        f"node {node} is not a master candidate and has no copy of the state",
-        hint=f"run the command on a master candidate: {', '.join(names) or '(this node does not know any)'}",
-    )
-
-
 def handover(state: states.Snapshot, new: str, *, now: float) -> list[states.Change]:
     """Return the changes that make the node with UUID ``new`` the master, and the old master a candidate."""
     owner = state.the_cluster
@@ -119,10 +84,13 @@ class Role:
         store: transaction.Store,
         nodes: client.Client,
         request: Request,
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """``report`` gets why the confirmation takes time."""
+        self._report = report
         self._runtime = runtime
         self._folders = folders
-        self._own = member(runtime.disk, folders)
+        self._own = membership.read(runtime.disk, folders)
         self._store = store
         self._nodes = nodes
         self._request = request
@@ -190,7 +158,7 @@ class Role:
         node = state.nodes.get(self._own.uuid)
         if node is None or node.role(owner) not in (cluster.Role.CANDIDATE, cluster.Role.MASTER):
             names = [other.name for other in state.nodes.values() if other.role(owner) is cluster.Role.CANDIDATE]
-            raise _no_candidate(self._own.node, sorted(names))
+            raise membership.not_candidate_error(self._own.node, sorted(names))
 
     async def _confirm(self, *, before_stop: bool = False) -> list[vote.Answer]:
         """Ask until the outcome is certain, and return the answers that confirmed this node.
@@ -217,6 +185,7 @@ class Role:
                 raise self._refusal(verdict, answers)
             reasons, replies = "; ".join(verdict.reasons), vote.described(answers)
             log.info("the vote is undecided, asking the nodes again: %s (%s)", reasons, replies)
+            self._report(f"waits for the nodes' confirmation: {reasons} ({replies})")
             await clock.sleep(BACK_OFF_SECONDS)
 
     def _copy(self) -> calls.CandidateState:

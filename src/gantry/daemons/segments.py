@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from gantry import errors
 from gantry.address import segments
 from gantry.model import network
-from gantry.operations import base
+from gantry.operations import base, draws
 from gantry.runtime import interface, paths
 from gantry.state import snapshot, transaction
 
@@ -96,7 +96,7 @@ def _fault(section: str, option: str, problem: str) -> errors.InvalidError:
     return errors.InvalidError(f"[{section}] {option}: {problem}")
 
 
-def changes(state: snapshot.Snapshot, configured: Configured, *, inputs: base.Inputs) -> list[snapshot.Change]:
+def changes(state: snapshot.Snapshot, configured: Configured, *, inputs: draws.Inputs) -> list[snapshot.Change]:
     """Return the changes that make the default ranges of a state those of a file; may be empty."""
     known = {_extent(default): default for default in state.segmentranges.values() if default.default}
     deletes = [
@@ -123,7 +123,7 @@ def _extent(segment_range: network.SegmentRange) -> Extent:
     )
 
 
-def _default(extent: Extent, inputs: base.Inputs) -> network.SegmentRange:
+def _default(extent: Extent, inputs: draws.Inputs) -> network.SegmentRange:
     kind, physical, minimum, maximum = extent
     return network.SegmentRange(
         uuid=inputs.uuid(),
@@ -151,7 +151,7 @@ async def refresh(runtime: interface.Runtime, folders: paths.Paths, store: trans
         log.error("cannot read %s, so the default segment ranges stay unchanged: %s", path, error)
         return
     random = runtime.random
-    inputs = base.Inputs(now=runtime.clock.now(), uuid=random.uuid, below=random.below)
+    inputs = draws.Inputs(now=runtime.clock.now(), uuid=random.uuid, below=random.below)
     new_changes = changes(store.snapshot, configured, inputs=inputs)
     if new_changes:
         await store.commit(new_changes, transaction.Cause(reason=f"default segment ranges of {path}"))

@@ -11,7 +11,7 @@ from gantry.operations.instance import create, power, query_data, reconcile, rei
 from gantry.operations.instance import set_params as instance_set_params
 from gantry.operations.move import failover, migration, move
 from gantry.operations.network import connect, network, subnetpool
-from gantry.operations.node import add_remove, evacuate, repair_volume_group, storage
+from gantry.operations.node import add_remove, evacuate, invite, repair_volume_group, storage
 from gantry.operations.node import set_params as node_set_params
 from gantry.operations.os import diagnose
 from gantry.operations.port import port
@@ -72,6 +72,9 @@ _UNITS = (
     subnetpool.SubnetPoolSetParams,
     add_remove.NodeAdd,
     add_remove.NodeRemove,
+    invite.NodeInvite,
+    invite.NodeQueryInvitations,
+    invite.NodeRevokeInvitation,
     node_set_params.NodeSetParams,
     segment_range.SegmentRangeAdd,
     segment_range.SegmentRangeRemove,

@@ -1,10 +1,10 @@
 """gantry-watcher: restarts instances that should run, archives old jobs, reports failing nodes (``doors.watcher``).
 
-    gantry-watcher [--interval SECONDS] [--offline-after ROUNDS] [--repair-storage] [--root DIR] [--debug]
+    gantry-watcher [--interval SECONDS] [--offline-after ROUNDS] [--repair-storage] [--root DIR] [--debug] [--check]
 
 Without an interval it runs one round and ends, for cron or a timer. It may run on every node: on a node without a
 master daemon it does nothing. Its log is ``log/watcher.log``. Only one watcher runs at a time; a second one ends at
-once.
+once. Its options can be in ``etc/watcher.toml`` (``config_file``); SIGHUP reads them again between rounds.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from gantry import __version__, errors
-from gantry.daemons import logs
+from gantry.daemons import config_file, logs
 from gantry.doors import watcher
 from gantry.rpc import luxi
 from gantry.runtime import interface, paths, real
@@ -23,7 +23,7 @@ from gantry.runtime import interface, paths, real
 log = logging.getLogger(__name__)
 
 
-async def _round(runtime: interface.Runtime, folders: paths.Paths, *, offline_after: int, repairs: bool) -> bool:
+async def _round(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> bool:
     """Run one round; return whether it succeeded."""
     if not runtime.disk.exists(folders.luxi_socket):
         log.debug("no master daemon runs on this node")
@@ -36,8 +36,8 @@ async def _round(runtime: interface.Runtime, folders: paths.Paths, *, offline_af
             path,
             master=master,
             authority=f"{folders.certificates}/authority.pem",
-            offline_after=offline_after,
-            repairs=repairs,
+            offline_after=options.offline_after,
+            repairs=options.repair_storage,
         )
         await one_round.run()
     except errors.GantryError as error:
@@ -48,21 +48,21 @@ async def _round(runtime: interface.Runtime, folders: paths.Paths, *, offline_af
     return True
 
 
-async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> int:
+async def _run(runtime: interface.Runtime, folders: paths.Paths, settings: config_file.Settings) -> int:
     for folder in (folders.lib, folders.run, folders.log):
         await runtime.disk.make_directory(folder)
-    logs.configure(folders, "watcher", debug=options.debug)
+    logs.configure(folders, "watcher", debug=settings.options.debug)
+    settings.follow(runtime.disk, lambda options: logs.set_debug(debug=options.debug))
     try:
         lock = runtime.disk.lock(f"{folders.run}/watcher.lock")
     except BlockingIOError:
         log.info("another watcher is running already")
         return 0
     try:
-        settings = {"offline_after": options.offline_after, "repairs": options.repair_storage}
-        success = await _round(runtime, folders, **settings)
-        while options.interval:
-            await runtime.clock.sleep(options.interval)
-            await _round(runtime, folders, **settings)
+        success = await _round(runtime, folders, settings.options)
+        while settings.options.interval:
+            await runtime.clock.sleep(settings.options.interval)
+            await _round(runtime, folders, settings.options)
     finally:
         lock.release()
     return 0 if success else 1
@@ -84,15 +84,25 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="root folder of all files")
     parser.add_argument("--debug", action="store_true", help="log more")
+    config_file.add_check(parser)
     parser.add_argument("--version", action="version", version=f"gantry-watcher {__version__}")
     return parser
 
 
+CONFIGURATION = config_file.Program(
+    "gantry-watcher",
+    "watcher.toml",
+    command_line,
+    live=frozenset({"debug", "interval", "offline-after", "repair-storage"}),
+)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code is 1 if the first round failed."""
-    options = command_line().parse_args(argv)
+    runtime = real.RealRuntime()
+    settings = config_file.load(CONFIGURATION, argv, runtime.disk)
     try:
-        return asyncio.run(_run(real.RealRuntime(), paths.Paths.below(options.root), options))
+        return asyncio.run(_run(runtime, paths.Paths.below(settings.options.root), settings))
     except KeyboardInterrupt:
         return 0
     except OSError as error:

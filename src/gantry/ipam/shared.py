@@ -2,13 +2,14 @@
 
 The master still plans with its ledger, but the database decides who gets an address. Between a plan and its transaction
 the processor calls ``secure``, which allocates all new addresses of the plan in the database, or none. If another owner
-has an address, the ledger records that (``foreign``) and the unit makes a new plan. A task releases the addresses that
-the database has and the state does not have (``unsettled``); if the database does not answer, that release is late, but
-never wrong. After a start, the database is compared with the state (``sql.sharing.survey``) before any address is
-secured.
+has an address, the ledger records that (``conflicts``) and the unit makes a new plan. A task releases the addresses
+that the database has and the state does not have (``unsettled``); if the database does not answer, or another master
+may have the addresses, that release is late, but never wrong. After a start, the database is compared with the state
+(``sql.sharing.survey``) before any address is secured.
 
 Invariant: an address enters the database before it enters the state, and leaves the database after the durable state
-has dropped it.
+has dropped it, on a majority of the master candidates, and while no former master may still have it
+(``Store.may_be_superseded``). A master that has a successor there changes nothing there any more (``sql.fence``).
 
 Life cycle: the master daemon creates the ``Shared`` and registers ``follow`` as an observer of the store; it calls
 ``start`` when its mastership is confirmed, ``close`` at its end. OP_CLUSTER_SET_PARAMS calls ``move_in`` and
@@ -19,14 +20,14 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from gantry import errors
-from gantry.address import ranges
-from gantry.ipam import embedded, network_addresses, subscription, unsettled
-from gantry.ipam.sql import engines, records, schema, sharing, statements
+from gantry.ipam import conflicts, embedded, network_addresses, shared_work, subscription, unsettled
+from gantry.ipam.sql import engines, fence, records, sharing, statements
 from gantry.runtime import interface
+from gantry.state import journal
 from gantry.state import snapshot as states
 
 log = logging.getLogger(__name__)
@@ -38,9 +39,6 @@ ATTEMPTS = 8
 
 NEIGHBOURS_LEARNT = 64
 """How many allocations after a conflicting address the first attempt learns."""
-
-SKIP_RANGE = 4096
-"""How many numbers after a conflicting address a plan searches for another address, before it searches all."""
 
 RETRY_SECONDS = 5.0
 """Back-off after a database did not answer, and interval between two readings of other owners' addresses."""
@@ -57,8 +55,13 @@ class Store(unsettled.States, Protocol):
     """The state (``state.transaction.Store``)."""
 
     @property
-    def deposed(self) -> bool:
-        """Return whether a node has refused this master."""
+    def position(self) -> journal.Position:
+        """Return the end of the journal, which has the epoch of this master."""
+        ...
+
+    @property
+    def may_be_superseded(self) -> bool:
+        """Return whether another master may have a state without durable changes of this one, or with more."""
         ...
 
 
@@ -79,12 +82,16 @@ class Shared:
         self._store = store
         self._database: engines.Database | None = None
         self._previous: engines.Database | None = None
-        self._moving = self._ready = False
+        self._moving = False
+        # This master as of the last comparison; with another epoch it has to record itself, and compare again.
+        self._compared_as: fence.Master | None = None
+        # Whether the last comparison left addresses that the state lacks.
+        self._has_surplus = False
         self._surveyed_at = -RETRY_SECONDS
         self._compare_lock = asyncio.Lock()
         self._release_lock = asyncio.Lock()
         self._unsettled = unsettled.Unsettled(ledger, store)
-        self._skipped: dict[int, list[network_addresses.NetworkAddress]] = {}
+        self._conflicts = conflicts.Conflicts(runtime, ledger)
         self._work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -96,6 +103,10 @@ class Shared:
     @property
     def _mark(self) -> str:
         return f"{sharing.CLUSTERS}{self._store.snapshot.the_cluster.uuid}/"
+
+    @property
+    def _master(self) -> fence.Master:
+        return fence.Master(self._mark, self._store.position.epoch, self._store.snapshot.the_cluster.master_node)
 
     def start(self) -> None:
         """Use the database that the state names, if any; compare it with the state as soon as it answers."""
@@ -113,14 +124,19 @@ class Shared:
             database.close()
 
     def _use(self, database: engines.Database | None) -> None:
-        self._database, self._ready = database, False
+        self._database, self._compared_as, self._has_surplus = database, None, False
         self._work.set()
         if database and self._task is None:
             self._task = asyncio.create_task(self._follow_up(), name="shared addresses")
 
     async def _do(self, work: Callable[[statements.Statements], T]) -> T:
         assert self._database
-        return await self._runtime.block(functools.partial(self._database.change, work))
+        try:
+            return await self._runtime.block(functools.partial(self._master.change, self._database, work))
+        except errors.NotFoundError:
+            # Someone removed a subnet of this cluster, or restored an old database: compare all before the next try.
+            self._compared_as = None
+            raise
 
     async def _survey(self) -> sharing.Survey:
         expected, database = await self._expected(), self._database
@@ -156,68 +172,17 @@ class Shared:
                 pass
         mark, ahead = self._mark, NEIGHBOURS_LEARNT << attempt
         try:
-            await self._do(lambda db: _secure(db, additions, mark=mark, ahead=ahead))
+            await self._do(lambda db: shared_work.secure(db, additions, mark=mark, ahead=ahead))
         except sharing.HeldError as conflict:
-            self._learn(conflict, additions, before, requested=requested)
-            self._skip_addresses(job, conflict.near, additions, attempt=attempt)
+            self._conflicts.add(
+                job, conflict.near, additions, before, requested=requested, where=self._name, attempt=attempt
+            )
             return False
         except errors.NotFoundError:
-            # Someone removed a subnet of this cluster, or restored an old database: compare all before the next try.
-            self._ready = False
             return False
         for key in additions.addresses:
             self._ledger.forget(key)
         return True
-
-    def _learn(
-        self,
-        conflict: sharing.HeldError,
-        additions: subscription.Additions,
-        before: states.Snapshot,
-        *,
-        requested: Collection[network_addresses.NetworkAddress],
-    ) -> None:
-        networks = {each.subnet: network_uuid for (network_uuid, _), each in additions.addresses.items()}
-        for allocation in conflict.near:
-            key = networks[allocation.subnet], allocation.address
-            if key in requested:
-                raise errors.NotUniqueError(
-                    f"address {allocation.address} of network {before.networks[key[0]].name} is allocated to "
-                    f"{subscription.owner_text(allocation.owner)} in {self._name}",
-                    hint="choose another address",
-                )
-            if key not in before.addresses:
-                self._ledger.learn(key, allocation.owner)
-
-    def _skip_addresses(
-        self, job: int, near: Iterable[records.Allocation], additions: subscription.Additions, *, attempt: int
-    ) -> None:
-        """Mark a few addresses after the conflicting ones as used, until the job ends or no other address is free.
-
-        Two masters that always allocate the first free address would compete for every address, and one would lose
-        each time.
-        """
-        conflicts = {(each.subnet, each.address) for each in near}
-        keys = [key for key, each in additions.addresses.items() if (each.subnet, each.address) in conflicts]
-        network_uuid, address = max(
-            ((network_uuid, ranges.parse_address(ip)) for network_uuid, ip in keys), key=lambda pair: pair[1].value
-        )
-        numbers, number = self._ledger.space(network_uuid, address.family), address.value
-        end = min(number + SKIP_RANGE, (1 << address.family.bits) - 1)
-        for _ in range(self._runtime.random.below(1 << attempt)):
-            free_number = numbers.next_free(number + 1, end) if number < end else None
-            if free_number is None:
-                break
-            number, key = free_number, (network_uuid, str(ranges.Address(address.family, free_number)))
-            self._ledger.learn(key, "")
-            self._skipped.setdefault(job, []).append(key)
-
-    def _free_skipped(self, job: int) -> bool:
-        """Free the addresses that ``_skip_addresses`` marked for a job; return whether there were any."""
-        keys = self._skipped.pop(job, ())
-        for key in keys:
-            self._ledger.forget(key)
-        return bool(keys)
 
     @property
     def _name(self) -> str:
@@ -231,7 +196,7 @@ class Shared:
 
     async def forget_released(self, job: int) -> bool:
         """Forget addresses that other owners have released, after a plan found none free; return whether any were."""
-        if self._free_skipped(job):
+        if self._conflicts.free_skipped(job):
             return True
         known, now = self._ledger.foreign.addresses(), self._runtime.clock.monotonic()
         if self._database is None or not known or now - self._surveyed_at < RETRY_SECONDS:
@@ -247,7 +212,7 @@ class Shared:
 
     def done(self, job: int) -> None:
         """Compare what a job may have left in the database, after its holds have ended."""
-        self._free_skipped(job)
+        self._conflicts.free_skipped(job)
         self._unsettled.end(job)
         self._work.set()
 
@@ -255,7 +220,7 @@ class Shared:
         """Release addresses that are not in the state, until the daemon ends."""
         logged = False
         while True:
-            unfinished = self._unsettled or (self._database and not self._ready)
+            unfinished = self._unsettled or (self._database and (self._has_surplus or not self._is_ready()))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_SECONDS if unfinished else None):
                     await self._work.wait()
@@ -272,14 +237,19 @@ class Shared:
                 logged = False
 
     async def _release_due(self) -> None:
-        if self._database is None or self._store.deposed:
+        if self._database is None:
             return
+        if self._has_surplus and not self._store.may_be_superseded:
+            self._compared_as = None
+        # A new master compares at once, whatever it may release: from then on its predecessor changes nothing.
         await self._get_ready()
+        if self._store.may_be_superseded:
+            return
         async with self._release_lock:
             mark = self._mark
             with self._unsettled.due() as (due, subnets):
                 if self.on and (due or subnets):
-                    await self._do(lambda db: _release_due(db, due, subnets, mark=mark))
+                    await self._do(lambda db: shared_work.release_due(db, due, subnets, mark=mark))
 
     async def _expected(self) -> sharing.Expected:
         """Return the content that the database should have; allocations that jobs hold are kept, and compared later."""
@@ -294,32 +264,45 @@ class Shared:
 
     async def _get_ready(self) -> None:
         """Compare the database with the state, once."""
-        if self._ready:
+        if self._is_ready():
             return
         async with self._compare_lock:
             if self._database is None or self._is_ready():
                 return
-            for allocation in await self._compare(self._database):
+            # Another master may have what the state lacks: the task compares again when there is no other.
+            has_surplus, master = self._store.may_be_superseded, self._master
+            for allocation in await self._compare(self._database, master, release=not has_surplus):
                 log.error("address %s of subnet %s is in the state, but allocated to %s in %s",
                           allocation.address, allocation.subnet,
                           subscription.owner_text(allocation.owner), self._name)  # fmt: skip
-            self._ready = True
+            self._compared_as, self._has_surplus = master, has_surplus
             log.info("the addresses of the cluster are in %s", self._name)
 
     def _is_ready(self) -> bool:
-        return self._ready
+        return self._compared_as == self._master
 
-    async def _compare(self, database: engines.Database) -> list[records.Allocation]:
-        """Make a database match the state, and learn other owners' addresses; return those that the state has too."""
+    async def _compare(
+        self, database: engines.Database, master: fence.Master, *, release: bool = True, force: bool = False
+    ) -> list[records.Allocation]:
+        """Record the master, make a database match the state, and learn other owners' addresses.
+
+        Return those that the state has too. Without ``release``, the cluster's addresses that the state lacks stay in
+        the database. With ``force``, a later master may have worked on it before.
+        """
         expected = await self._expected()
-        survey = await self._runtime.block(lambda: _survey(database, expected))
-        conflicts, parts = survey.conflicts, [*survey.parts.items()]
+        enter = functools.partial(master.record, force=force)
+        survey = await self._runtime.block(lambda: shared_work.survey(database, expected, enter))
+        for part in () if release else survey.parts.values():
+            part.surplus.clear()
+        conflicting, parts = survey.conflicts, [*survey.parts.items()]
         for start in range(0, len(parts), SUBNETS_PER_TRANSACTION):
-            work = functools.partial(_settle, parts=parts[start : start + SUBNETS_PER_TRANSACTION], mark=expected.mark)
-            conflicts += await self._runtime.block(functools.partial(database.change, work))
+            work = functools.partial(
+                shared_work.settle, parts=parts[start : start + SUBNETS_PER_TRANSACTION], mark=expected.mark
+            )
+            conflicting += await self._runtime.block(functools.partial(master.change, database, work))
         for key, owner in self._by_network_address(survey.foreign).items():
             self._ledger.learn(key, owner)
-        return conflicts
+        return conflicting
 
     def _by_network_address(
         self, allocations: Iterable[records.Allocation]
@@ -327,24 +310,28 @@ class Shared:
         networks = self._store.snapshot.subnet_network
         return {(networks[each.subnet], each.address): each.owner for each in allocations if each.subnet in networks}
 
-    async def check(self, url: str) -> None:
-        """Create a database's tables, and raise the error that prevents its use; write no address."""
-        database, expected = self._open(url), await self._expected()
+    async def check(self, url: str, *, force: bool = False) -> None:
+        """Create a database's tables, and raise the error that ``move_in`` would raise; write no address."""
+        database, expected, master = self._open(url), await self._expected(), self._master
+        enter = functools.partial(master.check, force=force)
         try:
-            survey = await self._runtime.block(lambda: _survey(database, expected))
+            survey = await self._runtime.block(lambda: shared_work.survey(database, expected, enter))
         finally:
             database.close()
         subscription.check_conflicts(survey.conflicts, database.name)
 
-    async def move_in(self, url: str) -> None:
-        """Write all addresses into a database, which decides from now on; call ``abandon`` or ``settle`` afterwards."""
-        database = self._open(url)
+    async def move_in(self, url: str, *, force: bool = False) -> None:
+        """Write all addresses into a database, which decides from now on; call ``abandon`` or ``settle`` afterwards.
+
+        WrongStateError if a later master has worked on the database, except with ``force``.
+        """
+        database, master = self._open(url), self._master
         async with self._compare_lock:
             self._previous, self._moving = self._database, True
             # From here on, plans are secured in this database, and wait until it is ready.
             self._use(database)
-            subscription.check_conflicts(await self._compare(database), database.name)
-            self._ready = True
+            subscription.check_conflicts(await self._compare(database, master, force=force), database.name)
+            self._compared_as = master
 
     async def abandon(self) -> None:
         """Undo ``move_in``: use the former database or the state alone again, and remove what ``move_in`` wrote.
@@ -379,43 +366,11 @@ class Shared:
         for key in self._ledger.foreign.addresses():
             self._ledger.forget(key)
         if former and clear:
-            mark, subnets = self._mark, [*self._store.snapshot.subnet_network]
+            master, subnets = self._master, [*self._store.snapshot.subnet_network]
             for start in range(0, len(subnets), SUBNETS_PER_TRANSACTION):
                 work = functools.partial(
-                    sharing.clear, subnets=subnets[start : start + SUBNETS_PER_TRANSACTION], mark=mark
+                    sharing.clear, subnets=subnets[start : start + SUBNETS_PER_TRANSACTION], mark=master.mark
                 )
-                await self._runtime.block(functools.partial(former.change, work))
+                await self._runtime.block(functools.partial(master.change, former, work))
         if former:
             former.close()
-
-
-def _secure(db: statements.Statements, additions: subscription.Additions, *, mark: str, ahead: int) -> None:
-    for subnet in additions.subnets:
-        sharing.describe(db, subnet, mark=mark)
-    sharing.secure(db, additions.addresses.values(), mark=mark, ahead=ahead)
-
-
-def _release_due(
-    db: statements.Statements,
-    due: dict[network_addresses.NetworkAddress, str],
-    subnets: dict[str, subscription.Known],
-    *,
-    mark: str,
-) -> None:
-    sharing.release(db, [(subnet, ip) for (_, ip), subnet in due.items()], mark=mark)
-    for subnet, known in subnets.items():
-        if known is None:
-            sharing.drop(db, subnet)
-        else:
-            sharing.describe(db, subscription.record_of(known), mark=mark)
-
-
-def _survey(database: engines.Database, expected: sharing.Expected) -> sharing.Survey:
-    schema.prepare(database)
-    return database.read(lambda db: sharing.survey(db, expected))
-
-
-def _settle(
-    db: statements.Statements, *, parts: Iterable[tuple[str, sharing.Part]], mark: str
-) -> list[records.Allocation]:
-    return [each for subnet, part in parts for each in sharing.settle(db, subnet, part, mark=mark)]

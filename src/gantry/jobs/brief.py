@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 import msgspec
 
 from gantry import errors
-from gantry.jobs import environment, hooks, locks, processor, records
+from gantry.jobs import environment, execution, hooks, locks, processor, records
 from gantry.model import job as jobs
 from gantry.model import opcodes
 from gantry.operations import base
@@ -59,7 +59,7 @@ class Brief:
         return record.newest
 
     def _submitted(
-        self, record: records.Record, unit: processor.AnyUnit, log: environment.JobLog
+        self, record: records.Record, unit: execution.AnyUnit, log: environment.JobLog
     ) -> Awaitable[states.Snapshot] | None:
         """Submit a job with its changes, or failed without any; None: go the usual way."""
         store = self._book.store
@@ -76,7 +76,7 @@ class Brief:
                 quarantine_changes = self._services.ledger.quarantine.changes(before, plan.changes)
                 changes = [*plan.changes, *quarantine_changes, states.Put(record.newest)]
                 stored = store.submit(changes, records.cause(record.newest))
-                processor.forget_locks(self._locks, request, plan.changes)
+                execution.forget_locks(self._locks, request, plan.changes)
                 return stored
             finally:
                 self._locks.release(request)

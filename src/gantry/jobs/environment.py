@@ -12,7 +12,7 @@ from gantry.ipam import embedded, shared
 from gantry.jobs import allocators, records
 from gantry.model import job as jobs
 from gantry.model import opcodes
-from gantry.operations import base
+from gantry.operations import base, draws
 from gantry.runtime import interface
 from gantry.state import history
 from gantry.state import snapshot as states
@@ -148,10 +148,10 @@ class Environment:
         return self.services.nodes
 
     @property
-    def inputs(self) -> base.Inputs:
+    def inputs(self) -> draws.Inputs:
         """Return the current time and sources of identifiers for a plan."""
         random = self.services.runtime.random
-        return base.Inputs(now=self.services.runtime.clock.now(), uuid=random.uuid, below=random.below)
+        return draws.Inputs(now=self.services.runtime.clock.now(), uuid=random.uuid, below=random.below)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep."""

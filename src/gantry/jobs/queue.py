@@ -10,25 +10,18 @@ leaves started jobs as they are in the journal: the next ``start`` marks them fa
 """
 
 import asyncio
-import collections
 import contextlib
 import heapq
-import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from gantry import errors
-from gantry.jobs import brief, dependencies, processor, records
+from gantry.jobs import archiving, arrivals, brief, dependencies, processor, records, uninterrupted
 from gantry.model import confidential, opcodes
 from gantry.model import job as model
 from gantry.operations import base
 from gantry.runtime import interface
 from gantry.state import snapshot as states
 from gantry.state import transaction
-
-log = logging.getLogger(__name__)
-
-Result = TypeVar("Result")
 
 LIMIT = 20_000
 """The maximum number of jobs in the queue; Ganeti's 5,000 were for a queue with a higher cost for each job.
@@ -41,11 +34,7 @@ OPCODE_LIMIT = 500
 
 RESTARTED = "the master daemon was restarted while the job ran"
 
-RECENT = 1000
-"""The number of ended jobs that a client waited for (``run``) which stay in the queue, for ``gnt-job list``."""
-
 _RUNNING_BEFORE_INIT = 20
-_BATCH = 100
 
 
 Archived = Callable[[int], model.Job | None]
@@ -74,8 +63,8 @@ class Queue:
         self._ready: list[tuple[int, int]] = []
         self._dependants: dict[int, list[int]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._waited_for: collections.deque[records.Record] = collections.deque()
-        self._tidying: asyncio.Task[None] | None = None
+        self._arrivals = arrivals.Arrivals(runner)
+        self._archiving = archiving.Archiving(book, runtime.clock)
         self._closed = False
         book.on_end = self._settle
 
@@ -87,6 +76,10 @@ class Queue:
         """Return the jobs with a running opcode, which holds its locks."""
         running_jobs = (self._book.find(number).newest for number in self._tasks)
         return [job.id for job in running_jobs if model.Status.RUNNING in (step.status for step in job.ops)]
+
+    def arriving(self) -> list[int]:
+        """Return the jobs that have their locks, but are not durable and not visible yet."""
+        return sorted(self._arrivals.begun)
 
     @property
     def drained(self) -> bool:
@@ -122,7 +115,7 @@ class Queue:
     async def close(self) -> None:
         """Stop: started jobs are aborted, nothing is stored any more."""
         self._closed = True
-        tasks = [*self._tasks.values(), *filter(None, [self._tidying])]
+        tasks = [*self._tasks.values(), *self._archiving.stop()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -156,23 +149,33 @@ class Queue:
                 results.append(job.id)
         if accepted:
             # Submitted in this turn of the event loop, so that no other job gets the same numbers.
-            puts = [states.Put(job) for job in accepted]
-            durable = self._book.store.submit(puts, records.cause(accepted[0]))
-            await _whole(self._take_in(accepted, durable))
+            arrival = self._arrivals.accept(accepted, capacity=self._capacity())
+            try:
+                durable = self._book.store.submit(arrival.changes(), records.cause(accepted[0]))
+            except errors.GantryError:
+                self._arrivals.abandon(arrival)
+                raise
+            await uninterrupted.finish(self._take_in(arrival, durable))
         return results
+
+    def _capacity(self) -> int:
+        """Return how many new jobs may be started, if no other job waits for its turn."""
+        return 0 if self._closed or self._ready else self._most_started() - len(self._tasks)
+
+    def _most_started(self) -> int:
+        owner = self._book.store.snapshot.cluster
+        return owner.max_running_jobs if owner else _RUNNING_BEFORE_INIT
 
     async def run(self, ops: Sequence[opcodes.AnyOpcode], *, timeout: float) -> model.Job:
         """Accept a job and return it when it has ended, or as it is after ``timeout`` seconds; raises as ``submit``.
 
-        The last ``RECENT`` of these jobs stay in the queue after their end, older ones are archived: callers create
-        a job for each request, and would fill the queue.
+        The last ``archiving.RECENT`` of these jobs stay in the queue after their end, older ones are archived: callers
+        create a job for each request, and would fill the queue.
         """
         record = await self._in_one_step(ops) or self._book.find(await self.submit(ops))
         if record.shown.status not in model.FINAL:
             await self._wait_for_end(record, timeout)
-        self._waited_for.append(record)
-        if len(self._waited_for) >= RECENT + _BATCH and self._tidying is None:
-            self._tidying = asyncio.create_task(self._tidy())
+        self._archiving.keep(record)
         return record.shown
 
     async def _wait_for_end(self, record: records.Record, timeout: float) -> None:
@@ -185,7 +188,7 @@ class Queue:
         """Run a job as described in ``jobs.brief``; None if it must be submitted."""
         if self._brief is None or len(ops) != 1 or self.drained or self._is_full(0):
             return None
-        return await _whole(self._taken_in_one_step(self._brief, ops[0]))
+        return await uninterrupted.finish(self._taken_in_one_step(self._brief, ops[0]))
 
     async def _taken_in_one_step(self, how: brief.Brief, op: opcodes.AnyOpcode) -> records.Record | None:
         job = await how.run(op)
@@ -193,17 +196,6 @@ class Queue:
 
     def _is_full(self, taken: int) -> bool:
         return len(self._book.store.snapshot.jobs) + taken >= self._limit
-
-    async def _tidy(self) -> None:
-        """Archive the oldest of the jobs that clients waited for."""
-        try:
-            while len(self._waited_for) >= RECENT + _BATCH:
-                oldest = [self._waited_for.popleft() for _ in range(_BATCH)]
-                await self._archive_batch([record for record in oldest if record.shown.status in model.FINAL])
-        except errors.GantryError as error:
-            log.warning("ended jobs could not be archived: %s", error)
-        finally:
-            self._tidying = None
 
     async def cancel(self, number: int) -> tuple[bool, str]:
         """Cancel a job that has not begun to run, or can be stopped; return whether, and what happened.
@@ -253,25 +245,14 @@ class Queue:
 
     async def archive(self, number: int) -> bool:
         """Move an ended job to the archive; False if it has not ended, or its end is not stored yet."""
-        record = self._book.find(number)
-        if record.shown.status not in model.FINAL:
-            return False
-        return bool(await _whole(self._archive_batch([record])))
+        return await self._archiving.archive(self._book.find(number))
 
     async def autoarchive(self, age: float, timeout: float) -> tuple[int, int]:
         """Archive the jobs that ended more than ``age`` seconds ago (-1: all ended jobs), for ``timeout`` seconds.
 
         Returns the number of archived jobs, and the number of jobs that could not be archived in time.
         """
-        clock = self._runtime.clock
-        before = clock.now() - age
-        until = clock.monotonic() + timeout
-        old = [record for record in self._book.finished() if age == -1 or _ended(record.shown) < before]
-        archived = 0
-        while old and clock.monotonic() < until:
-            batch, old = old[:_BATCH], old[_BATCH:]
-            archived += await _whole(self._archive_batch(batch))
-        return archived, len(old)
+        return await self._archiving.archive_old(age, timeout)
 
     async def wait_for_change(
         self,
@@ -318,15 +299,25 @@ class Queue:
         return next(index for index, step in enumerate(record.newest.ops) if step.status not in model.FINAL)
 
     async def _store(self, record: records.Record, index: int = 0) -> None:
-        if not await _whole(self._book.save(record, index)):
+        if not await uninterrupted.finish(self._book.save(record, index)):
             raise errors.StorageError(
                 f"job {record.newest.id} was changed, but the change is not stored yet and a restart would lose it",
                 hint="see the master's log for the disk failure; storing is retried until it succeeds",
             )
 
-    async def _take_in(self, accepted: Sequence[model.Job], durable: Awaitable[states.Snapshot]) -> None:
-        await durable
-        for record in [self._book.add(job) for job in accepted]:
+    async def _take_in(self, arrival: arrivals.Arrival, durable: Awaitable[states.Snapshot]) -> None:
+        try:
+            await durable
+        except BaseException:
+            self._arrivals.abandon(arrival)
+            self._admit()
+            raise
+        self._arrivals.end(arrival)
+        for begun in arrival.begun.values():
+            self._book.adopt(begun.record)
+            if not self._closed:
+                self._tasks[begun.record.newest.id] = asyncio.create_task(self._run(begun.record, begun=begun))
+        for record in [self._book.add(job) for job in arrival.jobs if job.id not in arrival.begun]:
             self._enqueue(record)
         self._admit()
 
@@ -350,9 +341,8 @@ class Queue:
         self._book.save_soon(record)
 
     def _admit(self) -> None:
-        cluster = self._book.store.snapshot.cluster
-        limit = cluster.max_running_jobs if cluster else _RUNNING_BEFORE_INIT
-        while self._ready and len(self._tasks) < limit and not self._closed:
+        most = self._most_started() - len(self._arrivals.begun)
+        while self._ready and len(self._tasks) < most and not self._closed:
             priority, number = heapq.heappop(self._ready)
             record = self._book.get(number)
             # Canceled, or in the heap a second time because its priority changed.
@@ -361,9 +351,9 @@ class Queue:
             if record.newest.priority == priority:
                 self._tasks[number] = asyncio.create_task(self._run(record))
 
-    async def _run(self, record: records.Record) -> None:
+    async def _run(self, record: records.Record, *, begun: processor.Begun | None = None) -> None:
         try:
-            await self._processor.run(record)
+            await self._processor.run(record, begun=begun)
         finally:
             del self._tasks[record.newest.id]
             self._admit()
@@ -375,28 +365,3 @@ class Queue:
             if dependant is not None and dependant.newest.status is model.Status.QUEUED:
                 self._consider(dependant)
         self._admit()
-
-    async def _archive_batch(self, batch: Sequence[records.Record]) -> int:
-        # The store moves a job's file when the job is deleted, so the job's end must be stored before. Another
-        # call may be archiving some of these jobs now.
-        stored = self._book.store.snapshot.jobs
-        mine = [record for record in batch if stored.get(str(record.newest.id)) == record.newest]
-        if mine:
-            deletes = [states.Delete("jobs", str(record.newest.id)) for record in mine]
-            await self._book.store.submit(deletes, transaction.Cause(job=0, opcode="", user="", reason="archive"))
-        for record in mine:
-            self._book.drop(record)
-        return len(mine)
-
-
-async def _whole(work: Coroutine[None, None, Result]) -> Result:
-    """Finish the work even if the caller is canceled because its client disconnected."""
-    task = asyncio.ensure_future(work)
-    # The store logs its exception; retrieve it here so that asyncio does not warn.
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return await asyncio.shield(task)
-
-
-def _ended(job: model.Job) -> float:
-    seconds, micros = job.end_timestamp or job.received_timestamp or (0, 0)
-    return seconds + micros / 1e6

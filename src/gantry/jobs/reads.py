@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from gantry import errors
-from gantry.jobs import environment, processor, records
+from gantry.jobs import environment, execution, processor, records
 from gantry.model import opcodes
 
 LIMIT = 100
@@ -68,7 +68,7 @@ class Reads:
                 del self._questions[key]
         return question.task.result()
 
-    async def _answer(self, kind: type[processor.AnyUnit], op: opcodes.AnyOpcode) -> Reading:
+    async def _answer(self, kind: type[execution.AnyUnit], op: opcodes.AnyOpcode) -> Reading:
         log = environment.ReadLog()
         unit = kind(op, environment.Environment(self._services, self._store, log))
         before = self._store.snapshot

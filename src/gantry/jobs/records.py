@@ -143,8 +143,14 @@ class Records:
 
     def add(self, job: jobs.Job) -> Record:
         """Add a job that the store has."""
-        record = self._records[job.id] = Record(job, job)
+        record = Record(job, job)
+        self.adopt(record)
         return record
+
+    def adopt(self, record: Record) -> None:
+        """Add a job that the store has as ``newest``."""
+        record.shown = record.newest
+        self._records[record.newest.id] = record
 
     def drop(self, record: Record) -> None:
         """Forget a job."""

@@ -1,8 +1,8 @@
 """The allow-lists of hypervisor parameters that would let a user of the cluster become root on its nodes.
 
-The cluster stores the lists that differ from the built-in ones, and only root on the master changes them
-(``needs_root``). The master compares what is set; a node compares what it uses, with symbolic links resolved
-(``node.hypervisors.allowed``). The built-in default of a parameter is always allowed.
+The cluster stores the lists that differ from the built-in ones. Only root on the master changes them, and whatever else
+would make its user root (``needs_root``). The master compares what is set; a node compares what it uses, with symbolic
+links resolved (``node.hypervisors.allowed``). The built-in default of a parameter is always allowed.
 
 See explanation/security.md#who-may-become-root.
 """
@@ -35,6 +35,7 @@ LISTS: dict[str, AllowList] = {
     "images": AllowList(
         (
             "/boot",
+            "/initrd.img",
             "/srv/images",
             "/srv/iso",
             "/usr/lib/xen*/boot",
@@ -43,6 +44,7 @@ LISTS: dict[str, AllowList] = {
             "/usr/share/edk2",
             "/usr/share/qemu",
             "/var/lib/libvirt/images",
+            "/vmlinuz",
         ),
         IMAGES,
     ),
@@ -65,6 +67,9 @@ ROOT_HYPERVISORS = ("chroot",)
 
 PORT_PARAMETER = "migration_port"
 """QEMU listens there as root, so a user could occupy the port of a service of the node while the service restarts."""
+
+ADDITIONS = (opcodes.NodeAdd, opcodes.NodeInvite)
+"""The added machine may become a master candidate, which gets the authority's key and so commands every node."""
 
 EMPTY = ""
 """The only entry of a stored list without entries: a list that is not stored is the built-in one."""
@@ -146,6 +151,8 @@ def own_values(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters
 
 def needs_root(op: opcodes.AnyOpcode) -> str:
     """Return what an opcode changes that only root on the master may change; empty if it changes nothing of that."""
+    if isinstance(op, ADDITIONS):
+        return "which machines become nodes"
     if not isinstance(op, opcodes.ClusterSetParams):
         return ""
     if op.allowed:
@@ -156,3 +163,8 @@ def needs_root(op: opcodes.AnyOpcode) -> str:
         return f"{PORT_PARAMETER}, the ports that nodes open for migrations"
     added = {*ROOT_HYPERVISORS} & {*(op.enabled_hypervisors or ())}
     return f"whether the hypervisor {min(added)} is enabled" if added else ""
+
+
+def root_command(op: opcodes.AnyOpcode) -> str:
+    """Return the command by which root submits an opcode that ``needs_root``."""
+    return "gnt-node add" if isinstance(op, ADDITIONS) else "gnt-cluster modify"

@@ -57,6 +57,34 @@ class Revoked(base.Part, frozen=True):
     end: float
 
 
+class Closed(StrEnum):
+    """Why an invitation does not admit a machine any more, apart from its end."""
+
+    USED = "used"
+    REVOKED = "revoked"
+
+
+class Invitation(base.Part, frozen=True):
+    """The permission for a machine to join as ``node``, until ``end``, with the options of OP_NODE_ADD.
+
+    The machine shows a secret, of which the cluster keeps the hash (``security.invitation``). With an empty
+    ``primary_ip``, the node gets the address from which the machine calls. ``closed`` is a word of ``Closed``; a used
+    invitation has the address of the node that it admitted in ``address``. Closed ones are kept for their answers.
+    """
+
+    node: str
+    secret_hash: str
+    end: float
+    primary_ip: str = ""
+    port: int = 1811
+    group: str = ""
+    master_capable: bool = True
+    vm_capable: bool = True
+    ndparams: base.Parameters = {}
+    closed: str = ""
+    address: str = ""
+
+
 class StrayGuests(StrEnum):
     """What happens to a guest that runs although the state does not have it running there.
 
@@ -89,6 +117,7 @@ class Cluster(base.Entity, frozen=True):
     ``ipam_driver`` stores the allocations of addresses, in ``ipam_database`` (a URL) or in the state.
     ``replication`` is a policy of ``Replication``; if it is empty, the number of master candidates decides.
     ``revoked`` are the certificates of removed nodes, and those that were replaced, until they end.
+    ``invitations`` are those of machines that may join, at most one that is open for each name.
     ``journal_retention`` and ``archive_retention`` are texts of ``retention``.
     ``stray_guests`` is the rule of ``StrayGuests``. ``allowed`` has the allow-lists that differ from the built-in ones
     (``model.allowed``).
@@ -135,6 +164,7 @@ class Cluster(base.Entity, frozen=True):
     archive_retention: str = ARCHIVE_RETENTION
     stray_guests: str = StrayGuests.REPORT.value
     allowed: dict[str, tuple[str, ...]] = {}
+    invitations: tuple[Invitation, ...] = ()
 
     def replication_policy(self, candidates: int) -> Replication:
         """Return the policy in force with this number of master candidates, the master included."""

@@ -3,7 +3,8 @@
 *Private* parameters are stored in the configuration and never displayed: queries, exports and jobs have ``BLANK`` as
 their values. *Secret* parameters are for a single job: the stored opcode has ``BLANK`` (``split_secrets``), the queue
 keeps the values in memory, and the processor restores them when the opcode runs (``with_secrets``). Scripts receive
-both. The URL of the IPAM database is stored like private parameters, and displayed without its password.
+both. The URL of the IPAM database is stored like private parameters, and displayed without its password. Join tokens,
+and the hashes of invitations' secrets, are stored and never displayed.
 """
 
 import re
@@ -22,6 +23,8 @@ SECRET = "osparams_secret"
 PRIVATE = ("osparams_private", SECRET)
 PRIVATE_CLUSTER = "osparams_private_cluster"
 DATABASE = "ipam_database"
+ADMISSIONS = ("join_token", "secret_hash")
+"""What lets a machine into a cluster, or proves the cluster to a machine."""
 
 _LOGIN = re.compile(r"://([^:/@]*):.*@")
 _PASSWORD = re.compile(r"(pass\w*=)[^&]*", re.IGNORECASE)
@@ -50,6 +53,7 @@ def public(op: Op) -> Op:
     by_system: Mapping[str, base.Parameters] | None = getattr(op, PRIVATE_CLUSTER, None)
     if by_system:
         fields[PRIVATE_CLUSTER] = {system: blanked(values) for system, values in by_system.items()}
+    fields |= {name: BLANK for name in ADMISSIONS if getattr(op, name, "")}
     if url := getattr(op, DATABASE, None):
         fields[DATABASE] = database(url)
     return structs.replace(op, **fields) if fields else op

@@ -6,9 +6,9 @@ explanation/architecture.md#deciding-and-doing):
 1. ``locks(snapshot)`` expands the names in the opcode and returns the locks of all levels at once. It runs again after
    the locks are granted; if the result differs, the processor releases the locks and requests the new set.
 2. ``inspect(snapshot, nodes)`` asks nodes what only they know. It changes nothing, not even the unit. The values that
-   it draws for a draft that nodes check (``Recorder``) go to ``plan`` with the facts, so the plan equals the draft.
+   it draws for a draft that nodes check (``draws``) go to ``plan`` with the facts, so the plan equals the draft.
 3. ``plan(snapshot, facts)`` is pure: it checks, and returns everything that will be done. ``dry_run`` ends here; if the
-   state would accept the changes, the result is the plan's lines. Identifiers and times are inputs (``Inputs``).
+   state would accept the changes, the result is the plan's lines. Identifiers and times are inputs (``draws.Inputs``).
 4. The plan's ``hooks``, if any, run in the phase ``pre``: a script that fails ends the opcode here. From the event loop
    turn that makes the plan until the opcode ends, the addresses that ``changes`` allocate or release are held, so that
    no other plan allocates them. Then ``changes`` are committed as one transaction. If an external database decides
@@ -33,6 +33,7 @@ from gantry import errors
 from gantry.ipam import embedded, shared
 from gantry.model import base as entities
 from gantry.model import lock, opcodes
+from gantry.operations import draws
 from gantry.rpc import calls, targets
 from gantry.state import history
 from gantry.state import snapshot as states
@@ -57,67 +58,6 @@ class Nodes(Protocol):
     async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
         """Call a node that has not joined, over the certificate in its join token."""
         ...
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What a plan may not make up by itself: the time, and sources of identifiers."""
-
-    now: float
-    uuid: Callable[[], str]
-    below: Callable[[int], int]
-
-
-@dataclass(frozen=True)
-class Draws:
-    """The identifiers and random numbers that ``inspect`` drew for a draft, so that ``plan`` draws the same ones.
-
-    Each number is kept with the limit that it was drawn below.
-    """
-
-    uuids: Sequence[str] = ()
-    numbers: Sequence[tuple[int, int]] = ()
-
-    def replay(self, inputs: Inputs) -> Inputs:
-        """Return inputs that draw these values again in their order, and new values once they are used up.
-
-        A number is drawn again below its own limit only: a MAC address's must never become a disk's secret.
-        """
-        uuids = iter(self.uuids)
-        numbers = {limit: iter([number for own, number in self.numbers if own == limit]) for limit, _ in self.numbers}
-
-        def below(limit: int) -> int:
-            number = next(numbers.get(limit, iter(())), None)
-            return inputs.below(limit) if number is None else number
-
-        return Inputs(inputs.now, lambda: next(uuids, "") or inputs.uuid(), below)
-
-
-class Recorder:
-    """Draws from ``inputs`` for a draft, and keeps what it drew."""
-
-    def __init__(self, inputs: Inputs) -> None:
-        self._source = inputs
-        self._uuids: list[str] = []
-        self._numbers: list[tuple[int, int]] = []
-
-    @property
-    def inputs(self) -> Inputs:
-        """Return the inputs for the draft."""
-        return Inputs(self._source.now, self._uuid, self._below)
-
-    def drawn(self) -> Draws:
-        """Return what has been drawn so far."""
-        return Draws(tuple(self._uuids), tuple(self._numbers))
-
-    def _uuid(self) -> str:
-        self._uuids.append(self._source.uuid())
-        return self._uuids[-1]
-
-    def _below(self, limit: int) -> int:
-        number = self._source.below(limit)
-        self._numbers.append((limit, number))
-        return number
 
 
 class Log(Protocol):
@@ -160,12 +100,20 @@ class Authority(Protocol):
         """Undo ``add_successor``; after ``switch`` there is nothing to undo."""
         ...
 
+    @property
+    def own_certificate(self) -> str:
+        """Return the certificate of the authority that issues certificates."""
+        ...
+
     async def forget_others(self) -> None:
         """Trust only the authority that issues certificates."""
         ...
 
     async def renew_master(self) -> None:
-        """Issue the master's own certificate again, for the key of its node, and use it for all new connections."""
+        """Issue the master's own certificate again, for the key of its node.
+
+        All new connections use it, and trust the present authorities only.
+        """
         ...
 
     async def renew_remote_api(self, *, names: Sequence[str], address: str) -> None:
@@ -202,7 +150,7 @@ class Environment(Protocol):
         ...
 
     @property
-    def inputs(self) -> Inputs:
+    def inputs(self) -> draws.Inputs:
         """Return the current time and sources of identifiers for a plan."""
         ...
 

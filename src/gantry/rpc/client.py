@@ -7,7 +7,8 @@ with its name before the message. The client never repeats a call; callers may (
 The calls of a confirmed master carry its epoch (``fence``). A node that has seen a higher epoch refuses them; then
 ``replaced`` is called, and the master finds out whether another node has become the master. Calls that change something
 wait while the master does not have its lease (``state.lease``). A node that does not know the master's key refuses its
-calls: then ``introduce`` may help, and the call is made once more.
+calls: then ``introduce`` may help, and the call is made once more. A node whose protocol numbers do not overlap with
+those of this version is refused (``calls.protocol``).
 """
 
 import asyncio
@@ -17,9 +18,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from gantry import errors, security
+from gantry import __version__, errors, security
 from gantry.rpc import calls, targets
-from gantry.runtime import interface
+from gantry.rpc.calls import protocol
+from gantry.runtime import http_interface, interface
 
 Result = TypeVar("Result")
 
@@ -36,11 +38,10 @@ _FAILURE = msgspec.json.Decoder(tuple[str, list[object]])
 
 
 class Client:
-    """Calls nodes; all connections use one TLS context (``security.master_client_context``)."""
+    """Calls nodes; all connections use one TLS context until ``reconnect`` replaces it."""
 
     def __init__(self, network: interface.Network, tls: ssl.SSLContext | None) -> None:
         self._network = network
-        self._tls = tls
         self._http = network.http_client(tls=tls)
         self._epoch: Callable[[], int] | None = None
         self._replaced: Callable[[errors.FencedError], None] | None = None
@@ -63,9 +64,9 @@ class Client:
         self._epoch, self._replaced, self._permitted = epoch, replaced, permitted
         self._introduce = introduce
 
-    async def reconnect(self) -> None:
-        """Use new connections from now on, with the certificate that the TLS context has; calls under way go on."""
-        before, self._http = self._http, self._network.http_client(tls=self._tls)
+    async def reconnect(self, tls: ssl.SSLContext) -> None:
+        """Make all connections by another TLS context from now on; calls under way go on with theirs."""
+        before, self._http = self._http, self._network.http_client(tls=tls)
         await before.retire()
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
@@ -85,7 +86,7 @@ class Client:
             await self._permitted()
         headers = {calls.EPOCH_HEADER: str(self._epoch())} if self._epoch else {}
         try:
-            return await _exchange(self._http, target, call, headers=headers)
+            return await exchange(self._http, target, call, headers=headers)
         except errors.FencedError as error:
             if self._replaced:
                 self._replaced(error)
@@ -111,7 +112,7 @@ class Client:
             ) from None
         http = self._network.http_client(tls=tls)
         try:
-            return await _exchange(http, target, call, headers={})
+            return await exchange(http, target, call, headers={})
         finally:
             await http.close()
 
@@ -120,15 +121,19 @@ class Client:
         await self._http.close()
 
 
-async def _exchange(
-    http: interface.HttpClient, target: targets.Target, call: calls.Call[Result], *, headers: Mapping[str, str]
+async def exchange(
+    http: http_interface.Client, target: targets.Target, call: calls.Call[Result], *, headers: Mapping[str, str]
 ) -> Result:
+    """Make one call over connections to a server; raises its error, RemoteError if it does not answer."""
     name = call.procedure()
     body = msgspec.json.encode(call)
+    sent = {calls.SOFTWARE_HEADER: __version__, protocol.HEADER: str(protocol.OWN), **headers}
     try:
-        answer = await http.post(target.address, target.port, f"/{name}", body, headers=headers, timeout=call.LIMIT)
+        answer = await http.post(target.address, target.port, f"/{name}", body, headers=sent, timeout=call.LIMIT)
     except OSError as error:
         raise _unreachable(target, error, call=name, limit=call.LIMIT) from error
+    if not call.ANY_PROTOCOL and answer.status != errors.IncompatibleError.status:
+        _check_protocol(target, answer.headers)
     try:
         outcome = _ANY_ANSWER.decode(answer.body)
         if outcome.ok:
@@ -139,10 +144,25 @@ async def _exchange(
             f"node {target.name} sent an invalid answer to {name} (HTTP {answer.status}): {error}",
             hint=f"is it gantry-noded that listens on {target.address} port {target.port}, and of this version?",
         ) from None
-    for refusal in (errors.FencedError, errors.PromisedError, errors.UnknownCallerError):
+    for refusal in _BY_STATUS:
         if answer.status == refusal.status:
-            raise refusal(f"node {target.name}: {arguments[0]}")
+            raise refusal(f"node {target.name}: {arguments[0] if arguments else kind}")
     raise _failure(target.name, kind, arguments=arguments)
+
+
+_BY_STATUS = (errors.FencedError, errors.PromisedError, errors.UnknownCallerError, errors.IncompatibleError)
+"""The errors of a node that the status of its answer tells from others of their kind."""
+
+
+def _check_protocol(target: targets.Target, headers: Mapping[str, str]) -> None:
+    header = headers.get(protocol.HEADER)
+    if protocol.are_too_far_apart(header):
+        its_version = protocol.described(headers.get(calls.SOFTWARE_HEADER, ""), header)
+        own_version = protocol.described(__version__, str(protocol.OWN))
+        raise errors.IncompatibleError(
+            f"node {target.name} runs {its_version}, this machine {own_version}: they do not understand each other",
+            hint="upgrade the older of the two, one release at a time (gnt-cluster upgrade)",
+        )
 
 
 def _failure(node: str, kind: str, *, arguments: list[object]) -> errors.GantryError:

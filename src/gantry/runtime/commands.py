@@ -56,6 +56,13 @@ class Processes(Protocol):
         """
         ...
 
+    async def in_scope(self, guest: str, arguments: Sequence[str]) -> Sequence[str]:
+        """Return the arguments that run a guest's program so that it outlives the service of this daemon.
+
+        Where systemd did not start the daemon, they are ``arguments``. A process keeps all of them among its own.
+        """
+        ...
+
     async def run_connected(self, arguments: Sequence[str], handler: bytestream.Handler) -> int:
         """Run a program whose standard input is a connection that ``handler`` serves; return its exit code.
 

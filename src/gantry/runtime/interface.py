@@ -4,17 +4,18 @@ A daemon receives a Runtime when it starts and passes it down; nothing above thi
 file system, sockets or processes in another way. Methods that may take time are ``async``; those that only read
 something small and local are not. Paths are absolute, and strings.
 
+``bytestream`` (UNIX sockets), ``http_interface`` and ``commands`` (programs and bulk streams) are parts of it.
+
 Errors: the file system raises OSError (FileNotFoundError, and errno ENOSPC for a full disk, among them); the network
 raises OSError or TimeoutError. The layers above turn them into the errors of ``gantry.errors``.
 """
 
-import errno
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from gantry.runtime import bytestream, commands, limits
+from gantry.runtime import bytestream, commands, http_interface, limits
 
 T = TypeVar("T")
 
@@ -67,6 +68,10 @@ class AppendFile(Protocol):
     @property
     def size(self) -> int:
         """Return the length in bytes, including data that is not synced yet."""
+        ...
+
+    def is_at(self, path: str) -> bool:
+        """Return whether ``path`` still leads to this file: nobody has replaced or removed it."""
         ...
 
     async def append(self, data: bytes) -> None:
@@ -208,118 +213,12 @@ class Server(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class HttpRequest:
-    """A request as a handler receives it; ``peer_certificate`` is the client's, in DER, if TLS requested one.
+class HttpServer(Server, Protocol):
+    """A server for HTTP."""
 
-    ``peer`` is the client's address, empty on a network without addresses.
-    """
-
-    method: str
-    path: str
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-    peer_certificate: bytes | None = None
-    peer: str = ""
-
-
-@dataclass(frozen=True)
-class HttpResponse:
-    """Status, body and content type of an answer; ``headers`` are the other headers, in lower case at a client.
-
-    ``pieces`` yields more of the body, after ``body``: a server sends each piece at once, and closes the generator when
-    the client has disconnected; a client gets it from ``HttpClient.stream``, and closes it to end the connection.
-    """
-
-    status: int
-    body: bytes
-    content_type: str = "application/json"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    pieces: AsyncGenerator[bytes, None] | None = None
-    known: bool = False
-    """Set by the handler for a client that has proven who it is (``limits``); not sent."""
-
-
-HttpHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
-
-
-class HttpGuard(Protocol):
-    """What decides about a request before its body is read, and words the refusals of a server."""
-
-    async def admit(self, request: HttpRequest) -> limits.Admission | HttpResponse:
-        """Decide about a request by its headers; it has no body yet. An answer is a refusal."""
+    def renew_tls(self, tls: ssl.SSLContext) -> None:
+        """Use another TLS context from the next connection on; connections that are open go on."""
         ...
-
-    def refuse(self, status: int, message: str) -> HttpResponse:
-        """Return the answer for a request that the server refuses, in the form of the protocol."""
-        ...
-
-
-ANSWER_LIMIT = 64 << 20
-"""The longest body of an answer that ``HttpClient.request`` receives, in bytes."""
-
-
-def answer_too_long() -> OSError:
-    """Return the error for an answer with more than ``ANSWER_LIMIT`` bytes."""
-    return OSError(errno.EMSGSIZE, f"the answer has more than {ANSWER_LIMIT >> 20} MiB")
-
-
-class UncheckedContext(ssl.SSLContext):
-    """A TLS context for a simulated network, which passes ``certificate`` (DER) to a server without any check."""
-
-    certificate: bytes | None = None
-
-    def present(self, certificate: bytes) -> None:
-        """Pass a certificate, in PEM, to servers from the next connection on."""
-        self.certificate = ssl.PEM_cert_to_DER_cert(certificate.decode())
-
-
-class HttpClient(Protocol):
-    """Pooled connections to any number of servers, all with one TLS context."""
-
-    async def post(
-        self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
-    ) -> HttpResponse:
-        """Send one POST request; TimeoutError after ``timeout`` seconds, OSError if the connection fails.
-
-        ``headers`` are sent besides those of HTTP itself; their names are in lower case.
-        """
-        return await self.request("POST", host, port, path, body=body, timeout=timeout, headers=headers)
-
-    async def request(
-        self,
-        method: str,
-        host: str,
-        port: int,
-        path: str,
-        *,
-        body: bytes = b"",
-        timeout: float,
-        headers: Mapping[str, str] | None = None,
-    ) -> HttpResponse:
-        """Send one request of any method; arguments and errors are those of ``post``.
-
-        Raises OSError EMSGSIZE for an answer with more than ``ANSWER_LIMIT`` bytes, and reads no more of it.
-        """
-        ...
-
-    async def stream(
-        self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
-    ) -> HttpResponse:
-        """Send one GET request; return when its answer begins, within ``timeout`` seconds. The body is in ``pieces``.
-
-        A piece is the data that has arrived, however the server divided it. The pieces end with the answer, and raise
-        OSError if the connection breaks. The wait for a piece has no timeout: the caller sets one.
-        """
-        ...
-
-    async def close(self) -> None:
-        """End the connections."""
-        ...
-
-    async def retire(self) -> None:
-        """End the connections when the requests under way have ended, or at once; the caller makes no other."""
-        await self.close()
 
 
 class Network(Protocol):
@@ -333,8 +232,11 @@ class Network(Protocol):
         mode: int,
         limit: int,
         allowed: limits.UnixLimits | None = None,
+        groups: Sequence[str] = (),
     ) -> Server:
         """Listen on a UNIX socket with permissions ``mode``; replace a stale socket file.
+
+        Those of ``groups`` that exist on the machine have access to it too.
 
         ``limit`` is the longest message in bytes that ``bytestream.Reader.readuntil`` accepts, ``allowed`` are the
         limits of the server, of which a simulated network keeps none.
@@ -343,6 +245,10 @@ class Network(Protocol):
 
     def is_privileged(self, writer: bytestream.Writer) -> bool:
         """Return whether the peer of a connection that ``serve_unix`` accepted is root or this process's own user."""
+        ...
+
+    def is_member(self, writer: bytestream.Writer, group: str) -> bool | None:
+        """Return whether the peer of such a connection is in a group; None if the machine does not have the group."""
         ...
 
     async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
@@ -368,13 +274,13 @@ class Network(Protocol):
         self,
         host: str,
         port: int,
-        handler: HttpHandler,
+        handler: http_interface.Handler,
         *,
         tls: ssl.SSLContext | None,
         body_limit: int,
         allowed: limits.HttpLimits | None = None,
-        guard: HttpGuard | None = None,
-    ) -> Server:
+        guard: http_interface.Guard | None = None,
+    ) -> HttpServer:
         """Listen for HTTP; a body of more than ``body_limit`` bytes is answered with status 413.
 
         ``allowed`` are the limits of the server, of which a simulated network keeps none. Without ``guard`` each body
@@ -382,7 +288,7 @@ class Network(Protocol):
         """
         ...
 
-    def http_client(self, *, tls: ssl.SSLContext | None) -> HttpClient:
+    def http_client(self, *, tls: ssl.SSLContext | None) -> http_interface.Client:
         """Return a client; with ``tls`` it verifies the server's certificate by that context."""
         ...
 

@@ -83,6 +83,16 @@ class Admission:
     known: bool = False
 
 
+def plain(address: str) -> str:
+    """Return an IP address without its zone, and one of IPv4 in the form of IPv4; raises ValueError for other texts.
+
+    >>> plain("fe80::1%br0"), plain("::ffff:192.0.2.1")
+    ('fe80::1', '192.0.2.1')
+    """
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+
+
 def peer_of(address: str) -> str:
     """Return the peer to which an address belongs; other texts are returned as they are.
 
@@ -92,9 +102,9 @@ def peer_of(address: str) -> str:
     if ":" not in address:
         return address
     try:
-        parsed = ipaddress.IPv6Address(address.partition("%")[0])
+        peer = plain(address)
     except ValueError:
         return address
-    if parsed.ipv4_mapped:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
+    if ":" not in peer:
+        return peer
+    return str(ipaddress.IPv6Network((int(ipaddress.IPv6Address(peer)) >> 64 << 64, 64)))

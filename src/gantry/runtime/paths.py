@@ -71,8 +71,13 @@ class Paths:
 
     @property
     def remote_certificate(self) -> str:
-        """The remote API's own certificate with its key; without that file it uses those of the node."""
+        """The remote API's own certificate with its key; without it, that of the master or of the node is used."""
         return f"{self.lib}/rapi.pem"
+
+    @property
+    def issued_remote_certificate(self) -> str:
+        """The certificate with its key that the master issues for a remote API with a user of its own."""
+        return f"{self.lib}/rapi-issued.pem"
 
     @property
     def users(self) -> str:
@@ -133,4 +138,4 @@ class Paths:
     @property
     def os_definitions(self) -> tuple[str, ...]:
         """The folders that are searched for OS definitions; the first match wins."""
-        return (f"{self.srv}/os", f"{self.etc}/os")
+        return (f"{self.srv}/os", f"{self.etc}/os", "/usr/share/gantry/os")

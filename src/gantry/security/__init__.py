@@ -1,11 +1,11 @@
 """Authentication of master and nodes: the cluster's certificate authority, its certificates, and TLS contexts.
 
 ``certificates`` reads certificates, ``authority`` issues them with the key that ``authority_key`` loads, ``contexts``
-makes TLS contexts, and ``join_token`` is what a new node shows. ``allow_lists`` compares parameters with what root
-allows. All are found here. See explanation/security.md.
+makes TLS contexts, ``join_token`` is what a new node shows, and ``invitation`` what lets it in. ``allow_lists``
+compares parameters with what root allows. All are found here. See explanation/security.md.
 """
 
-from gantry.security import authority_key
+from gantry.security import authority_key, invitation
 from gantry.security.allow_lists import Form, permits
 from gantry.security.authority import (
     AUTHORITY_DAYS,
@@ -15,6 +15,7 @@ from gantry.security.authority import (
     Authority,
     bundle,
     check_issued,
+    is_issued,
     is_signed,
     issue,
     issue_master,
@@ -39,16 +40,19 @@ from gantry.security.certificates import (
     key_of,
     name_of,
     serial_of,
+    validity_of,
 )
 from gantry.security.contexts import (
+    FirstKeyContext,
     MemberContext,
     bootstrap_client_context,
     bootstrap_server_context,
+    first_key_context,
+    master_client_context,
     member_context,
     node_server_context,
     outside_client_context,
     renew_server_context,
-    require_authority,
     service_client_context,
     stream_server_context,
 )
@@ -62,6 +66,7 @@ __all__ = [
     "NODE_DAYS",
     "Authority",
     "Facts",
+    "FirstKeyContext",
     "Form",
     "JoinToken",
     "MemberContext",
@@ -76,6 +81,9 @@ __all__ = [
     "end_of",
     "facts_of",
     "facts_of_each",
+    "first_key_context",
+    "invitation",
+    "is_issued",
     "is_signed",
     "issue",
     "issue_master",
@@ -85,6 +93,7 @@ __all__ = [
     "make_bootstrap",
     "make_key",
     "make_request",
+    "master_client_context",
     "member_context",
     "name_of",
     "node_server_context",
@@ -92,10 +101,10 @@ __all__ = [
     "own_certificate",
     "permits",
     "renew_server_context",
-    "require_authority",
     "serial_of",
     "service_client_context",
     "sign",
     "stream_server_context",
+    "validity_of",
     "without",
 ]

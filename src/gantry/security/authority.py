@@ -8,6 +8,7 @@ An invalid certificate, key or request raises ValueError.
 """
 
 import datetime
+import functools
 import ipaddress
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -216,6 +217,16 @@ def check_issued(own: Pair, authority: bytes) -> None:
         raise ValueError("the certificate belongs to another key")
     if not any(_is_issuer(each, certificate) for each in x509.load_pem_x509_certificates(authority)):
         raise ValueError("the certificate was not issued by the authority that came with it")
+
+
+@functools.lru_cache(maxsize=16)
+def is_issued(certificate: bytes, authority: bytes) -> bool:
+    """Return whether one of the trusted authorities issued a certificate in DER; cached, because peers repeat theirs.
+
+    A handshake has checked the certificate; an authority may have been replaced since.
+    """
+    peer = x509.load_der_x509_certificate(certificate)
+    return any(_is_issuer(each, peer) for each in x509.load_pem_x509_certificates(authority))
 
 
 def _is_issuer(authority: x509.Certificate, certificate: x509.Certificate) -> bool:

@@ -86,6 +86,12 @@ def _facts(certificate: x509.Certificate) -> Facts:
     return Facts(key, serial, certificate.not_valid_after_utc.timestamp())
 
 
+def validity_of(certificate: bytes) -> tuple[float, float]:
+    """Return begin and end of a certificate, of a bundle the latest begin and the first end; ValueError for none."""
+    every = x509.load_pem_x509_certificates(certificate)
+    return max(each.not_valid_before_utc.timestamp() for each in every), end_of(certificate)
+
+
 def end_of(certificate: bytes) -> float:
     """Return when a certificate ends, for a bundle the certificate that ends first; ValueError if there is none."""
     return min(each.not_valid_after_utc.timestamp() for each in x509.load_pem_x509_certificates(certificate))

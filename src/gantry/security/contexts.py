@@ -3,6 +3,9 @@
 A node that has not joined presents a self-signed certificate, which is in its join token: the master trusts exactly
 that certificate. Between members of a cluster each side presents a certificate of the cluster's authority, and besides
 checks that the other side's key is one that the cluster records.
+
+OpenSSL can add an authority to a context, but cannot remove one. So a member whose authorities or certificate change
+makes another context, and uses it from its next connection on.
 """
 
 import ssl
@@ -20,14 +23,14 @@ def _context(protocol: int) -> ssl.SSLContext:
     return context
 
 
-Keys = Callable[[str], Collection[str]]
-"""Returns the digests of the keys that a server at an address may have (``certificates.key_of``)."""
+Keys = Callable[[str], Collection[str] | None]
+"""Returns the digests of the keys that a server at an address may have (``certificates.key_of``); None for any key."""
 
 
 class MemberContext(ssl.SSLContext):
     """A client's context in a cluster: it trusts the authority, and of its certificates those for a recorded key.
 
-    ``keys`` may return nothing for a server whose key is not recorded yet: then the word of the authority counts.
+    ``keys`` may return None for a server whose key is not recorded: then the word of the authority counts.
     """
 
     keys: Keys
@@ -36,7 +39,7 @@ class MemberContext(ssl.SSLContext):
         """Raise SSLCertVerificationError unless a server has one of the keys that are expected at its address."""
         host, certificate = peer.server_hostname or "", peer.getpeercert(True)
         expected = self.keys(host)
-        if expected and (certificate is None or key_of(certificate) not in expected):
+        if expected is not None and (certificate is None or key_of(certificate) not in expected):
             raise ssl.SSLCertVerificationError(
                 f"certificate verify failed: the key of the server at {host} is not the one that the cluster recorded"
             )
@@ -66,6 +69,36 @@ MemberContext.sslobject_class = _Connection
 MemberContext.sslsocket_class = _Socket
 
 
+class FirstKeyContext(MemberContext):
+    """The context of a machine that joins: each connection must be to the key of the first, which ``key`` returns then.
+
+    Certificates prove nothing to that machine; the key is what the cluster proves to own (``invitation``).
+    """
+
+    _first = ""
+
+    def check(self, peer: ssl.SSLObject | ssl.SSLSocket) -> None:
+        """Raise SSLCertVerificationError unless a server has the key of the first connection."""
+        certificate = peer.getpeercert(True)
+        key = key_of(certificate) if certificate else ""
+        self._first = self._first or key
+        if not key or key != self._first:
+            raise ssl.SSLCertVerificationError("certificate verify failed: the server has another key than before")
+
+    def key(self) -> str:
+        """Return the digest of the key of the first connection; empty before it."""
+        return self._first
+
+
+def first_key_context() -> FirstKeyContext:
+    """Return a context that accepts any key, the same for all connections."""
+    context = FirstKeyContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 def bootstrap_server_context(certificate: str, key: str) -> ssl.SSLContext:
     """Return the context of a node that has not joined, from two file names; it requests no client certificate."""
     context = _context(ssl.PROTOCOL_TLS_SERVER)
@@ -82,23 +115,15 @@ def renew_server_context(context: ssl.SSLContext, certificate: str, key: str) ->
     context.load_cert_chain(certificate, key)
 
 
-def require_authority(context: ssl.SSLContext, certificate: str, key: str, *, authority: bytes) -> None:
-    """Present a member's certificate, and trust these authorities too, from the next connection on.
-
-    This makes the context of a node that has not joined, and that of a client without a certificate, those of a member.
-    """
-    context.load_cert_chain(certificate, key)
-    context.load_verify_locations(cadata=authority.decode())
-    context.verify_mode = ssl.CERT_REQUIRED
-
-
 def node_server_context(certificate: str, key: str, *, authority: bytes) -> ssl.SSLContext:
-    """Return the context of a node's server, which requires a client certificate of this authority.
+    """Return the context of a member's server, for clients with a certificate of these authorities, or without one.
 
-    ``certificate`` and ``key`` are file names. The node daemon itself checks that the client is the master.
+    ``certificate`` and ``key`` are file names. A client without a certificate may only join; the node daemon refuses
+    its other calls, and those of clients that are not the master.
     """
-    context = _context(ssl.PROTOCOL_TLS_SERVER)
-    require_authority(context, certificate, key, authority=authority)
+    context = bootstrap_server_context(certificate, key)
+    context.load_verify_locations(cadata=authority.decode())
+    context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
@@ -107,12 +132,12 @@ def stream_server_context(certificate: str, key: str) -> ssl.SSLContext:
     return bootstrap_server_context(certificate, key)
 
 
-def _any_key(_: str) -> Collection[str]:
-    return ()
+def _any_key(_: str) -> None:
+    """Return None: the authority's word counts."""
 
 
 def member_context(authority: bytes, *, keys: Keys = _any_key) -> MemberContext:
-    """Return the context of a client that has no certificate yet; it loads one before its first connection.
+    """Return the context of a client of a member, without a certificate.
 
     A server must present a certificate for its address, with one of the keys that ``keys`` returns for that.
     """
@@ -120,6 +145,16 @@ def member_context(authority: bytes, *, keys: Keys = _any_key) -> MemberContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_verify_locations(cadata=authority.decode())
     context.keys = keys
+    return context
+
+
+def master_client_context(certificate: str, key: str, *, authority: bytes, keys: Keys = _any_key) -> MemberContext:
+    """Return the context of a master that calls nodes; ``certificate`` and ``key`` are file names, the rest as above.
+
+    Raises OSError if the files cannot be used.
+    """
+    context = member_context(authority, keys=keys)
+    context.load_cert_chain(certificate, key)
     return context
 
 

@@ -8,14 +8,12 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from gantry import errors
 from gantry.daemons import master as daemons
-from gantry.jobs import queue
-from gantry.sim import acknowledged, cluster, copies, doors, facts, job_checks, story
+from gantry.sim import acknowledged, cluster, copies, doors, facts, job_answers, job_checks, story
 from gantry.sim.steps import wish as wishes
 
 ANSWER_TIMEOUT_SECONDS = 90.0
@@ -28,17 +26,20 @@ SEARCH_INTERVAL_SECONDS = 10.0
 
 RUN_JOB_SHARE = 0.4
 """The share of jobs with one opcode for which clients use ``RunJob``."""
-FOLLOWED = ("OP_INSTANCE_FAILOVER", "OP_INSTANCE_MIGRATE", "OP_INSTANCE_REPLACE_DISKS", "OP_INSTANCE_SET_PARAMS")
+FOLLOWED = (
+    "OP_INSTANCE_FAILOVER",
+    "OP_INSTANCE_MIGRATE",
+    "OP_INSTANCE_MOVE",
+    "OP_INSTANCE_REPLACE_DISKS",
+    "OP_INSTANCE_SET_PARAMS",
+)
 """Opcodes for which clients need the job's log, which ``RunJob`` does not return: it says which disks are left over."""
-LEFT_OVER = ("remove disk", "could not undo: create disk")
 
 READABLE = "the state can be read at any time"
 
 FINAL = ("success", "error", "canceled")
 UNCHANGED = "nothing was changed"
 """What a NotMasterError says if the request had no effect."""
-NO_EFFECT = "OpPrereqError"
-"""The class of errors that mean that nothing was changed, unless the job's log has a step that began."""
 
 JobState = tuple[str, list[dict[str, object]], list[object], list[list[object]]]
 _Submitted = tuple[
@@ -208,11 +209,13 @@ class Clients:
         source = self._acknowledged.record(master, number, mark, status=status)
         self.ended[number] = status
         failure = next((result for result in results if status == "error" and result), None)
-        self._story.tell(mark, f"job {number} has ended: {status}{f' {_short(failure)}' if failure else ''}")
-        if _has_warning(log) or _is_interrupted(results):
+        self._story.tell(
+            mark, f"job {number} has ended: {status}{f' {job_answers.described(failure)}' if failure else ''}"
+        )
+        if job_answers.may_leave_disks(log, results):
             self.facts.tidy_no_more(wish.keys, files=True)
         settled = not wish.moves or status != "success"
-        if not settled and await self._wait_for_all(_jobs(results), mark, wish):
+        if not settled and await self._wait_for_all(job_answers.submitted(results), mark, wish):
             settled = True
             effects = wish.judge(results[0]) if wish.judge else {}
             self._release(wish, settled=True)
@@ -222,7 +225,7 @@ class Clients:
             self.facts.doubt(wish.keys)
         elif status == "success":
             self.facts.learn(wish.effects, source)
-        elif status == "error" and (any(log) or _class(failure) != NO_EFFECT):
+        elif status == "error" and not job_answers.has_no_effect(failure, log):
             self.facts.doubt(wish.keys)
         else:
             self.facts.rely(wish.keys, source)
@@ -247,10 +250,14 @@ class Clients:
                 self._story.tell(mark, f"its jobs have ended: {ends}")
                 whole = True
                 for _, status, log, ops, results in rows:
-                    has_files = _has_warning(log or []) or _is_interrupted(results or [])
+                    concerned = job_answers.instances(ops or [])
+                    has_files = job_answers.may_leave_disks(log or [], results or [])
                     if has_files or status != "success":
-                        self.facts.tidy_no_more(_instances(ops or []), files=has_files)
+                        self.facts.tidy_no_more(concerned, files=has_files)
                         whole = False
+                    failure = next((result for result in results or [] if status == "error" and result), None)
+                    if status != "success" and not job_answers.has_no_effect(failure, log or []):
+                        self.facts.doubt(concerned)
                 if not whole:
                     return False
                 for number, _, _, ops, _ in rows:
@@ -371,40 +378,3 @@ class Clients:
 def _acknowledged_status(status: str) -> str:
     """Return the status that an acknowledgement implies: the job's end, or that the job was accepted."""
     return status if status in FINAL else copies.ACCEPTED
-
-
-def _has_warning(log: list[list[object]]) -> bool:
-    """Return whether a job's log has a warning that a disk may be left over."""
-    return any("WARNING" in text and any(each in text for each in LEFT_OVER) for text in _messages(log))
-
-
-def _messages(log: list[list[object]]) -> Iterator[str]:
-    for entry in (entry for entries in log for entry in entries):
-        if isinstance(entry, list) and len(entry) == 4:
-            yield str(entry[3])
-
-
-def _jobs(results: list[object]) -> list[int]:
-    """Return the numbers of the jobs that a job has submitted, from its result."""
-    result = results[0] if results else None
-    submitted = result.get("jobs", ()) if isinstance(result, dict) else ()
-    return [number for accepted, number in msgspec.convert(submitted, list[tuple[bool, int]]) if accepted]
-
-
-def _class(failure: object) -> object:
-    return failure[0] if isinstance(failure, list) and failure else None
-
-
-def _short(failure: object) -> str:
-    parts: Iterable[object] = failure[1] if isinstance(failure, list) and len(failure) == 2 else [failure]
-    return f"{_class(failure)}: {next(iter(parts), '')}"
-
-
-def _instances(ops: Iterable[Mapping[str, object]]) -> list[facts.Key]:
-    """Return the instances of a job, which the client that submitted its front end may not have claimed."""
-    return [("instance", str(op["instance_name"])) for op in ops if "instance_name" in op]
-
-
-def _is_interrupted(results: Sequence[object]) -> bool:
-    """Return whether the end of the master interrupted a job with these results of its opcodes."""
-    return any(isinstance(result, list) and queue.RESTARTED in str(result) for result in results)

@@ -22,7 +22,7 @@ from typing import TypeVar
 import msgspec
 
 from gantry import errors
-from gantry.daemons import bootstrap, master, role
+from gantry.daemons import bootstrap, invitations, master, role
 from gantry.node.daemon import wiring
 from gantry.runtime import paths, simulated
 from gantry.runtime.simulated import processes
@@ -204,7 +204,8 @@ class SimulatedCluster:
             await machine.disk.make_directory(folder)
         await machine.disk.write(FOLDERS.segments, SEGMENTS)
         await self._install_files(name)
-        agent = wiring.node(machine, FOLDERS, software="simulation", secure=False)
+        visitors = invitations.Relay(machine, FOLDERS)
+        agent = wiring.node(machine, FOLDERS, software="simulation", secure=False, visitors=visitors)
         await self._launch(name, NODE, lambda ready: agent.run("0.0.0.0", PORT, ready=ready))
         if self.doors.enabled:
             await self.doors.start(name)

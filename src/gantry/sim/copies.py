@@ -78,13 +78,16 @@ _BEGUN = re.compile(r"node (\S+) confirmed as master")
 
 
 def mark_of(raw: object) -> str:
-    """Return the mark of the client that submitted an opcode: its comment, or the user of a front end."""
+    """Return the mark of the client that submitted an opcode: the user of a front end, or its comment.
+
+    Jobs that a job submits inherit its user, and have a comment of their own.
+    """
     return _mark(msgspec.convert(raw, _Input))
 
 
 def _mark(op: _Input) -> str:
     users = [source.removeprefix(door) for source, _, _ in op.reason for door in DOORS if source.startswith(door)]
-    return op.comment or (users[0] if users else "")
+    return users[0] if users else op.comment or ""
 
 
 ACCEPTED = "queued"
@@ -97,7 +100,7 @@ class Frame:
 
     ``jobs`` has the jobs that were put, as number, tag and status; ``instances`` the instances that were put;
     ``archived`` the jobs that left the queue. ``master`` is the machine that began the epoch with this frame, empty for
-    all other frames; ``last_job`` is the highest job number so far.
+    all other frames; ``cause`` is the highest number of a job that made these changes.
     """
 
     digest: str
@@ -109,7 +112,7 @@ class Frame:
     instances: tuple[instance.Instance, ...]
     archived: frozenset[int]
     master: str
-    last_job: int
+    cause: int
 
 
 @dataclass
@@ -139,8 +142,9 @@ class Copies:
         self.frames: dict[str, Frame] = {}
         # The machines that have ever begun an epoch, by its number.
         self.begun: dict[int, set[str]] = defaultdict(set)
-        # Jobs with changes in a frame before the job itself was stored.
-        self.unstored: list[int] = []
+        # The highest job number that was stored up to each frame, and the frames for which it is not known yet.
+        self._last_jobs: dict[str, int] = {}
+        self._unchecked: list[str] = []
         # The machines whose journals were pruned.
         self.pruned: set[str] = set()
         for name in lab.names:
@@ -208,11 +212,6 @@ class Copies:
             gone = [_KEY.decode(value) for verb, kind, value in changes if (verb, kind) == ("delete", "jobs")]
             job_keys = tuple((job.id, _mark(job.ops[0].input), job.status) for job in jobs)
             begun = [match[1] for record in records if (match := _BEGUN.fullmatch(record.cause.reason))]
-            at_work = max(record.cause.job for record in records)
-            before = self.frames.get(scanned.previous)
-            last_job = max([before.last_job if before else at_work, *(job.id for job in jobs)])
-            if at_work > last_job:
-                self.unstored.append(at_work)
             self.frames[digest] = Frame(
                 digest,
                 scanned.previous,
@@ -223,12 +222,34 @@ class Copies:
                 tuple(vms),
                 frozenset(map(int, gone)),
                 begun[0] if begun else "",
-                last_job,
+                max(record.cause.job for record in records),
             )
+            self._unchecked.append(digest)
             self.begun[last.epoch].update(begun)
             for key in job_keys:
                 self._index[key].append(digest)
         return digest
+
+    def unstored(self) -> list[int]:
+        """Return the jobs that have changes before they are stored, in frames that are new since the last call.
+
+        All copies are read first: a candidate that received the whole state has no frames from before that, and those
+        frames may be new in the copy of a machine that is read later.
+        """
+        for name in self._lab.names:
+            self.end(name)
+        new, self._unchecked = self._unchecked, []
+        return [number for digest in new for number in self._check(digest)]
+
+    def _check(self, digest: str) -> Iterator[int]:
+        """Yield the jobs that have changes in the chain to a frame before the chain stores the job."""
+        unknown = itertools.takewhile(lambda frame: frame.digest not in self._last_jobs, self.chain(digest))
+        for each in reversed(list(unknown)):
+            # The frames before the first were removed before the run began: what they stored is not known.
+            before = self._last_jobs.get(each.previous, each.cause)
+            last_job = self._last_jobs[each.digest] = max([before, *(number for number, _, _ in each.jobs)])
+            if each.cause > last_job:
+                yield each.cause
 
     def follows(self, end: str, digest: str) -> bool:
         """Return whether the chain that ends with ``end`` contains ``digest``."""

@@ -21,7 +21,7 @@ import msgspec
 from gantry import errors
 from gantry.daemons import remote
 from gantry.doors.rapi import changes
-from gantry.runtime import interface, paths, simulated
+from gantry.runtime import http_interface, paths, simulated
 from gantry.sim.story import Violation
 
 PORT, NEUTRON_PORT = 5080, 9696
@@ -150,7 +150,7 @@ class Doors:
         headers = {"authorization": f"Basic {credentials}"}
         if request.if_match:
             headers["if-match"] = request.if_match
-        answer: interface.HttpResponse = await client.request(
+        answer: http_interface.Response = await client.request(
             request.method, name, request.port, request.path, body=body, timeout=TIMEOUT_SECONDS, headers=headers
         )
         if answer.status == 500 and b"see the log" in answer.body:

@@ -51,6 +51,7 @@ class Faults:
         self._chance: random.Random = lab.world.source("faults")
         self._active: list[_Active] = []
         self._starting: dict[asyncio.Task[None], str] = {}
+        self._losing: set[str] = set()
         self._step = 0
 
     def begin(self) -> None:
@@ -73,6 +74,7 @@ class Faults:
             fault.end()
         for name in [name for name, until in self.down.items() if until <= step or step == NEVER]:
             del self.down[name]
+            self._cut_tail(name)
             self._start(name, self._restart(name), "is started again")
         if not self._lab.masters() and not self._starting and (step == NEVER or self._chance.random() < 0.4):
             self._find_master(ignoring_offline=step == NEVER)
@@ -196,22 +198,32 @@ class Faults:
         self._last(f"{name}'s clock has {speed:g} times the speed", correct)
 
     def _lose_tail(self) -> None:
-        """Cut a machine's power, and lose synced frames at the end of its copy.
+        """Cut a machine's power, and lose synced frames at the end of its copy before it starts again.
 
-        Only if enough other copies have these frames: what too few disks ever held, nobody can promise to keep. At
-        least half of the segment stays: a copy from before the other nodes were added would ask nobody.
+        Only if enough other copies have these frames: what too few disks ever held, nobody can promise to keep. They
+        are not lost at once: a client that has an answer of this moment looks its change up.
         """
         name = self._victim()
         if not name or not self._has_spare_copies(name):
             return
         self._lab.crash(name)
+        self._losing.add(name)
+        self._story.tell(name, "fault: loses its power, and the end of its copy")
+        self.down[name] = self._step + self._chance.randint(0, 6)
+
+    def _cut_tail(self, name: str) -> None:
+        """Lose the end of a machine's copy if it is to be lost.
+
+        At least half of the segment stays: a copy from before the other nodes were added would ask nobody.
+        """
+        if name not in self._losing:
+            return
+        self._losing.discard(name)
         disk = self._lab.world.machine(name).disk
         # What a checkpoint has replaced is history: nobody sends it again.
         if path := self._copies.last_segment(name):
             size = len(disk.stable(path) or b"")
             disk.lose_tail(path, self._chance.randint(size // 2, size))
-        self._story.tell(name, "fault: loses its power, and the end of its copy")
-        self.down[name] = self._step + self._chance.randint(0, 6)
 
     def _has_spare_copies(self, name: str) -> bool:
         """Return whether a majority of the candidates hold all frames of a machine's copy, without this machine."""
@@ -225,7 +237,9 @@ class Faults:
         holders = [
             other
             for other in keepers
-            if other != name and other in self._lab.names and self._copies.follows(self._copies.end(other), end)
+            if other not in {name, *self._losing}
+            and other in self._lab.names
+            and self._copies.follows(self._copies.end(other), end)
         ]
         return 2 * len(holders) > len(keepers)
 

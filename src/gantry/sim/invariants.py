@@ -36,6 +36,7 @@ RANGES = "segment ranges do not overlap, and keep the ids that are in use"
 REFERENCES = "what an object refers to exists"
 SHARED = "an address of a shared database has one owner"
 STORED = "an address is in a shared database as long as the state has it"
+QUARANTINED = "an address in quarantine goes to no other owner"
 FOREIGN = "a master leaves the addresses of other owners of a shared database to them"
 
 MARK_SECONDS = 20.0
@@ -111,14 +112,14 @@ def check(
         daemon = lab.daemons[name]
         _check_state(daemon.store.snapshot)
         _check_shared(lab, daemon.store.durable)
-        _check_stored(lab, daemon)
+        check_stored(lab, daemon)
         _check_locks(daemon)
     _check_epochs(lab, copies_on_disk)
     _check_guests(lab, copies_on_disk, firm=firm)
     if robbed := lab.database.robbed():
         raise Violation(FOREIGN, f"{robbed} for {databases.OTHER}, which has it", "the database does not say so")
-    if copies_on_disk.unstored:
-        raise Violation(WHOLE, f"job {copies_on_disk.unstored[0]} in the copy that has its changes", "it is not there")
+    if unstored := copies_on_disk.unstored():
+        raise Violation(WHOLE, f"job {unstored[0]} in the copy that has its changes", "it is not there")
 
 
 def _check_once(promise: str, what: str, values: Iterable[object]) -> None:
@@ -174,7 +175,7 @@ def _check_shared(lab: cluster.SimulatedCluster, state: states.Snapshot) -> None
                     raise Violation(SHARED, f"{allocation.ip} of {owner.name} for it alone", "another owner has it")
 
 
-def _check_stored(lab: cluster.SimulatedCluster, daemon: master.Master) -> None:
+def check_stored(lab: cluster.SimulatedCluster, daemon: master.Master) -> None:
     """Check that a shared database has the addresses of the state, if no other history can have released them."""
     state = daemon.store.durable
     if state.the_cluster.ipam_driver != "sql" or not is_firm(daemon) or not daemon.lease.is_held():
@@ -252,6 +253,7 @@ def _disks(state: states.Snapshot) -> Iterator[instance.Disk]:
 
 def _check_locks(daemon: master.Master) -> None:
     living = {number for number, each in daemon.queue.jobs().items() if each.status not in job.FINAL}
+    living.update(daemon.queue.arriving())
     for usage in daemon.locks.owners_and_waiters():
         waiting = [owner for _, owners in usage.pending for owner in owners]
         for owner in (*usage.owners, *waiting):

@@ -132,7 +132,7 @@ class Outcome:
         self._check_candidates()
         self._check_journal()
         await self._check_counts()
-        self._check_database()
+        await self._check_database()
 
     def _check_refused(self) -> None:
         """Check that no history has a job that a master refused because it had no majority."""
@@ -284,18 +284,22 @@ class Outcome:
             if count != really:
                 raise Violation(COUNTED, f"{really} segments in use from {least} to {most}", str(count))
 
-    def _check_database(self) -> None:
+    async def _check_database(self) -> None:
         """Check that a shared database has the cluster's addresses, and no others as the cluster's."""
-        state = self._state
-        if state.the_cluster.ipam_driver != "sql":
+        if self._state.the_cluster.ipam_driver != "sql":
             return
+        if surplus := self._surplus():
+            raise Violation(DATABASE, "no more addresses than the state has", f"{min(surplus)} in the database")
+
+    def _surplus(self) -> set[str]:
+        """Return the cluster's addresses in the database that the state lacks; Violation if the database lacks any."""
+        state = self._state
         mark = f"{sharing.CLUSTERS}{state.the_cluster.uuid}/"
         stored = {ip for _, ip, owner in self._lab.database.allocations() if owner.startswith(mark)}
         used = {item.ip for owner in invariants.owners(state) for item in owner.allocations() if item.network}
         if used - stored:
             raise Violation(DATABASE, f"{min(used - stored)} in the shared database", "it is not there")
-        if surplus := stored - used - {item.ip for item in state.resting.values()}:
-            raise Violation(DATABASE, "no more addresses than the state has", f"{min(surplus)} in the database")
+        return stored - used - {item.ip for item in state.resting.values()}
 
 
 def _free(state: states.Snapshot, net: network.Network, subnet: network.Subnet, *, now: float) -> int:

@@ -57,6 +57,9 @@ def _check(known: _Known, after: states.Snapshot) -> None:
         # A cleanup records where an instance is, after a move that was interrupted.
         if begun is None:
             continue
+        # A job that fails brings the instance back to where it was.
+        before = begun.instances.get(uuid)
+        arrivals -= {*(before.nodes if before else ())}
         for node in (after.nodes[arrival] for arrival in arrivals):
             if node.offline or node.drained:
                 flag = "offline" if node.offline else "drained"

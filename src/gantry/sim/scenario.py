@@ -23,6 +23,7 @@ from gantry.sim import (
     invariants,
     outcome,
     placements,
+    quarantined,
     story,
 )
 from gantry.sim.steps import (
@@ -65,8 +66,16 @@ REFUSING_SHARE = 0.15
 """The share of hook scripts that fail at first, in runs with hooks; faults change it."""
 MORE_SHARE = 0.15
 """The share of steps with one more wish, in runs with node groups and in runs with front ends."""
+ADDRESS_SHARE = 0.5
+"""The share of steps with one more wish for an address, in runs with a database."""
 UNSURE_SHARE = 0.15
 """The share of a shared database's commits whose answer is lost, in runs with a database; faults add to it."""
+LAST_UNSURE_SHARE = 0.5
+"""The same, after all faults have ended."""
+LAST_ADDRESSES = 10
+"""The number of wishes for addresses at that time."""
+LAST_INTERVAL_SECONDS = 2.0
+"""Between two of them."""
 
 UNBROKEN = "a scenario comes to its end"
 """The promise that an unexpected error in the scenario's own code breaks."""
@@ -104,6 +113,7 @@ class Scenario:
         self._themes = {self._chance.choice(THEMES) for _ in range(self._chance.randint(0, MAX_THEMES))}
         self._marks = invariants.Marks(lab)
         self._used_ids = invariants.UsedIds(lab)
+        self._quarantined = quarantined.Quarantined(lab)
         self._placements = placements.Placements(lab)
         self._clients = client.Clients(lab, self._facts, self._acknowledged, story=run_story)
         # A dictionary, for its order.
@@ -111,6 +121,7 @@ class Scenario:
         self._moments = 0
         self._glimpsed: story.Violation | None = None
         lab.world.loop.between = self._glance
+        lab.database.committed = self._glance_at_database
         fresh = {facts.THERE: True, "offline": False, "drained": False, "group": groups.FIRST}
         self._facts.begin({("node", name): fresh for name in lab.names})
         self._facts.begin({("instance", name): {facts.THERE: False} for name in instances.NAMES})
@@ -153,6 +164,15 @@ class Scenario:
         await self._faults.heal(self._clients.knock)
         await self._finish()
 
+    async def _lose_answers(self) -> None:
+        """Lose answers of the database at last: no later master compares it with its state."""
+        self._lab.database.usually_unsure = LAST_UNSURE_SHARE
+        for _ in range(LAST_ADDRESSES):
+            self._try(database.tempt(self._more_chance, self._facts))
+            await self._lab.world.clock.sleep(LAST_INTERVAL_SECONDS)
+        self._lab.database.usually_unsure = 0.0
+        await self._drain()
+
     def _wish(self) -> None:
         draws = [self._instance, self._instance, self._instance, self._network, self._network, self._segment]
         draws += [self._node, self._other]
@@ -161,9 +181,14 @@ class Scenario:
 
     def _do_more(self) -> None:
         """Do what the draws of some themes do too seldom, from a source of its own: other runs stay as they are."""
-        more = {GROUPS: groups.tempt, DOORS: networks.draw_port}
-        for theme, draw in more.items():
-            if theme in self._themes and len(self._busy) < CLIENTS and self._more_chance.random() < MORE_SHARE:
+        more = {
+            GROUPS: (groups.tempt, MORE_SHARE),
+            DOORS: (networks.draw_port, MORE_SHARE),
+            DATABASE: (database.tempt, ADDRESS_SHARE),
+            STORAGE: (moves.tempt, MORE_SHARE),
+        }
+        for theme, (draw, share) in more.items():
+            if theme in self._themes and len(self._busy) < CLIENTS and self._more_chance.random() < share:
                 self._try(draw(self._more_chance, self._facts))
 
     def _try(self, wish: wishes.Wish | None) -> None:
@@ -177,12 +202,12 @@ class Scenario:
         return {
             STORAGE: [
                 *[lambda: disks.draw(chance, known)] * 4,
-                *[lambda: moves.draw(chance, known)] * 2,
+                *[self._move] * 2,
                 lambda: backups.draw(chance, known),
                 lambda: reading.draw(chance, known),
             ],
-            MOVES: [lambda: moves.draw(chance, known)] * 4,
-            GROUPS: [*[lambda: groups.draw(chance, known)] * 4, lambda: moves.draw(chance, known)],
+            MOVES: [self._move] * 4,
+            GROUPS: [*[lambda: groups.draw(chance, known)] * 4, self._move],
             DATABASE: [lambda: database.draw(chance, known), *[self._network, self._instance] * 2],
             SETTINGS: [*[lambda: settings.draw(chance, known)] * 3, *[lambda: ranges.draw(chance, known)] * 3],
         }
@@ -192,6 +217,9 @@ class Scenario:
 
     def _instance(self) -> wishes.Wish | None:
         return instances.draw(self._chance, self._facts, storage=STORAGE in self._themes)
+
+    def _move(self) -> wishes.Wish | None:
+        return moves.draw(self._chance, self._facts, has_power=self._lab.has_power)
 
     def _network(self) -> wishes.Wish | None:
         return networks.draw(self._chance, self._facts)
@@ -222,6 +250,14 @@ class Scenario:
                 self._story.tell(story.OUTSIDE, str(violation))
                 self._glimpsed = violation
 
+    def _glance_at_database(self) -> None:
+        """Check after a commit of the shared database that it has the addresses of the state; record a violation."""
+        try:
+            for name in self._lab.masters():
+                invariants.check_stored(self._lab, self._lab.daemons[name])
+        except story.Violation as violation:
+            self._glimpsed = self._glimpsed or violation
+
     def _look(self) -> None:
         if self._glimpsed is not None:
             raise self._glimpsed
@@ -231,10 +267,13 @@ class Scenario:
         self._acknowledged.update()
         self._marks.check()
         self._used_ids.check()
+        self._quarantined.check()
         invariants.check(self._lab, self._copies, self._story, firm=self._kind.firm)
 
     async def _finish(self) -> None:
         await self._drain()
+        if DATABASE in self._themes:
+            await self._lose_answers()
         end = outcome.Outcome(
             self._lab,
             self._clients,
@@ -243,6 +282,11 @@ class Scenario:
             kind=self._kind,
         )
         await end.settle()
+        if not self._lab.masters():
+            # A master may learn that it was replaced only when a call ends whose answer was lost before the faults did.
+            await self._faults.heal(self._clients.knock)
+            await self._drain()
+            await end.settle()
         self._look()
         await end.check()
 

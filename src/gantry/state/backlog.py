@@ -35,8 +35,8 @@ def read(
 ) -> Iterator[Lines]:
     """Yield the frames after the one that ends with record ``serial`` and has the chain hash ``digest``.
 
-    They end at the position that ``until`` returns, which may move on meanwhile, or before the record of a
-    configuration that was edited by hand: no frame leads from the state before to the state after it. Nothing is
+    They end at the position that ``until`` returns, which may move on meanwhile, or before a record that is partial (as
+    of a configuration that was edited by hand): no frame leads from the state before to the state after it. Nothing is
     yielded if that frame is not in the journal, or if there are more than ``LIMIT`` bytes after it.
     """
     firsts = journal.segments(disk, folder)
@@ -50,6 +50,33 @@ def read(
             yield lines
 
 
+def ends(disk: interface.Disk, folder: str, *, serial: int) -> Iterator[list[journal.Position]]:
+    """Yield where the frames end up to record ``serial``, of one segment after another, the newest first; no epochs.
+
+    Segments from which ``read`` would send nothing, because more than ``LIMIT`` bytes follow, are left out.
+    """
+    try:
+        firsts = journal.segments(disk, folder)
+        sizes = [disk.status(journal.segment_path(folder, first)).size for first in firsts]
+    except FileNotFoundError:  # the oldest was removed meanwhile, as it is beyond the retention
+        return
+    for first, size in reversed(list(zip(firsts, _remaining(sizes), strict=True))):
+        if size > LIMIT:
+            return
+        positions, end = list[journal.Position](), first - 1
+        for journal_frame in _frames(disk, journal.segment_path(folder, first)) if first <= serial else ():
+            end += len(journal_frame.records)
+            if end > serial:
+                break
+            positions.append(journal.Position(end, journal_frame.digest))
+        yield positions
+
+
+def _remaining(sizes: Sequence[int]) -> list[int]:
+    """Return the bytes from the beginning of each segment to the end of the journal."""
+    return list(itertools.accumulate(reversed(sizes)))[::-1]
+
+
 def oldest_needed(firsts: Sequence[int], sizes: Sequence[int], serials: Iterable[int | None], *, end: int) -> int:
     """Return the first serial of the oldest segment that ``read`` needs for the frames after any of the serials.
 
@@ -57,8 +84,7 @@ def oldest_needed(firsts: Sequence[int], sizes: Sequence[int], serials: Iterable
     serial: then all segments are needed that ``read`` might send. A candidate that would get the whole state needs
     none. The answer is ``end + 1`` if no segment is needed.
     """
-    # Bytes from the beginning of each segment to the end of the journal.
-    remaining = list(itertools.accumulate(reversed(sizes)))[::-1]
+    remaining = _remaining(sizes)
     needed = [end + 1]
     for serial in serials:
         if serial is None:
@@ -86,7 +112,7 @@ def _segment(
         start, end = end, end + len(journal_frame.records)
         if end <= serial:
             continue
-        if journal_frame.previous != digest or end > head.serial or _is_edit(journal_frame):
+        if journal_frame.previous != digest or end > head.serial or _is_partial(journal_frame):
             break
         if gathered and len(gathered) + len(journal_frame.line) > BATCH:
             yield Lines(gathered, previous, journal.Position(start, digest, head.epoch), begins)
@@ -107,9 +133,8 @@ def _frames(disk: interface.Disk, path: str) -> Iterator[frame.Frame]:
         return
 
 
-def _is_edit(journal_frame: frame.Frame) -> bool:
+def _is_partial(journal_frame: frame.Frame) -> bool:
     try:
-        causes = [record.decode(raw, kinds=()).cause for raw in journal_frame.records]
+        return any(record.decode(raw, kinds=()).is_partial for raw in journal_frame.records)
     except errors.ConfigurationError:
         return True
-    return record.Cause(reason=record.HAND_EDIT) in causes

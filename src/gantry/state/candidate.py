@@ -1,8 +1,10 @@
 """A master candidate, as the master sees it: a task follows the chain of frames by its hashes and sends what it lacks.
 
 ``replication`` has a ``Candidate`` for each master candidate. A candidate whose replica ends at hash H gets the frames
-that follow H, from memory or from the journal on disk (``backlog``). If H is not in our journal, or too far back, the
-candidate gets the whole state (CheckpointStore) and continues from there.
+that follow H, from memory or from the journal on disk (``backlog``). If H is not in our journal, the candidate has
+frames of a former master: it gets the frames that follow the last common one (``divergence``), and cuts its own off
+for them. If that is not possible, or H is too far back, the candidate gets the whole state (CheckpointStore) and
+continues from there.
 
 A candidate that keeps up gets each checkpoint that the master writes, so that its journal since the checkpoint stays
 short. That takes nothing away: the candidate appends and acknowledges frames meanwhile, by calls beside those of the
@@ -18,7 +20,9 @@ that ``transaction.Store.open`` can open it as it is:
 - JournalAppend: an ``epoch`` below the copy's is refused with FencedError. Where ``previous`` is not the copy's
   digest, nothing is written. Else checksum and length of each line are checked, the lines are appended verbatim to the
   newest segment, or begin one if the call says so, and are synced before the answer; the copy's serial and epoch are
-  then those of the last record. After a checkpoint with serial S the first frame begins the segment S + 1.
+  then those of the last record. After a checkpoint with serial S the first frame begins the segment S + 1. Where
+  ``replaces`` is the copy's digest, the frames after ``previous`` are cut off first, unless they have the epoch of the
+  call, or the checkpoint includes them; what the copy reached is recorded before that, for votes.
 - CheckpointStore: a lower epoch is refused likewise. The parts are kept beside the copy, which stays as it is until the
   last part; what happens then leaves one valid copy at each moment, or none, but never a mixture. A checkpoint that
   does not replace the copy must be where a segment of it ends. A part that does not follow the previous part is
@@ -38,7 +42,7 @@ import msgspec
 from gantry import errors
 from gantry.rpc import calls, targets
 from gantry.runtime import interface
-from gantry.state import backlog, copies, journal
+from gantry.state import backlog, copies, divergence, journal
 
 logger = logging.getLogger(__name__)
 
@@ -186,9 +190,11 @@ class Candidate:
     def __init__(self, owner: Owner, target: targets.Target) -> None:
         self._owner = owner
         self.target = target
-        # The hash at the end of its copy, None if unknown, and the serial there.
+        # The hash at the end of its copy, None if unknown, and the serial and the epoch there.
         self.digest: str | None = None
-        self.serial = 0
+        self.serial = self.epoch = 0
+        # Whether its copy ended with a frame of the journal here when it answered last.
+        self.follows = False
         self.lost = False
         self._refreshed = 0
         self._refresh: asyncio.Task[None] | None = None
@@ -201,7 +207,8 @@ class Candidate:
             while self._owner.refusal is None:
                 try:
                     await self._advance()
-                except errors.GantryError as error:
+                except (errors.GantryError, OSError) as error:
+                    # An OSError is of the journal here, such as a segment that is pruned while it is read.
                     self.digest = None
                     self._owner.lose(self, str(error))
                     await self._wait()
@@ -225,9 +232,11 @@ class Candidate:
         chain = self._owner.chain
         if self.digest is None:
             await self._adopt(calls.CandidateStatus())
+            self.follows = False
             return
         sent = chain.after(self.digest)
         if sent is not None or self.digest == chain.head.digest:
+            self.follows = True
             self._begin_refresh()
         if self.digest == chain.head.digest:
             await chain.news.wait()
@@ -236,7 +245,7 @@ class Candidate:
         elif sent is not None and not self.lost:
             # The whole state includes the frame once that is durable, which must not wait for this candidate.
             raise errors.RemoteError(f"record {sent.position.serial} is too long for a message")
-        elif sent is not None or not await self._catch_up():
+        elif sent is not None or not (await self._catch_up() or await self._rejoin()):
             await self._replace()
 
     def _gathered(self, sent: Sent) -> backlog.Lines:
@@ -251,27 +260,41 @@ class Candidate:
             last = after
         return backlog.Lines(b"".join(lines), sent.previous, last.position, sent.begins)
 
-    async def _append(self, lines: backlog.Lines) -> None:
+    async def _append(self, lines: backlog.Lines, *, replaces: str = "") -> bool:
+        """Send frames; return False if the candidate does not cut off the frames up to the hash ``replaces`` for them.
+
+        Raises RemoteError if it does not append them for another reason.
+        """
         await self._adopt(
             calls.JournalAppend(
                 epoch=max(lines.end.epoch, self._owner.promised),
                 previous=lines.previous,
                 frame=lines.lines.decode(),
                 begins_segment=lines.begins,
+                replaces=replaces,
             )
         )
+        if replaces and self.digest == replaces:
+            return False
         if self.digest != lines.end.digest:
             raise errors.RemoteError(f"node {self.target.name} did not take record {lines.end.serial}")
+        self.follows = True
         self._back_off_seconds = FIRST_BACK_OFF_SECONDS
+        return True
 
-    async def _catch_up(self) -> bool:
-        """Send frames from the journal on disk; return False if nothing there follows the candidate's copy."""
-        owner = self._owner
+    async def _catch_up(self, *, after: journal.Position | None = None) -> bool:
+        """Send frames from the journal on disk; return False if nothing there follows the candidate's copy.
+
+        With ``after``, an earlier frame of the copy, the candidate first cuts off what it has after that frame; return
+        False if it does not.
+        """
+        owner, replaces = self._owner, (self.digest or "") if after else ""
+        start = after or journal.Position(self.serial, self.digest or "")
         batches = backlog.read(
             owner.runtime.disk,
             owner.journal,
-            serial=self.serial,
-            digest=self.digest or "",
+            serial=start.serial,
+            digest=start.digest,
             until=lambda: owner.chain.head,
         )
         count = 0
@@ -279,10 +302,37 @@ class Candidate:
             if len(lines.lines) > FRAME:
                 return False
             if not count:
-                logger.info("master candidate %s gets the records after %d", self.target.name, self.serial)
-            await self._append(lines)
+                logger.info("master candidate %s gets the records after %d", self.target.name, start.serial)
+            if not await self._append(lines, replaces=replaces):
+                return False
+            replaces = ""
             count += 1
         return count > 0
+
+    async def _rejoin(self) -> bool:
+        """Let the candidate replace frames that the journal here lacks; return False if it gets the whole state."""
+        owner = self._owner
+        common = await divergence.last_common(
+            owner.runtime, owner.journal, serial=self.serial, digest=self.digest or "", fetch=self._fetch
+        )
+        if common is None:
+            return False
+        if common.digest == owner.chain.head.digest:
+            # Nothing follows yet: this master is about to write its first record.
+            await owner.chain.news.wait()
+            return True
+        logger.info(
+            "master candidate %s has records after %d that are not in the journal here", self.target.name, common.serial
+        )
+        return await self._catch_up(after=common)
+
+    async def _fetch(self, call: calls.JournalFetch) -> tuple[str, ...]:
+        try:
+            return await self._call(call)
+        except (errors.StorageError, errors.InternalError) as error:
+            # The whole state takes the place of a journal that cannot be read.
+            logger.warning("the journal of master candidate %s: %s", self.target.name, error)
+            return ()
 
     async def _replace(self) -> None:
         """Send the whole state, which takes the place of the candidate's copy."""
@@ -328,10 +378,10 @@ class Candidate:
 
     async def _adopt(self, call: calls.Call[calls.CandidateState]) -> None:
         state = await self._call(call)
-        self.digest, self.serial = state.digest, state.serial
+        self.digest, self.serial, self.epoch = state.digest, state.serial, state.epoch
         self._owner.moved(self)
 
-    async def _call(self, call: calls.Call[calls.CandidateState]) -> calls.CandidateState:
+    async def _call(self, call: calls.Call[Result]) -> Result:
         try:
             return await self._owner.caller.call(self.target, call)
         except errors.FencedError as error:

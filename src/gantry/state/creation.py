@@ -33,5 +33,5 @@ async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequen
         await log.append(line)
         position = journal.Position(1, frame.digest(line), 0)
         # A former cluster on this machine may have left one with a higher epoch.
-        await disk.write(where.journal_end, end_mark.encode(position))
+        await disk.write(where.journal_end, end_mark.encode(end_mark.Mark(position, state.last_job)))
         await disk.write(where.config, checkpoint.encode(state, position, now=now))

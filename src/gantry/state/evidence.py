@@ -4,7 +4,7 @@
 was cut off, removed or replaced by an old backup is valid in itself, so only other files show the loss. These are
 written after the frame that they follow from is durable, so they are never ahead of an intact journal:
 
-    journal-end     the end of the journal (``end_mark``)
+    journal-end     the end of the journal, and the highest job number there (``end_mark``)
     queue/serial    the highest job number of the durable state
 
 Epoch and serial are compared in this order: records that a later epoch replaced are no loss. ``epoch`` may be ahead
@@ -25,20 +25,24 @@ from gantry.rpc import calls
 from gantry.runtime import interface, paths
 from gantry.state import end_mark, jobfiles, journal, snapshot
 
+UNKNOWN_JOBS = 20_000
+"""How many jobs the lost records may have if no file has the highest job number: as many as the queue holds."""
+
 _EPOCH = re.compile(rb"([0-9]{1,%d})(?: ([0-9a-f]{8}))?" % calls.EPOCH_DIGITS)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence on one machine: ``mark`` is the end mark, ``job_serial`` the number in ``queue/serial``.
+    """The evidence on one machine: ``mark`` is the end mark, ``marked_job`` the highest job number there.
 
-    ``newest_job`` is the highest number of a job file, ``epoch`` that of the newest master which called this machine;
-    ``promised`` is the epoch that its node promised last. ``nodes`` and ``candidates`` are the names in the ssconf
-    files.
+    ``job_serial`` is the number in ``queue/serial``, ``newest_job`` the highest number of a job file, ``epoch`` that of
+    the newest master which called this machine; ``promised`` is the epoch that its node promised last. ``nodes`` and
+    ``candidates`` are the names in the ssconf files.
     """
 
     where: paths.Paths
     mark: journal.Position | None = None
+    marked_job: int | None = None
     job_serial: int = 0
     newest_job: int = 0
     epoch: int = 0
@@ -49,7 +53,15 @@ class Evidence:
     @property
     def highest_job(self) -> int:
         """Return the highest job number that was ever given, as far as it is known here."""
-        return max(self.job_serial, self.newest_job)
+        return max(self.job_serial, self.newest_job, self.marked_job or 0)
+
+    @property
+    def unknown_jobs(self) -> int:
+        """Return how many numbers above ``highest_job`` and the journal's may have been given.
+
+        ``queue/serial`` and the job files are written after a change is acknowledged, and are not synced.
+        """
+        return 0 if self.marked_job is not None else UNKNOWN_JOBS
 
     @property
     def highest_epoch(self) -> int:
@@ -80,6 +92,16 @@ class Evidence:
         if self.epoch <= end.epoch or len(state.nodes) > 1:
             return []
         return [f"{self.where.lib}/epoch says that a master of epoch {self.epoch} ran"]
+
+    def checked_losses(self, state: snapshot.Snapshot, end: journal.Position) -> list[str]:
+        """Return ``losses``; WrongStateError if there are none."""
+        lines = self.losses(state, end)
+        if not lines:
+            raise errors.WrongStateError(
+                f"no record is missing: the journal ends at serial {end.serial}, and nothing tells of more",
+                hint="start gantry-masterd as usual",
+            )
+        return lines
 
     def check(self, state: snapshot.Snapshot, end: journal.Position) -> None:
         """Raise ConfigurationError with all that is missing if the journal is behind."""
@@ -117,9 +139,11 @@ def _advice(candidates: list[str]) -> str:
 
 def read(disk: interface.Disk, where: paths.Paths) -> Evidence:
     """Read the evidence; ConfigurationError if the end mark is damaged."""
+    mark = end_mark.read(disk, where.journal_end)
     return Evidence(
         where,
-        mark=end_mark.read(disk, where.journal_end),
+        mark=mark.position if mark else None,
+        marked_job=mark.last_job if mark else None,
         job_serial=_number(disk, f"{where.queue}/serial"),
         newest_job=max(jobfiles.numbers(disk, where.queue), default=0) if disk.exists(where.queue) else 0,
         epoch=_epoch(disk, f"{where.lib}/epoch"),

@@ -24,10 +24,17 @@ class Extended:
 
 
 def extend(state: snapshot.Snapshot, end: journal.Position, line: bytes) -> Extended:
-    """Return the state after a frame that follows it; ConfigurationError when the frame is damaged or does not fit."""
+    """Return the state after a frame that follows it; ConfigurationError when the frame is damaged or does not fit.
+
+    A partial record does not fit: only the whole state has what comes after it.
+    """
     records, new_end = follow(end, line)
     due: dict[int, job.Job | None] = {}
     for journal_record in records:
+        if journal_record.is_partial:
+            raise journal.damaged(
+                SOURCE, f"record {journal_record.serial} is not complete: {journal_record.cause.reason}"
+            )
         for change in journal_record.changes:
             if change.kind == "jobs":
                 due[int(change.key)] = state.jobs[change.key] if isinstance(change, snapshot.Delete) else None

@@ -1,4 +1,4 @@
-"""How far the journal has grown since the last checkpoint, and when the next one is due. ``transaction`` counts.
+"""How far the journal has grown since the last checkpoint, and when the next one is due. ``checkpointer`` counts.
 
 A checkpoint bounds the time of a start, and begins a segment: only whole segments are removed (``pruning``). So one is
 also due when the records since the last make up an eighth of what the retention keeps, by age or by size.

@@ -70,7 +70,7 @@ class Pruning:
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PERIOD_SECONDS):
-                    await self._store.checkpointed.wait()
+                    await self._store.checkpointer.stored.wait()
             await self.prune()
 
     async def prune(self) -> None:
@@ -79,7 +79,7 @@ class Pruning:
         keep_journal, keep_archive = map(_limits, self._store.retention)
         before = self._oldest_needed()
         try:
-            await self._past.prune(keep_journal, before=min(before, self._store.checkpoint.serial + 1))
+            await self._past.prune(keep_journal, before=min(before, self._store.checkpointer.last.serial + 1))
             while await self._archive.trim(keep_archive, most=BATCH, ends=self._store.lowest_job) >= BATCH:
                 pass
             self._failing.discard("")
@@ -108,9 +108,15 @@ class Pruning:
         self._failing.add(key)
 
     def _oldest_needed(self) -> int:
-        """Return the first serial of the oldest segment that a candidate needs; one above the journal if none does."""
-        firsts = journal.segments(self._disk, self._where.journal)
-        sizes = [self._disk.status(journal.segment_path(self._where.journal, first)).size for first in firsts]
+        """Return the first serial of the oldest segment that a candidate needs; one above the journal if none does.
+
+        All segments are needed while the disk does not say which there are.
+        """
+        try:
+            firsts = journal.segments(self._disk, self._where.journal)
+            sizes = [self._disk.status(journal.segment_path(self._where.journal, first)).size for first in firsts]
+        except OSError:
+            return 0
         return backlog.oldest_needed(firsts, sizes, self._candidates.positions(), end=self._store.position.serial)
 
 

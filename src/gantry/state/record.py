@@ -16,6 +16,9 @@ from gantry.state import frame, snapshot
 HAND_EDIT = "config.data was edited by hand"
 """The reason of a record with the objects of an edited ``config.data``; it does not remove those that are not there."""
 
+ACCEPTED_LOSS = "records were lost, and the loss was accepted"
+"""How the reason begins of the record after which the next job has a higher number, which the record does not have."""
+
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why something changed: number of the job (0: no job), name of the opcode, its user, and the reason."""
@@ -34,6 +37,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     cause: Cause
     changes: tuple[snapshot.Change, ...]
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether its changes alone do not lead from the state before it to the state after it."""
+        by_hand = not self.cause.job and not self.cause.opcode and not self.cause.user
+        return by_hand and (self.cause.reason == HAND_EDIT or self.cause.reason.startswith(ACCEPTED_LOSS))
 
 
 class _Stored(msgspec.Struct, frozen=True):

@@ -26,7 +26,8 @@ class Recovered:
     """The state, the end of the journal, the job files to rewrite, and the number of records read.
 
     ``due`` is for ``jobfiles.JobFiles.mark``, ``filed`` are the jobs whose files match the checkpoint; ``edited`` means
-    that the configuration was edited by hand, ``is_behind`` that the journal lacks records that ``evidence`` tells of.
+    that the configuration was edited by hand, ``is_behind`` that the journal lacks records that ``evidence`` tells of,
+    ``is_unconfirmed`` that records after the checkpoint may be those of a former master, which nobody acknowledged.
     """
 
     state: snapshot.Snapshot
@@ -37,6 +38,7 @@ class Recovered:
     replayed: int = 0
     edited: bool = False
     is_behind: bool = False
+    is_unconfirmed: bool = False
 
 
 class Behind(Enum):
@@ -81,6 +83,7 @@ async def recover(runtime: interface.Runtime, where: paths.Paths, *, behind: Beh
         _apply(recovered, journal_record, unread=unread)
     if unread:
         _restore(runtime.disk, where, recovered, unread=unread)
+    recovered.is_unconfirmed = behind is not Behind.REFUSED and recovered.replayed > 0
     recovered.is_behind = bool(recovered.evidence.losses(recovered.state, recovered.replay.end))
     if behind is Behind.REFUSED or (behind is Behind.COMPLETED and recovered.edited):
         recovered.evidence.check(recovered.state, recovered.replay.end)

@@ -91,6 +91,8 @@ class Candidates:
         self._candidates: dict[str, candidate.Candidate] = {}
         self._progress = candidate.Signal()
         self._rules: list[Rule] = [Rule(0, cluster.Replication.SEED, frozenset())]
+        # Whether the policy was ``seed`` at any time, so that a former master may go on alone.
+        self._was_seed = False
         self._closing = False
 
     def start(self, position: Position, copy: Callable[[], Awaitable[copies.Copy]], *, journal: str) -> None:
@@ -115,6 +117,7 @@ class Candidates:
         Only for an opened store. A lower serial than before means that the records from there on were undone.
         """
         rule = Rule(serial, policy, frozenset(target.uuid for target in candidates))
+        self._was_seed |= policy is cluster.Replication.SEED
         self._rules = [earlier for earlier in self._rules if earlier.serial < serial]
         if not self._rules or (self._rules[-1].policy, self._rules[-1].members) != (rule.policy, rule.members):
             self._rules.append(rule)
@@ -142,8 +145,8 @@ class Candidates:
         return [member.target for member in self._candidates.values()]
 
     def positions(self) -> list[int | None]:
-        """Return the last known serial of each candidate's copy, None for one that has not reported any yet."""
-        return [member.serial or None for member in self._candidates.values()]
+        """Return the last known serial of each candidate's copy, None for a copy whose end is not known to be here."""
+        return [member.serial if member.follows else None for member in self._candidates.values()]
 
     def lagging(self) -> list[str]:
         """Return the names of the candidates that the log reported as lagging, in order."""
@@ -230,9 +233,9 @@ class Candidates:
                 hint="nothing was changed; start these nodes, or repair their network, then repeat the command",
             )
 
-    def unacknowledged(self) -> errors.NotMasterError:
+    def unacknowledged(self) -> errors.UnacknowledgedError:
         """Return the error for a change that is stored here, but not on enough candidates."""
-        return errors.NotMasterError(
+        return errors.UnacknowledgedError(
             f"the change is stored on {self._host}, but not acknowledged: {self.missing()}",
             hint="it is valid if this node reaches them again before another node becomes the master: "
             "look at the cluster before you repeat the command",
@@ -247,6 +250,26 @@ class Candidates:
         if rule.policy is cluster.Replication.SEED and not rule.is_majority(len(rule.members) - len(lost)):
             return f"the newest changes are only on {self._host}, not on a majority: missing on {', '.join(lost)}"
         return ""
+
+    @property
+    def may_be_superseded(self) -> bool:
+        """Return whether there may be another master that lacks durable changes of this one, or has more.
+
+        A later master may lack them: see ``notice``. A former one that goes on alone under ``seed`` has more.
+        """
+        return (
+            self.refusal is not None
+            or self.doubt is not None
+            or bool(self.notice())
+            or (self._was_seed and self._has_former_epoch())
+        )
+
+    def _has_former_epoch(self) -> bool:
+        """Return whether a candidate has no record of this master's epoch yet, so that a former master may run there.
+
+        A node takes the first such record only after its own master daemon has ended.
+        """
+        return any(member.epoch < self.chain.head.epoch for member in self._candidates.values())
 
     def missing(self) -> str:
         """Return which candidates are missing, and how many are needed."""

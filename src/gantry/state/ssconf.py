@@ -42,6 +42,9 @@ def values(state: snapshot.Snapshot) -> dict[str, str]:
         "online_nodes": [node.name for node in nodes if not node.offline],
         "instance_list": sorted(vm.name for vm in state.instances.values()),
         "hypervisor_list": list(owner.enabled_hypervisors),
+        "disk_templates": list(owner.enabled_disk_templates),
+        "node_groups": [f"{node.name} {node.group}" for node in nodes],
+        "nodegroup_links": sorted(line for group in state.nodegroups.values() for line in _links_of(state, group)),
         "nodegroups": _names(state.nodegroups.values()),
         "networks": _names(state.networks.values()),
     }
@@ -49,6 +52,15 @@ def values(state: snapshot.Snapshot) -> dict[str, str]:
         filled = parameters.fill(parameters.HYPERVISORS[name], owner.hvparams.get(name, {}))
         keys[f"hvparams_{name}"] = [f"{key}={value}" for key, value in sorted(filled.items())]
     return {key: "".join(f"{line}\n" for line in lines if line) for key, lines in keys.items()}
+
+
+def _links_of(state: snapshot.Snapshot, group: clusters.NodeGroup) -> set[str]:
+    """Return a line for each bridge, or device below a segment, to which networks are connected in a node group."""
+    return {
+        f"{group.uuid} {'device' if state.networks[uuid].segment else 'bridge'} {plug.link}"
+        for uuid, plug in group.networks.items()
+        if plug.mode == "bridged" and plug.link
+    }
 
 
 def _names(entities: Iterable[clusters.NodeGroup | network.Network]) -> list[str]:
@@ -93,7 +105,7 @@ def line_changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[st
 def affects(before: snapshot.Snapshot, after: snapshot.Snapshot, changes: Sequence[snapshot.Change]) -> bool:
     """Return whether changes affect the files: a job does not, nor does an instance that keeps its name."""
     return any(
-        _content_of(before.get(change.kind, change.key)) != _content_of(after.get(change.kind, change.key))
+        _content_of(before, change.kind, change.key) != _content_of(after, change.kind, change.key)
         for change in changes
         if change.kind in _KINDS_IN_FILES
     )
@@ -103,15 +115,20 @@ _KINDS_IN_FILES = {"cluster", "nodes", "nodegroups", "networks", "instances"}
 """The kinds of objects that affect the files."""
 
 
-def _content_of(value: snapshot.Stored | None) -> object:
+def _content_of(state: snapshot.Snapshot, kind: str, key: str) -> object:
     """Return the properties of an object that are in the files."""
-    match value:
-        case clusters.Cluster():
-            return value
+    match state.get(kind, key):
+        case clusters.Cluster() as owner:
+            return owner
         case clusters.Node() as node:
             roles = (node.master_candidate, node.offline, node.drained, node.vm_capable)
-            return node.name, node.primary_ip, node.secondary_ip, node.port, roles, node.certificate.keys
-        case clusters.NodeGroup() | network.Network() | instance.Instance():
-            return value.name
+            addresses = (node.primary_ip, node.secondary_ip, node.port)
+            return node.name, node.group, addresses, roles, node.certificate.keys
+        case clusters.NodeGroup() as group:
+            return group.name, _links_of(state, group)
+        case network.Network() as net:
+            return net.name, bool(net.segment)
+        case instance.Instance() as vm:
+            return vm.name
         case _:
             return None

@@ -10,8 +10,8 @@ A daemon opens it (lock, recovery), plans on ``snapshot``, and commits:
 
 Readers see a change at once, before it is durable and acknowledged. If a frame cannot be written, the snapshot returns
 to the last durable one, all tickets fail, and observers are called: the state in memory and on disk are the same again.
-When the journal has grown, its content becomes a checkpoint, concurrently with commits; a crash leaves either the old
-checkpoint with the whole journal after it, or the new checkpoint.
+When the journal has grown, its content becomes a checkpoint, concurrently with commits (``checkpointer``); a crash
+leaves either the old checkpoint with the whole journal after it, or the new checkpoint.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from gantry.runtime import interface, paths
 from gantry.state import (
     archive,
     candidate,
-    checkpoint,
+    checkpointer,
     copies,
     end_mark,
     extension,
@@ -59,7 +59,8 @@ Follower = Callable[[record.Record, states.Snapshot], None]
 class Store:
     """The stored state; created by ``open``, ended by ``close``.
 
-    ``archive`` has the archived jobs, ``leaving`` those of them whose files are not in the archive yet.
+    ``archive`` has the archived jobs, ``leaving`` those of them whose files are not in the archive yet;
+    ``checkpointer`` knows the last checkpoint.
     """
 
     def __init__(
@@ -77,38 +78,40 @@ class Store:
         self._where = where
         self._journal = log
         self._lock = lock
-        self._limits = limits
         self._newest = self._durable = recovered.state
         self._position = recovered.replay.end
         self._epoch = self._position.epoch
-        self._gathering = group.Group()
-        self._writing = group.Group()
+        self._gathering, self._writing = group.Group(), group.Group()
         self._observers: list[Observer] = []
         self._followers: list[Follower] = []
         self._closed = False
-        # Whether the journal ends with a frame that is not acknowledged and never will be by this daemon.
-        self._unsettled = False
+        # Whether the journal ends with a frame that is not acknowledged, and perhaps never will be by this daemon.
+        self._unsettled = recovered.is_unconfirmed
         self._evidence = recovered.evidence
         # Set when the journal has everything that other files tell of: before, nothing may change them.
         self._complete = asyncio.Event()
         self._end_mark = end_mark.EndMark(runtime.disk, where.journal_end)
         self._work = asyncio.Event()
-        self._growth = growth.Growth()
-        if recovered.replayed:
-            self._growth.add(recovered.replayed, recovered.replay.size, now=runtime.clock.now())
-        self._checkpoint: asyncio.Task[None] | None = None
-        # The last record that the stored checkpoint includes; ``checkpointed`` reports that there is a newer one.
-        self.checkpoint = recovered.replay.start
-        self.checkpointed = candidate.Signal()
         self._files = jobfiles.JobFiles(runtime, where.queue, durable=lambda: self._durable, filed=recovered.filed)
         self._files.mark(recovered.due)
         self.leaving: Mapping[int, job.Job] = self._files.leaving
         self.archive = archive.Archive(runtime.disk, where.queue, self.leaving)
         self._candidates = candidates
+        self.checkpointer = checkpointer.Checkpointer(
+            runtime,
+            where,
+            log=log,
+            files=self._files,
+            archived=self.archive,
+            candidates=candidates,
+            recovered=recovered,
+            limits=limits,
+            wake=self._work.set,
+        )
         candidates.start(self._position, self._copy, journal=where.journal)
         self._writer = asyncio.create_task(self._write_groups(), name="journal writer")
         self._behind = asyncio.create_task(self._write_job_files(), name="job files")
-        if not recovered.is_behind:
+        if not (recovered.is_behind or recovered.is_unconfirmed):
             self._complete.set()
 
     @classmethod
@@ -155,26 +158,25 @@ class Store:
         """Raise ConfigurationError if other files tell of records that the journal lacks."""
         if not self._complete.is_set():
             self._evidence.check(self._durable, self._position)
-            self._complete.set()
 
-    async def accept_loss(self) -> list[str]:
-        """Go on without the records that the evidence tells of, and return what is known about them.
+    def losses(self) -> list[str]:
+        """Return what shows that the journal lacks records; WrongStateError if nothing does."""
+        return self._evidence.checked_losses(self._durable, self._position)
 
-        The next job number is above all that were given, and the epoch above all that ran, so that neither is used
-        twice. Call this for a store opened with ``Behind.ACCEPTED``; WrongStateError if no record is missing.
+    async def accept_loss(self, losses: Sequence[str], *, last_job: int = 0, epoch: int = 0) -> None:
+        """Go on without the records that ``losses`` tell of; for a store opened with ``Behind.ACCEPTED``.
+
+        The next job number is above all that were given, also above ``last_job``, and the epoch above all that ran,
+        also above ``epoch``, so that neither is used twice.
         """
-        losses = self._evidence.losses(self._durable, self._position)
-        if not losses:
-            raise errors.WrongStateError(
-                f"no record is missing: the journal ends at serial {self._position.serial}, and nothing tells of more",
-                hint="start gantry-masterd as usual",
-            )
-        last_job = max(self._durable.last_job, self._evidence.highest_job)
+        known_job = max(self._durable.last_job, self._evidence.highest_job, last_job)
+        last_job = known_job + self._evidence.unknown_jobs
+        # The record does not have the number: after a crash before the next checkpoint, only this file does.
+        await self._runtime.disk.write(f"{self._where.queue}/serial", b"%d\n" % last_job)
         self._newest = self._durable = dataclasses.replace(self._durable, last_job=last_job)
-        self._epoch = max(self._epoch, self._evidence.highest_epoch) + 1
+        self._epoch = max(self._epoch, self._evidence.highest_epoch, epoch) + 1
         self._complete.set()
-        await self.commit((), Cause(reason=f"records were lost, and the loss was accepted: {'; '.join(losses)}"))
-        return losses
+        await self.commit((), Cause(reason=f"{record.ACCEPTED_LOSS}: {'; '.join(losses)}"))
 
     @property
     def snapshot(self) -> states.Snapshot:
@@ -192,9 +194,9 @@ class Store:
         return self._durable.serial
 
     @property
-    def deposed(self) -> bool:
-        """Return whether a node has refused this master: changes undone here may be valid for another master."""
-        return self._candidates.refusal is not None
+    def may_be_superseded(self) -> bool:
+        """Return whether another master may have a state without durable changes of this one, or with more."""
+        return self._candidates.may_be_superseded
 
     @property
     def position(self) -> journal.Position:
@@ -264,7 +266,8 @@ class Store:
         except OSError as error:
             raise errors.StorageError(f"{self._journal.path} could not be written: {error.strerror or error}") from None
         self._durable, self._position, self._epoch = extended.state, extended.end, extended.end.epoch
-        self._growth.add(extended.records, len(line), now=self._runtime.clock.now())
+        self._unsettled = True
+        self.checkpointer.count(extended.records, len(line))
         self._files.mark(extended.due)
         self._candidates.start(self._position, self._copy, journal=self._where.journal)
         self._move(self._durable, ())
@@ -296,10 +299,9 @@ class Store:
             await self._writer
             await self._candidates.settle()
             settled = self._candidates.refusal is None and not self._unsettled
-            if self._growth.records and settled and self._complete.is_set():
+            if self.checkpointer.growth.records and settled and self._complete.is_set():
                 await self._begin_checkpoint()
-            if self._checkpoint is not None:
-                await self._checkpoint
+            await self.checkpointer.finish()
         finally:
             self._behind.cancel()
             await asyncio.gather(self._behind, return_exceptions=True)
@@ -315,6 +317,7 @@ class Store:
         if self._candidates.refusal is not None:
             raise self._candidates.refusal
         self.check_evidence()
+        self._complete.set()
 
     async def _write_job_files(self) -> None:
         await self._complete.wait()
@@ -354,17 +357,20 @@ class Store:
         # Not earlier: a change that is undone here must not stay on a candidate, which may become the master.
         self._candidates.publish(line, position, begins_segment=self._journal.written == len(line))
         try:
-            await asyncio.gather(self._candidates.acknowledged(), self._end_mark.write(position))
+            mark = end_mark.Mark(position, ours.last.last_job)
+            await asyncio.gather(self._candidates.acknowledged(), self._end_mark.write(mark))
         except (errors.WrongStateError, errors.NotMasterError) as error:
             # The frame is in the journal here: it is valid again if this node is confirmed again.
             self._unsettled = True
             message = f"it is not known yet whether the change is valid: {error.message}"
             self._take_back(errors.ExecutionError, message, hint=error.hint)
             return
-        self._durable, self._position = ours.last, position
-        self._growth.add(len(ours.records), len(line), now=self._runtime.clock.now())
+        self._durable, self._position, self._unsettled = ours.last, position, False
+        self.checkpointer.count(len(ours.records), len(line))
         self._files.mark(ours.due)
-        self._growth.members_changed |= any(membership.changes(before, each.changes) for each, before in ours.news)
+        self.checkpointer.growth.members_changed |= any(
+            membership.changes(before, each.changes) for each, before in ours.news
+        )
         for follower in self._followers:
             for journal_record, before in ours.news:
                 follower(journal_record, before)
@@ -383,42 +389,12 @@ class Store:
         self._writing, self._gathering = group.Group(), group.Group()
 
     def _is_checkpoint_due(self) -> bool:
-        running = self._checkpoint is not None and not self._checkpoint.done()
-        is_valid = self._candidates.refusal is None and not self._unsettled
         keep = self.retention[0]
-        limits = self._limits or growth.limits_for(self._durable.size)
-        return not running and is_valid and self._growth.is_due(limits, keep, now=self._runtime.clock.now())
+        is_valid = self._candidates.refusal is None and not self._unsettled
+        return is_valid and self.checkpointer.is_due(self._durable, keep)
 
     async def _begin_checkpoint(self) -> None:
-        """Start a segment at the end of the journal, and write the checkpoint of that moment concurrently."""
-        state, position = self._durable, self._position
-        self._growth = growth.Growth()
-        try:
-            await self._journal.rotate(position.serial + 1)
-        except OSError as error:
-            logger.error("no checkpoint was written, the journal holds everything: %s", error)
-        else:
-            self._checkpoint = asyncio.create_task(self._write_checkpoint(state, position), name="checkpoint")
-
-    async def _write_checkpoint(self, state: states.Snapshot, position: journal.Position) -> None:
-        try:
-            await self._files.flush()
-            await self._files.sync()
-            config = await self._encode(state, position)
-            await self._runtime.disk.write(self._where.config, config)
-        except OSError as error:
-            logger.error("no checkpoint was written, the journal holds everything: %s", error)
-        else:
-            self.checkpoint = position
-            self._candidates.refresh(copies.Copy(state, position, config.decode(), self.archive))
-            self.checkpointed.notify()
-        if self._growth.members_changed:
-            self._work.set()
-
-    async def _encode(self, state: states.Snapshot, position: journal.Position) -> bytes:
-        now = self._runtime.clock.now()
-        return await self._runtime.compute(lambda: checkpoint.encode(state, position, now=now))
+        await self.checkpointer.begin(self._durable, self._position)
 
     async def _copy(self) -> copies.Copy:
-        state, position = self._durable, self._position
-        return copies.Copy(state, position, (await self._encode(state, position)).decode(), self.archive)
+        return await self.checkpointer.copy(self._durable, self._position)

@@ -107,6 +107,26 @@ def test_an_export_is_printed_or_written_to_a_file_of_its_owner(gnt: Gnt, master
     assert "No such file" in gnt(f"gantry export-config --output {root}/no/where").err
 
 
+def test_the_doctor_is_a_program_of_its_own(gnt: Gnt, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[list[str]] = []
+
+    def run(words: list[str], *, check: bool) -> subprocess.CompletedProcess[str]:
+        called.append([words[0].rpartition("/")[2], *words[1:]])
+        return subprocess.CompletedProcess(words, 1)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert (gnt("gantry doctor").code, gnt("gantry doctor --json").code) == (1, 1)
+    assert called == [["gantry-node", "doctor"], ["gantry-node", "doctor", "--json"]]
+
+
+def test_without_the_doctor_s_package_the_error_names_it(gnt: Gnt, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(words: list[str], *, check: bool) -> subprocess.CompletedProcess[str]:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert "install the package gantry-node" in gnt("gantry doctor").err
+
+
 def test_a_simulation_runs_its_program_with_one_order_of_names(gnt: Gnt, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[tuple[list[str], object]] = []
 

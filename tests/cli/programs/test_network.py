@@ -21,6 +21,25 @@ def test_subnets_are_options_like_nics(gnt: Gnt, master: Master) -> None:
     ]
 
 
+@pytest.mark.promise("networks-23")
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("add:cidr=10.0.0.0/24,pool,no_dhcp", {"action": "add", "cidr": "10.0.0.0/24", "pool": True, "dhcp": False}),
+        ("lan:modify,-gateway", {"action": "modify", "ident": "lan", "gateway": "none"}),
+        ("lan:modify,dhcp,name=a\\,b", {"action": "modify", "ident": "lan", "dhcp": True, "name": "a,b"}),
+        ("10.0.0.0/24:modify,name=none", {"action": "modify", "ident": "10.0.0.0/24", "name": "none"}),
+        ("2001:db8::/64:remove", {"action": "remove", "ident": "2001:db8::/64"}),
+    ],
+)
+def test_a_change_of_a_subnet_is_written_like_that_of_a_nic(
+    gnt: Gnt, master: Master, text: str, change: dict[str, object]
+) -> None:
+    ran = gnt(f"gnt-network modify --submit --subnet '{text}' net1")
+    assert ran.code == 0, ran.err
+    assert master.ops[-1]["subnets"] == [change]
+
+
 @pytest.mark.promise("networks-41")
 def test_pools_are_options_of_their_own(gnt: Gnt, master: Master) -> None:
     op = added(gnt, master, "--pool add:192.0.2.10-192.0.2.100,name=pool1 --pool 10.0.0.100 --pool 10.0.0.0/27")

@@ -1,9 +1,13 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 from tests.cli.conftest import Gnt, Master, table
+
+from gantry import security
+from gantry.cli.programs import node
 
 
 def test_a_node_is_added_with_its_token_and_address(root: Path, gnt: Gnt, master: Master) -> None:
@@ -23,8 +27,58 @@ def test_a_node_is_added_with_its_token_and_address(root: Path, gnt: Gnt, master
     }
 
 
-@pytest.mark.parametrize("options", ["", "--join-token-file /nonexistent", "--join-token x --join-token-file y"])
-def test_a_node_needs_one_token(gnt: Gnt, master: Master, options: str) -> None:
+TOKEN = re.compile(r"gantry-node join (\S+) --token ([0-9a-f]{48})\n")
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "address_in_line"),
+    [
+        ("192.0.2.1", 1811, "192.0.2.1"),
+        ("192.0.2.1", 1812, "192.0.2.1:1812"),
+        ("2001:db8::1", 1811, "2001:db8::1"),
+        ("2001:db8::1", 1812, "[2001:db8::1]:1812"),
+    ],
+)
+def test_a_node_without_a_join_token_is_invited(
+    gnt: Gnt, master: Master, address: str, port: int, address_in_line: str
+) -> None:
+    master.results["OP_NODE_INVITE"] = {"address": address, "port": port, "end": 4000.0}
+    ran = gnt("gnt-node add --primary-ip 192.0.2.2 -g rack2 node2")
+    assert ran.out.startswith("Run this line on node2, as root, before ")
+    line = TOKEN.search(ran.out)
+    assert line is not None
+    (op,) = master.ops
+    del op["reason"]
+    assert op == {
+        "OP_ID": "OP_NODE_INVITE",
+        "node_name": "node2",
+        "primary_ip": "192.0.2.2",
+        "group": "rack2",
+        "secret_hash": security.invitation.hash_of(line[2]),
+    }
+    assert line[1] == address_in_line
+    assert line[2] not in str(master.requests)
+
+
+def test_the_length_of_a_secret_is_the_same_on_both_sides() -> None:
+    assert node.SECRET_BYTES == security.invitation.SECRET_BYTES
+
+
+def test_invitations_are_listed_and_revoked(gnt: Gnt, master: Master) -> None:
+    row = {"node": "node2", "state": "open", "end": 4000.0, "group": "", "address": ""}
+    master.results["OP_NODE_QUERY_INVITATIONS"] = [row]
+    assert gnt("gnt-node list-invitations --no-headers -o node,state,group").out == "node2  open  -\n"
+    assert gnt("gnt-node revoke-invitation node2").code == 0
+    assert master.ops[0]["OP_ID"] == "OP_NODE_REVOKE_INVITATION"
+
+
+def test_an_invitation_is_not_made_in_the_background(gnt: Gnt, master: Master) -> None:
+    assert "omit --submit" in gnt("gnt-node add --submit node2").err
+    assert not master.requests
+
+
+@pytest.mark.parametrize("options", ["--join-token-file /nonexistent", "--join-token x --join-token-file y"])
+def test_a_node_is_added_with_one_token_at_most(gnt: Gnt, master: Master, options: str) -> None:
     ran = gnt(f"gnt-node add {options} node2")
     assert ran.code == 1
     assert "token" in ran.err or "cannot read" in ran.err

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gantry.doors import http
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 from gantry.sim import cluster
 
 RANGES = "/v2.0/network_segment_ranges"
@@ -65,7 +65,7 @@ class Answer:
         return self.status, str(content["type"]), str(content["message"])
 
 
-def _decode(answer: interface.HttpResponse) -> Answer:
+def _decode(answer: http_interface.Response) -> Answer:
     return Answer(answer.status, json.loads(answer.body) if answer.body else None, dict(answer.headers))
 
 
@@ -83,7 +83,7 @@ class Talk:
 
     def raw(self, method: str, path: str, body: bytes = b"", *, headers: dict[str, str] | None = None) -> Answer:
         """Send a body of bytes, with only these headers."""
-        return _decode(self.lab.run(self._server.answer(interface.HttpRequest(method, path, body, headers or {}))))
+        return _decode(self.lab.run(self._server.answer(http_interface.Request(method, path, body, headers or {}))))
 
     def say(self, method: str, path: str, body: object = None, *, who: str = ADMIN) -> Answer:
         """Send an object as a user of the file."""
@@ -93,8 +93,8 @@ class Talk:
     def at_once(self, method: str, paths: Sequence[str], *, who: str = ADMIN) -> list[Answer]:
         """Send several requests at the same time."""
 
-        async def all_of_them() -> list[interface.HttpResponse]:
-            sent = [interface.HttpRequest(method, path, b"", _headers(who)) for path in paths]
+        async def all_of_them() -> list[http_interface.Response]:
+            sent = [http_interface.Request(method, path, b"", _headers(who)) for path in paths]
             return await asyncio.gather(*map(self._server.answer, sent))
 
         return [_decode(answer) for answer in self.lab.run(all_of_them())]

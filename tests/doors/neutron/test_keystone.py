@@ -16,7 +16,7 @@ from gantry import errors
 from gantry.daemons import remote
 from gantry.doors import http
 from gantry.doors.neutron import access, keystone, tokens
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 from gantry.runtime.simulated import SimulatedRuntime, World
 from gantry.sim import cluster
 
@@ -26,7 +26,7 @@ PASSWORD = "sesame-open"
 HOUR = 3600.0
 LOGIN, LOOKUP = "POST /v3/auth/tokens", "GET /v3/auth/tokens?nocatalog"
 
-Fault = Callable[[], interface.HttpResponse]
+Fault = Callable[[], http_interface.Response]
 
 
 def format_time(seconds: float) -> str:
@@ -60,7 +60,7 @@ class Keystone:
     slow: float = 0.0
     logins: int = 0
 
-    async def answer(self, request: interface.HttpRequest) -> interface.HttpResponse:
+    async def answer(self, request: http_interface.Request) -> http_interface.Response:
         call = f"{request.method} {request.path}"
         self.requests.append(call)
         await self.machine.clock.sleep(self.slow)
@@ -69,20 +69,20 @@ class Keystone:
         if call == LOGIN:
             return self._login(msgspec.json.decode(request.body))
         if request.headers["x-auth-token"] != self.own:
-            return interface.HttpResponse(401, b"{}")
+            return http_interface.Response(401, b"{}")
         token = self.known.get(request.headers["x-subject-token"])
-        return interface.HttpResponse(200 if token else 404, msgspec.json.encode({"token": token}))
+        return http_interface.Response(200 if token else 404, msgspec.json.encode({"token": token}))
 
-    def _login(self, body: object) -> interface.HttpResponse:
+    def _login(self, body: object) -> http_interface.Response:
         domain = {"id": "default"}
         user = {"name": "gantry", "domain": domain, "password": self.password}
         identity = {"methods": ["password"], "password": {"user": user}}
         if body != {"auth": {"identity": identity, "scope": {"project": {"name": "service", "domain": domain}}}}:
-            return interface.HttpResponse(401, b"{}")
+            return http_interface.Response(401, b"{}")
         self.logins += 1
         self.own = f"own-{self.logins}"
         content = {"token": token_of(self.machine.clock.now() + self.lifetime)}
-        return interface.HttpResponse(201, msgspec.json.encode(content), headers={"X-Subject-Token": self.own})
+        return http_interface.Response(201, msgspec.json.encode(content), headers={"X-Subject-Token": self.own})
 
 
 @dataclass
@@ -226,7 +226,7 @@ def test_the_service_token_is_renewed_once_when_it_is_rejected(lab: Lab) -> None
 
 
 def failing(status: int, body: bytes = b"") -> Fault:
-    return lambda: interface.HttpResponse(status, body, headers={"X-Subject-Token": "t"})
+    return lambda: http_interface.Response(status, body, headers={"X-Subject-Token": "t"})
 
 
 @pytest.mark.parametrize("faulty", ["POST", "GET", ""])

@@ -66,7 +66,11 @@ def test_a_project_takes_from_its_own_ranges_and_then_from_the_shared_ones(clean
     own = {"network_type": "vlan", "physical_network": "physnet1", "shared": False, "project_id": "green"}
     clean.add(RANGES, {"minimum": 200, "maximum": 200, **own})
     clean.add(RANGES, {"minimum": 300, "maximum": 300, **own})
-    ids = {clean.get(f"{NETWORKS}/{_network(clean, who=MEMBER)['id']}").object("network")[SEGMENT[2]] for _ in "12"}
+    typed = _network(clean, project_id="green", **{SEGMENT[0]: "vlan"})
+    ids = {
+        clean.get(f"{NETWORKS}/{_network(clean, who=MEMBER)['id']}").object("network")[SEGMENT[2]],
+        typed[SEGMENT[2]],
+    }
     assert ids == {200, 300}
     assert _network(clean, who=OTHER)["project_id"] == "blue"
     shared = clean.get(f"{NETWORKS}/{_network(clean, who=MEMBER)['id']}").object("network")

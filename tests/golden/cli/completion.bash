@@ -21,7 +21,7 @@ _gantry() {
         'gantry segment') command=${COMP_WORDS[*]:1:COMP_CWORD > 3 ? 3 : COMP_CWORD - 1} ;;
     esac
     case "$program $command" in
-        'gnt-cluster ') values='init modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify repair-stray-guests destroy renew-crypto command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
+        'gnt-cluster ') values='init modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify repair-stray-guests destroy upgrade renew-crypto command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
         'gnt-cluster init')
             options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --stray-guests --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --allow --disallow -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -170,6 +170,13 @@ _gantry() {
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-cluster upgrade')
+            options='--to --confirm-timeout -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --to) values=''; kind=none ;;
+                --confirm-timeout) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-cluster renew-crypto')
             options='--new-node-certificates -n --node --keep-keys --new-cluster-certificate --new-rapi-certificate --rapi-certificate --new-confd-hmac-key --new-cluster-domain-secret --new-spice-certificate --new-ssh-keys -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -224,7 +231,7 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-node ') values='add list list-fields info show modify remove evacuate migrate failover volumes list-storage modify-storage repair-storage list-tags add-tags remove-tags' ;;
+        'gnt-node ') values='add list list-fields info show modify list-invitations revoke-invitation remove evacuate migrate failover volumes list-storage modify-storage repair-storage list-tags add-tags remove-tags' ;;
         'gnt-node add')
             options='--join-token-file --join-token --primary-ip --port -g --node-group --master-capable --vm-capable --node-parameters --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -269,6 +276,20 @@ _gantry() {
                 --master-capable) values=''; kind=none ;;
                 --vm-capable) values=''; kind=none ;;
                 --node-parameters) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node list-invitations')
+            options='--no-headers --separator --format -o --output -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node revoke-invitation')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -970,7 +991,7 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gantry ') values='history events export-config simulate segment' ;;
+        'gantry ') values='history events export-config simulate doctor segment' ;;
         'gantry segment') values='range' ;;
         'gantry segment range') values='list show create set delete' ;;
         'gantry history')
@@ -1002,6 +1023,11 @@ _gantry() {
                 --seed) values=''; kind=none ;;
                 --seeds) values=''; kind=none ;;
                 --processes) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry doctor')
+            options='--json -d --debug --reason -h --help'; kind=none
+            case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
         'gantry segment range list')

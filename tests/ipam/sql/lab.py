@@ -18,8 +18,8 @@ from gantry.model import cluster, network, opcodes
 from gantry.model import job as jobs
 from gantry.operations import base
 from gantry.runtime import simulated
+from gantry.state import journal, transaction
 from gantry.state import snapshot as states
-from gantry.state import transaction
 
 T = TypeVar("T")
 
@@ -45,7 +45,8 @@ def first(pool: str = "192.0.2.10-192.0.2.19", uuid: str = "c") -> list[states.S
 class Store(houses.MemoryStore):
     """A store in memory that notifies observers of every change."""
 
-    deposed = False
+    may_be_superseded = False
+    position = journal.Position(epoch=1)
 
     def __init__(self, state: states.Snapshot) -> None:
         super().__init__(state)

@@ -5,7 +5,8 @@ import ipaddress
 import pytest
 
 from gantry import errors
-from gantry.ipam.sql import availability, driver, engines, requests
+from gantry.address import ranges
+from gantry.ipam.sql import availability, driver, engines, requests, statements
 from gantry.ipam.sql.records import Allocation, Subnet
 
 ANY, NEXT = requests.AnyAddress(), requests.NextAddress()
@@ -254,6 +255,31 @@ def test_ranges_are_recalculated_only_at_a_request_for_an_address_after_pools_ha
     assert [ipam.allocate("s", ANY) for _ in range(2)] == ["10.0.0.20", "10.0.0.22"]
     with pytest.raises(errors.NoRoomError):
         ipam.allocate("s", ANY)
+
+
+@pytest.mark.promise("ipam-9", "ipam-18")
+def test_ranges_follow_allocations_and_releases_and_are_recalculated_once_after_a_change_of_pools(
+    ipam: driver.Driver, database: engines.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, recalculated, free = ranges_of(database), list[str](), availability.free
+
+    def counted(db: statements.Statements, subnet: str, family: ranges.Family) -> list[ranges.Range]:
+        recalculated.append(subnet)
+        return free(db, subnet, family)
+
+    monkeypatch.setattr(availability, "free", counted)
+    for _ in range(2):
+        taken = [ipam.allocate("s", request) for request in (ANY, NEXT, requests.SpecificAddress("10.0.0.15"))]
+        taken += ipam.allocate_many("s", 2)
+        stored = {f"{int(ipaddress.ip_address(address)):08x}" for address in taken}
+        assert ranges_of(database) == [each for each in whole if each[0] not in stored]
+        for address in taken:
+            ipam.deallocate("s", address)
+        assert ranges_of(database) == whole
+    assert recalculated == []
+    ipam.update_subnet("s", cidr="10.0.0.0/24", pools=["10.0.0.20-10.0.0.22"])
+    assert [ipam.allocate("s", NEXT) for _ in range(2)] == ["10.0.0.20", "10.0.0.21"]
+    assert recalculated == ["s"]
 
 
 def test_what_is_allocated_stays_when_pools_shrink(ipam: driver.Driver) -> None:

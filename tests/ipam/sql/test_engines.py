@@ -1,5 +1,6 @@
 """Where statements run: transactions of the caller, and databases that cannot be had."""
 
+import concurrent.futures
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -361,3 +362,13 @@ def test_when_a_connection_is_lost_the_idle_ones_are_closed_too() -> None:
 
     assert database.read(work) == 7
     assert [connection.is_closed for connection in kind.connections] == [True, True, False]
+
+
+def test_many_programs_open_one_new_file_at_once(tmp_path: Path) -> None:
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for number in range(50):
+            databases = [engines.open_database(f"sqlite:///{tmp_path}/{number}.db") for _ in range(8)]
+            answers = pool.map(lambda each: each.read(lambda db: 1), databases, timeout=60)
+            assert [*answers] == [1] * 8
+            for database in databases:
+                database.close()

@@ -12,7 +12,14 @@ from tests import postgres
 from gantry import errors
 from gantry.ipam.sql import driver, engines, program, requests, schema, statements
 
-TABLES = ["gantry_allocations", "gantry_migrations", "gantry_pools", "gantry_ranges", "gantry_subnets"]
+TABLES = [
+    "gantry_allocations",
+    "gantry_masters",
+    "gantry_migrations",
+    "gantry_pools",
+    "gantry_ranges",
+    "gantry_subnets",
+]
 OF_SQLITE = "SELECT type, name, sql FROM sqlite_master WHERE name LIKE 'gantry%' ORDER BY name"
 OF_POSTGRESQL = (
     "SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default FROM"
@@ -73,8 +80,8 @@ def test_a_check_refuses_a_database_without_tables_and_accepts_a_prepared_one(
         ipam.allocate("s", requests.AnyAddress())
     assert program.main(["check", empty_url]) == 2
     assert (
-        "lacks the migration steps 0001-before-tables; create or upgrade its tables: gantry-ipam prepare"
-        in capsys.readouterr().err
+        "lacks the migration steps 0001-before-tables, 0002-before-masters; "
+        "create or upgrade its tables: gantry-ipam prepare" in capsys.readouterr().err
     )
 
     assert [program.main([action, empty_url]) for action in ("prepare", "finish", "check")] == [0, 0, 0]
@@ -102,10 +109,10 @@ def test_an_older_program_works_on_between_the_steps_before_and_those_after(
     database = engines.open_database(url)
     ipam = driver.Driver(database, below=lambda _: 0)
     with monkeypatch.context() as newer:
-        Release(newer, {"0002-before-remark": ADD, "0003-after-remark": DROP})
-        with pytest.raises(errors.ConfigurationError, match="lacks the migration steps 0002-before-remark"):
+        Release(newer, {"0003-before-remark": ADD, "0004-after-remark": DROP})
+        with pytest.raises(errors.ConfigurationError, match="lacks the migration steps 0003-before-remark"):
             schema.check(database)
-        assert schema.prepare(database) == ["0002-before-remark"]
+        assert schema.prepare(database) == ["0003-before-remark"]
         schema.check(database)
 
     schema.check(database)
@@ -113,22 +120,22 @@ def test_an_older_program_works_on_between_the_steps_before_and_those_after(
     assert ipam.allocate("s", requests.AnyAddress()) == "10.0.0.1"
 
     with monkeypatch.context() as newer:
-        Release(newer, {"0002-before-remark": ADD, "0003-after-remark": DROP})
-        assert schema.finish(database) == ["0003-after-remark"]
+        Release(newer, {"0003-before-remark": ADD, "0004-after-remark": DROP})
+        assert schema.finish(database) == ["0004-after-remark"]
     for refused in (schema.check, schema.prepare):
         with pytest.raises(
-            errors.ConfigurationError, match="upgraded by a newer program, with the steps 0003-after-remark"
+            errors.ConfigurationError, match="upgraded by a newer program, with the steps 0004-after-remark"
         ):
             refused(database)
 
 
 def test_an_upgrade_is_finished_before_the_next_one_begins(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     database = engines.open_database(url)
-    Release(monkeypatch, {"0002-after-remark": ADD, "0003-before-remark": DROP})
+    Release(monkeypatch, {"0003-after-remark": ADD, "0004-before-remark": DROP})
 
-    with pytest.raises(errors.ConfigurationError, match="is not finished: steps 0002-after-remark are missing"):
+    with pytest.raises(errors.ConfigurationError, match="is not finished: steps 0003-after-remark are missing"):
         schema.prepare(database)
-    assert schema.finish(database) == ["0002-after-remark", "0003-before-remark"]
+    assert schema.finish(database) == ["0003-after-remark", "0004-before-remark"]
 
 
 def test_steps_are_numbered_and_say_when_they_are_applied() -> None:

@@ -15,8 +15,8 @@ from tests.ipam.sql.lab import Lab
 from tests.state import build
 
 from gantry import errors
-from gantry.ipam import shared
-from gantry.ipam.sql import engines, records, requests
+from gantry.ipam import shared_work
+from gantry.ipam.sql import engines, fence, records, requests
 from gantry.model import network
 from gantry.runtime import simulated
 from gantry.state import snapshot as states
@@ -184,7 +184,6 @@ def test_a_crash_between_securing_and_commit_leaves_no_address_behind(moved: Lab
 
 def test_a_commit_that_fails_releases_the_addresses(moved: Lab, empty_url: str) -> None:
     async def scenario() -> None:
-        numbers = await moved.queue.submit_many([[labs.port()]])
         secured = moved.addresses.secure
 
         async def secure(*arguments: object, **more: object) -> bool:
@@ -194,11 +193,48 @@ def test_a_commit_that_fails_releases_the_addresses(moved: Lab, empty_url: str) 
             return secured_now
 
         moved.addresses.secure = secure  # type: ignore[method-assign]
+        numbers = await moved.queue.submit_many([[labs.port()]])
         await moved.until(lambda: moved.kept.full)
         await moved.until(lambda: labs.owners(empty_url) == {})
         moved.kept.full = False
         await moved.wait(*(number for number in numbers if isinstance(number, int)))
         assert moved.allocated() == set()
+
+    moved.run(scenario())
+
+
+def test_a_master_that_may_be_superseded_releases_nothing_until_a_majority_has_its_state(
+    moved: Lab, empty_url: str
+) -> None:
+    async def scenario() -> None:
+        (ip,) = await moved.add_port()
+        moved.kept.may_be_superseded = True
+        await moved.remove_port(ip)
+        await asyncio.sleep(60)
+        assert (moved.allocated(), set(labs.owners(empty_url))) == (set(), {ip})
+        # The master itself can allocate the address again.
+        assert await moved.add_port(ip) == [ip]
+        await moved.remove_port(ip)
+        moved.kept.may_be_superseded = False
+        await settled(moved, empty_url)
+        assert labs.owners(empty_url) == {}
+
+    moved.run(scenario())
+
+
+def test_a_comparison_by_a_master_that_may_be_superseded_only_adds_addresses(moved: Lab, empty_url: str) -> None:
+    async def scenario() -> None:
+        (kept,) = await moved.add_port()
+        labs.other(empty_url).deallocate(labs.SUBNET, kept)
+        labs.take(empty_url, "192.0.2.18", "gantry/c/another")
+        moved.kept.may_be_superseded = True
+        await moved.restart()
+        (added,) = await moved.add_port()
+        await asyncio.sleep(60)
+        assert set(labs.owners(empty_url)) == {kept, added, "192.0.2.18"}
+        moved.kept.may_be_superseded = False
+        await settled(moved, empty_url)
+        assert set(labs.owners(empty_url)) == {kept, added}
 
     moved.run(scenario())
 
@@ -270,12 +306,14 @@ def test_a_move_that_fails_leaves_the_state_in_charge_with_everything_in_place(
     async def scenario() -> None:
         addresses = await lab.add_port(count=3)
         if where == "import":
-            monkeypatch.setattr(shared, "_settle", fail)
+            monkeypatch.setattr(shared_work, "settle", fail)
         else:
             compare = lab.addresses._compare
 
-            async def compared(database: engines.Database) -> list[records.Allocation]:
-                conflicts = await compare(database)
+            async def compared(
+                database: engines.Database, master: fence.Master, *, force: bool
+            ) -> list[records.Allocation]:
+                conflicts = await compare(database, master, force=force)
                 lab.kept.full = True
                 return conflicts
 

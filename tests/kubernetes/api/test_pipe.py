@@ -9,7 +9,7 @@ import pytest
 from gantry import errors
 from gantry.kubernetes.api import pipe
 from gantry.kubernetes.apiserver import pipe_server as answering
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 
 
 class Handler:
@@ -18,23 +18,23 @@ class Handler:
     def __init__(self) -> None:
         self.ended = asyncio.Event()
         self.slow = asyncio.Event()
-        self.asked = list[interface.HttpRequest]()
+        self.asked = list[http_interface.Request]()
 
-    async def answer(self, request: interface.HttpRequest) -> interface.HttpResponse:
+    async def answer(self, request: http_interface.Request) -> http_interface.Response:
         self.asked.append(request)
         match request.path:
             case "/watch":
-                return interface.HttpResponse(200, b"first", pieces=self._watch())
+                return http_interface.Response(200, b"first", pieces=self._watch())
             case "/large":
-                return interface.HttpResponse(200, b"", pieces=_once(b"12345678" * pipe.MAX_PIECE_BYTES))
+                return http_interface.Response(200, b"", pieces=_once(b"12345678" * pipe.MAX_PIECE_BYTES))
             case "/broken":
-                return interface.HttpResponse(200, b"", pieces=_broken())
+                return http_interface.Response(200, b"", pieces=_broken())
             case "/bug":
                 raise ZeroDivisionError
             case "/slow":
                 await self.slow.wait()
         headers = {"Retry-After": "7"}
-        return interface.HttpResponse(410, f"{request.method} {request.path}".encode(), "text/plain", headers)
+        return http_interface.Response(410, f"{request.method} {request.path}".encode(), "text/plain", headers)
 
     async def _watch(self) -> AsyncGenerator[bytes, None]:
         try:
@@ -68,7 +68,7 @@ class Ends:
         server = answering.Server(self.handler.answer, headers={"authorization": "Bearer a"})
         self.serving = asyncio.create_task(server.serve(*ends))
 
-    async def get(self, path: str) -> interface.HttpResponse:
+    async def get(self, path: str) -> http_interface.Response:
         return await self.channel.request("GET", "", 0, path, timeout=1)
 
     async def watch(self, path: str) -> AsyncGenerator[bytes, None]:
@@ -94,7 +94,7 @@ async def test_a_request_comes_as_it_was_sent_with_who_asks_and_its_answer_goes_
     answer = await ends.channel.request(
         "PATCH", "h", 1, "/a?b=c", body=b"{}", timeout=1, headers={"accept": "a", "authorization": "mine"}
     )
-    expected = interface.HttpResponse(410, b"PATCH /a?b=c", "text/plain", {"retry-after": "7"})
+    expected = http_interface.Response(410, b"PATCH /a?b=c", "text/plain", {"retry-after": "7"})
     assert answer == expected
     (request,) = ends.handler.asked
     assert (request.body, request.headers) == (b"{}", {"accept": "a", "authorization": "Bearer a"})

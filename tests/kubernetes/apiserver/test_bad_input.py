@@ -12,7 +12,7 @@ from tests.kubernetes.apiserver import api
 
 from gantry.doors import http
 from gantry.kubernetes import apiserver
-from gantry.runtime import interface, real
+from gantry.runtime import http_interface, real
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=8)
 VALUES = st.recursive(
@@ -85,7 +85,7 @@ def _objects(draw: st.DrawFn) -> api.Json:
 
 
 @st.composite
-def _requests(draw: st.DrawFn) -> interface.HttpRequest:
+def _requests(draw: st.DrawFn) -> http_interface.Request:
     query = draw(
         st.dictionaries(
             st.sampled_from(REQUESTS), st.text(max_size=6) | st.sampled_from(["All", "Strict", "a in (b)"]), max_size=3
@@ -95,7 +95,7 @@ def _requests(draw: st.DrawFn) -> interface.HttpRequest:
     sent = draw(_objects() | VALUES | STEPS)
     body = draw(st.just(msgspec.json.encode(_plain(sent))) | st.binary(max_size=40))
     headers = {"content-type": draw(st.sampled_from(KINDS)), "accept": draw(st.sampled_from(ACCEPTS))}
-    return interface.HttpRequest(draw(st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE"])), path, body, headers)
+    return http_interface.Request(draw(st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE"])), path, body, headers)
 
 
 def _plain(value: object) -> object:
@@ -109,7 +109,7 @@ def _plain(value: object) -> object:
 
 @given(st.lists(_requests(), min_size=1, max_size=12))
 @settings(max_examples=60, deadline=None)
-def test_no_request_makes_the_server_fail(requests: list[interface.HttpRequest]) -> None:
+def test_no_request_makes_the_server_fail(requests: list[http_interface.Request]) -> None:
     async def check(folder: str) -> None:
         application = apiserver.Application(real.RealRuntime(), folder)
         await application.open()

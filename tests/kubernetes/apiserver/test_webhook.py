@@ -9,7 +9,7 @@ from gantry.doors import http
 from gantry.kubernetes.api import capi, ipam, meta, schema
 from gantry.kubernetes.apiserver import webhook
 from gantry.kubernetes.claims import cache
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 
 ALLOWED: schema.Json = {"uid": "u-1", "allowed": True}
 
@@ -26,7 +26,7 @@ class Endpoint:
 
     async def post(self, body: bytes, *, path: str = "/validate", method: str = "POST") -> tuple[int, schema.Json]:
         """Return status and body of an answer or an error."""
-        request = interface.HttpRequest(method, path, body, {"content-type": "application/json"})
+        request = http_interface.Request(method, path, body, {"content-type": "application/json"})
         trace = http.Trace("t")
         try:
             answer = await self.application.answer(request, trace)

@@ -7,7 +7,7 @@ from tests.kubernetes.apiserver import api
 
 from gantry.doors import http
 from gantry.kubernetes import apiserver
-from gantry.runtime import interface, real
+from gantry.runtime import http_interface, real
 
 TABLE = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
@@ -89,7 +89,7 @@ async def test_a_server_that_stores_nothing_any_more_is_not_healthy(tmp_path: Pa
     await application.open()
     await application.close()
     for path in ("/healthz", "/livez", "/readyz"):
-        answer = await application.answer(interface.HttpRequest("GET", path, b""), http.Trace(""))
+        answer = await application.answer(http_interface.Request("GET", path, b""), http.Trace(""))
         assert (answer.status, answer.body) == (500, b"the object store has failed; restart the server")
 
 

@@ -91,7 +91,7 @@ def test_an_address_is_owned_by_pool_and_claim_is_ready_and_known_to_the_claim()
     assert api.get(ref("a"))["status"] == {"address": where, "ipAddress": where}
 
 
-@pytest.mark.promise("claims-17")
+@pytest.mark.promise("claims-17", "claims-20")
 def test_a_subnet_gives_the_bounds_and_its_ends_gateway_and_dns_server_are_never_given() -> None:
     subnet = [{"subnet": "10.0.0.0/29", "gateway": "10.0.0.6", "dnsServers": ["10.0.0.2"]}]
     api, _ = begin(server.pool(pools=subnet), *(server.claim(name) for name in "abcd"))
@@ -99,6 +99,7 @@ def test_a_subnet_gives_the_bounds_and_its_ends_gateway_and_dns_server_are_never
     assert server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress"))).to_json()["spec"]["prefix"] == 29  # type: ignore[index]
 
 
+@pytest.mark.promise("claims-17")
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
@@ -110,6 +111,7 @@ def test_a_subnet_gives_the_bounds_and_its_ends_gateway_and_dns_server_are_never
         ({"end": "10.0.0.2"}, ["", "", ""]),
         ({"start": "255.255.255.254"}, ["255.255.255.254", "255.255.255.255", ""]),
         ({"start": "10.0.0.1", "subnet": "10.1.0.0/29"}, ["10.1.0.1", "10.1.0.2", "10.1.0.3"]),
+        ({"start": "10.1.0.5", "end": "10.1.0.9", "subnet": "10.1.0.0/29"}, ["10.1.0.5", "10.1.0.6", ""]),
         ({"subnet": "2001:db8::/64"}, ["2001:db8::1", "2001:db8::2", "2001:db8::3"]),
     ],
 )
@@ -208,6 +210,17 @@ def test_an_address_made_by_hand_is_honoured_in_any_spelling_and_goes_to_the_cla
     assert server.address_of_claim(api, "b") == "2001:db8::1"
 
 
+@pytest.mark.promise("claims-38")
+def test_a_claim_does_not_get_the_address_that_it_asks_for_while_an_object_has_it() -> None:
+    by_hand = server.address("router", "10.0.0.1", claim="legacy")
+    api, controller = begin(server.pool(), by_hand, server.claim("a", annotations=noted("10.0.0.1")))
+    assert server.error(api, "a").startswith("Requested IP not available: 10.0.0.1 is in use by")
+    assert server.address_of_claim(api, "a") == ""
+    api.delete(ref("router", "IPAddress"))
+    controller.settle()
+    assert server.address_of_claim(api, "a") == "10.0.0.1"
+
+
 @pytest.mark.promise("claims-7")
 def test_an_address_in_use_elsewhere_is_ruled_out_by_an_object_or_by_the_pool() -> None:
     api, controller = begin(server.pool(excludedAddresses=["10.0.0.1-10.0.0.2"]), server.claim("a"))
@@ -297,6 +310,15 @@ def test_whatever_request_was_the_last_the_next_controller_adopts_what_it_finds(
         assert server.address_of_claim(api, "b", kind="IPAddressClaim") == "10.0.0.2"
         assert sum(item.kind == "IPAddress" for item in api.objects) == 2
     assert done, "every request was the last one once"
+
+
+@pytest.mark.promise("claims-44")
+@pytest.mark.parametrize(("body", "kind"), [(server.claim("a"), "IPClaim"), (server.capi_claim("a"), "IPAddressClaim")])
+def test_the_status_of_a_claim_names_an_address_object_only_after_its_creation(body: schema.Json, kind: str) -> None:
+    api, _ = begin(server.pool(), body)
+    writes = [(written.kind, bool(stored and stored.get("status"))) for written, stored in api.log]
+    created = next(index for index, (written, _) in enumerate(writes) if written == "IPAddress")
+    assert writes.index((kind, True)) > created
 
 
 @pytest.mark.promise("claims-40")

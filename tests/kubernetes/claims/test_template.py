@@ -156,6 +156,39 @@ def test_metadata_has_each_item_under_its_key(spec: schema.Json, version: str) -
     }
 
 
+@pytest.mark.promise("claims-20")
+@pytest.mark.parametrize("pool", GIFTS)
+def test_a_template_fetches_what_the_address_object_says(pool: str) -> None:
+    values = GIFTS[pool]
+    body = server.address("taken", values.address, claim="m-5")
+    spec = body["spec"]
+    assert isinstance(spec, dict)
+    spec |= {"prefix": values.prefix, "gateway": values.gateway, "dnsServers": list(values.dns_servers)}
+    address = server.struct(body)
+    assert isinstance(address, ipam.IPAddress)
+    assert template.values_of(address) == values
+
+
+@pytest.mark.promise("claims-49")
+@pytest.mark.parametrize(
+    ("version", "suffix"), [("v1beta1", "FromIPPool"), ("v1beta2", "FromPool")], ids=["v1beta1", "v1beta2"]
+)
+@pytest.mark.parametrize("kind", ["ipAddresses", "prefixes", "gateways", "dnsServers"])
+def test_an_item_of_any_kind_alone_brings_a_claim_of_its_pool(version: str, suffix: str, kind: str) -> None:
+    items: list[schema.Json] = [{"key": "first", "name": "front"}, {"key": "second", "name": "front6"}]
+    spec: schema.Json = {"clusterName": "edge", "metaData": {f"{kind}{suffix}": items}}
+    claims = template.claims(read(spec, version=version), MACHINE)
+    assert [claim.pool.name for claim in claims] == ["front", "front6"]
+    expected = {
+        "ipAddresses": ("192.0.2.10", "2001:db8:7::10"),
+        "prefixes": ("26", "64"),
+        "gateways": ("192.0.2.1", "2001:db8:7::1"),
+        "dnsServers": ("192.0.2.2,192.0.2.3", ""),
+    }[kind]
+    rendered = template.metadata(read(spec, version=version), MACHINE, GIFTS)
+    assert (rendered["first"], rendered["second"]) == expected
+
+
 @pytest.mark.promise("claims-50")
 @BOTH
 def test_network_data_is_what_openstack_has(spec: schema.Json, version: str) -> None:

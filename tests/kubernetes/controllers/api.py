@@ -20,10 +20,10 @@ from gantry.kubernetes.controllers import (
     rate_limit,
     reflector,
 )
-from gantry.runtime import interface, simulated
+from gantry.runtime import http_interface, interface, simulated
 
 PORT = 8001
-Fault = Callable[[interface.HttpRequest], interface.HttpResponse | None]
+Fault = Callable[[http_interface.Request], http_interface.Response | None]
 """Answers a request in the server's place, if it wants to."""
 
 
@@ -41,11 +41,11 @@ class Remembering(server.Server):
         return stored
 
 
-def answered(status: int, body: object, **headers: str) -> interface.HttpResponse:
-    return interface.HttpResponse(status, json.dumps(body).encode(), headers=headers)
+def answered(status: int, body: object, **headers: str) -> http_interface.Response:
+    return http_interface.Response(status, json.dumps(body).encode(), headers=headers)
 
 
-def refused(status: int, reason: str, **headers: str) -> interface.HttpResponse:
+def refused(status: int, reason: str, **headers: str) -> http_interface.Response:
     body = {"kind": "Status", "code": status, "reason": reason, "message": f"said {reason}"}
     return answered(status, body, **headers)
 
@@ -64,7 +64,7 @@ class Api:
     requests: list[tuple[str, str]] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, request: interface.HttpRequest) -> interface.HttpResponse:
+    async def __call__(self, request: http_interface.Request) -> http_interface.Response:
         path, _, query = request.path.partition("?")
         self.requests.append((request.method, path))
         fault = self.fault(request) if self.fault else None
@@ -88,8 +88,8 @@ class Api:
         self.notify()
 
     def _answer(
-        self, request: interface.HttpRequest, parts: list[str], query: dict[str, str]
-    ) -> interface.HttpResponse:
+        self, request: http_interface.Request, parts: list[str], query: dict[str, str]
+    ) -> http_interface.Response:
         if len(parts) > 1 and parts[1] in self.missing:
             raise server.RefusedError(404, "NotFound")
         if len(parts) == 2:
@@ -114,7 +114,7 @@ class Api:
             return self._watched(definition, query)
         return self._listed(definition, query)
 
-    def _object(self, request: interface.HttpRequest, ref: meta.Ref, subresource: str) -> interface.HttpResponse:
+    def _object(self, request: http_interface.Request, ref: meta.Ref, subresource: str) -> http_interface.Response:
         if request.method == "GET":
             return answered(200, self.known.get(ref))
         body = json.loads(request.body)
@@ -139,7 +139,7 @@ class Api:
 
         return fits
 
-    def _listed(self, definition: definitions.Definition, query: dict[str, str]) -> interface.HttpResponse:
+    def _listed(self, definition: definitions.Definition, query: dict[str, str]) -> http_interface.Response:
         fits = self._selection(definition, query)
         bodies = [body for ref, body in sorted(self.known.objects.items()) if fits(ref, body)]
         begin = int(query.get("continue", 0))
@@ -149,11 +149,11 @@ class Api:
             metadata["continue"] = str(begin + size)
         return answered(200, {"metadata": metadata, "items": bodies[begin : begin + size]})
 
-    def _watched(self, definition: definitions.Definition, query: dict[str, str]) -> interface.HttpResponse:
+    def _watched(self, definition: definitions.Definition, query: dict[str, str]) -> http_interface.Response:
         since = int(query["resourceVersion"])
         if since < self.forgotten:
             raise server.RefusedError(410, "Expired")
-        return interface.HttpResponse(200, b"", pieces=self._events(self._selection(definition, query), since))
+        return http_interface.Response(200, b"", pieces=self._events(self._selection(definition, query), since))
 
     async def _events(self, fits: Callable[[meta.Ref, object], bool], position: int) -> AsyncGenerator[bytes, None]:
         cuts = self.cuts
@@ -170,7 +170,7 @@ class Api:
             if cuts != self.cuts:
                 raise ConnectionResetError("cut")
 
-    def _plain(self, request: interface.HttpRequest, path: str) -> interface.HttpResponse:
+    def _plain(self, request: http_interface.Request, path: str) -> http_interface.Response:
         """Leases and events: objects by path, and versions of them."""
         if request.method == "GET":
             return answered(200, self.plain[path]) if path in self.plain else refused(404, "NotFound")

@@ -11,7 +11,7 @@ from tests.kubernetes.controllers.test_controllers import claim_ref, pool_status
 
 from gantry.kubernetes.api import ipam, meta
 from gantry.kubernetes.controllers import client
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 
 DEEP = b'{"a":' * 3000 + b"1" + b"}" * 3000
 
@@ -36,13 +36,13 @@ async def event(body: bytes) -> AsyncGenerator[bytes, None]:
 
 @pytest.mark.parametrize("by_watch", [False, True])
 def test_an_object_that_is_nested_too_deep_does_not_hide_the_others(site: api.Site, by_watch: bool) -> None:
-    def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+    def fault(request: http_interface.Request) -> http_interface.Response | None:
         if "/clusters?" not in request.path:
             return None
         if "watch=true" in request.path:
-            return interface.HttpResponse(200, b"", pieces=event(cluster("edge", 9)))
+            return http_interface.Response(200, b"", pieces=event(cluster("edge", 9)))
         listed = b"" if by_watch else cluster("edge", 9)
-        return interface.HttpResponse(200, b'{"metadata":{"resourceVersion":"8"},"items":[%s]}' % listed)
+        return http_interface.Response(200, b'{"metadata":{"resourceVersion":"8"},"items":[%s]}' % listed)
 
     async def check() -> None:
         site.api.fault = fault
@@ -141,7 +141,7 @@ def test_somebody_who_undoes_our_work_again_and_again_does_not_make_us_write_as_
 def test_a_server_that_requests_an_endless_wait_is_called_again(site: api.Site) -> None:
     timeout = [40]
 
-    def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+    def fault(request: http_interface.Request) -> http_interface.Response | None:
         if request.method != "POST" or "/ipaddresses" not in request.path or not timeout:
             return None
         return api.refused(429, "TooManyRequests", **{"retry-after": "9" * 400 if timeout.pop() else "1"})
@@ -157,7 +157,7 @@ def test_a_server_that_requests_an_endless_wait_is_called_again(site: api.Site) 
 
 
 def test_a_server_that_is_set_back_to_a_backup_is_believed(site: api.Site) -> None:
-    def too_new(request: interface.HttpRequest) -> interface.HttpResponse | None:
+    def too_new(request: http_interface.Request) -> http_interface.Response | None:
         version = request.path.partition("resourceVersion=")[2].partition("&")[0]
         if "watch=true" in request.path and int(version) > len(site.api.known.events):
             return api.refused(504, "Timeout")

@@ -144,6 +144,17 @@ def test_claims_of_bound_pools_wait_while_the_master_is_away_and_others_do_not(h
     house.lab.run(check())
 
 
+def test_a_pool_whose_network_does_not_exist_does_not_delay_other_pools(house: House) -> None:
+    async def check() -> None:
+        house.site.put(bound.pool(spec=WHOLE), bound.pool("astray", network="net9", spec=WHOLE))
+        house.site.put(server.claim("a"), server.claim("b", "astray"))
+        house.start()
+        await house.site.until(lambda: house.addresses() == {"a": "10.0.0.3"})
+        await house.site.until(lambda: "the cluster has no network net9" in house.error("b"))
+
+    house.lab.run(check())
+
+
 def test_another_site_is_a_stranger(house: House) -> None:
     async def check() -> None:
         house.site.put(bound.pool(spec=WHOLE), server.claim("a"))

@@ -11,7 +11,7 @@ from tests.kubernetes.controllers import api
 from gantry.kubernetes.api import capi, data, ipam, meta
 from gantry.kubernetes.claims import reconcile_claim
 from gantry.kubernetes.controllers import events
-from gantry.runtime import interface, simulated
+from gantry.runtime import http_interface, simulated
 
 
 def bound(site: api.Site, *names: str, kind: str = "IPClaim") -> bool:
@@ -114,7 +114,7 @@ def test_the_items_of_a_list_need_not_say_their_kind(site: api.Site) -> None:
     async def check() -> None:
         site.put(server.pool(), server.claim("one"))
 
-        def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+        def fault(request: http_interface.Request) -> http_interface.Response | None:
             if request.method != "GET" or "watch=" in request.path or "/ippools?" not in request.path:
                 return None
             listed = [body for ref, body in site.api.known.objects.items() if ref.kind == "IPPool"]
@@ -187,15 +187,15 @@ def test_a_silent_watch_is_restarted(site: api.Site) -> None:
 
 def _sometimes(source: random.Random, share: float) -> api.Fault:
     """Answer some of the requests with errors of an overloaded server."""
-    answers: list[Callable[[], interface.HttpResponse]] = [
+    answers: list[Callable[[], http_interface.Response]] = [
         lambda: api.refused(409, "Conflict"),
         lambda: api.refused(429, "TooManyRequests", **{"Retry-After": "1"}),
         lambda: api.refused(500, "InternalError"),
-        lambda: interface.HttpResponse(502, b"<html>", "text/html"),
-        lambda: interface.HttpResponse(200, b"no json"),
+        lambda: http_interface.Response(502, b"<html>", "text/html"),
+        lambda: http_interface.Response(200, b"no json"),
     ]
 
-    def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+    def fault(request: http_interface.Request) -> http_interface.Response | None:
         return source.choice(answers)() if source.random() < share else None
 
     return fault
@@ -235,7 +235,7 @@ def test_a_controller_that_is_killed_at_any_write_is_taken_over_from(survives: b
         await site.open()
         remaining = number
 
-        def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+        def fault(request: http_interface.Request) -> http_interface.Response | None:
             nonlocal remaining
             if request.method == "GET" or "/events" in request.path or remaining < 0:
                 return None
@@ -337,7 +337,7 @@ def test_an_address_stays_with_a_claim_outside_the_watch_filter(site: api.Site) 
 
 def test_an_address_that_the_server_refuses_is_reported_to_the_claim_and_tried_again(site: api.Site) -> None:
     async def check() -> None:
-        def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+        def fault(request: http_interface.Request) -> http_interface.Response | None:
             creates = request.method == "POST" and request.path.endswith("/ipaddresses")
             return api.refused(403, "Forbidden") if creates else None
 
@@ -359,7 +359,7 @@ def test_a_conflict_is_logged_and_the_claim_gets_another_address(
     site: api.Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def check() -> None:
-        def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+        def fault(request: http_interface.Request) -> http_interface.Response | None:
             if request.method == "POST" and request.path.endswith("/ipaddresses") and not addresses(site):
                 site.put(server.address("pool-1-10-0-0-1", "10.0.0.1", claim="other"))
             return None
@@ -380,7 +380,7 @@ def test_claims_and_pools_are_cared_for_apart(site: api.Site) -> None:
     async def check() -> None:
         refused = "/ippools/"
 
-        def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+        def fault(request: http_interface.Request) -> http_interface.Response | None:
             fails = request.method == "PATCH" and refused in request.path
             return api.refused(500, "InternalError") if fails else None
 

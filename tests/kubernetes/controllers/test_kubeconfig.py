@@ -6,7 +6,7 @@ import pytest
 
 from gantry import errors
 from gantry.kubernetes.controllers import client, kubeconfig, metrics, rate_limit
-from gantry.runtime import interface, simulated
+from gantry.runtime import http_interface, interface, simulated
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def test_outside_of_a_pod_there_is_no_such_server(world: simulated.World) -> Non
 def test_a_token_that_changes_is_shown_within_two_minutes_and_paths_have_the_prefix(world: simulated.World) -> None:
     headers: list[tuple[str, str]] = []
 
-    async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
+    async def handler(request: http_interface.Request) -> http_interface.Response:
         headers.append((request.path, request.headers["authorization"]))
-        return interface.HttpResponse(200, b"{}")
+        return http_interface.Response(200, b"{}")
 
     async def check() -> None:
         machine = world.machine("pod")
@@ -67,9 +67,9 @@ def test_a_silent_or_broken_answer_is_distinguished_from_a_refusal(world: simula
         with pytest.raises(client.UnknownError, match="nobody"):
             await asking.get("/api")
 
-        async def refuses(request: interface.HttpRequest) -> interface.HttpResponse:
+        async def refuses(request: http_interface.Request) -> http_interface.Response:
             body = b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not you"}'
-            return interface.HttpResponse(403, body)
+            return http_interface.Response(403, body)
 
         await machine.network.serve_http("", 80, refuses, tls=None, body_limit=100)
         target = kubeconfig.Access(host="localhost", port=80)

@@ -14,7 +14,7 @@ from gantry.kubernetes.api import capi, definitions, ipam, meta
 from gantry.kubernetes.apiserver import webhook as apiserver_webhook
 from gantry.kubernetes.claims import actions
 from gantry.kubernetes.controllers import events
-from gantry.runtime import interface, simulated
+from gantry.runtime import http_interface, simulated
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "kubernetes"
 VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete", "PUT": "update"}
@@ -32,7 +32,7 @@ def granted(name: str = "rbac.yaml") -> set[tuple[str, str, str]]:
     return {(group, resource, verb) for group, resource, verb in out if (group, resource) not in INDIRECT}
 
 
-def permission(request: interface.HttpRequest) -> tuple[str, str, str] | None:
+def permission(request: http_interface.Request) -> tuple[str, str, str] | None:
     """Return group, resource and verb of a request; None for discovery, which needs no permission."""
     path, _, query = request.path.partition("?")
     parts = path.strip("/").split("/")
@@ -53,7 +53,7 @@ def test_the_roles_grant_what_is_permissions_for_and_no_more() -> None:
     async def check(site: api.Site, source: random.Random) -> None:
         await site.open()
 
-        def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+        def fault(request: http_interface.Request) -> http_interface.Response | None:
             needed = permission(request)
             if needed:
                 seen.add(needed)
@@ -93,7 +93,7 @@ def test_the_roles_for_templates_grant_what_these_ask_for_besides() -> None:
         await site.open()
         seen_here: set[tuple[str, str, str]] = set()
 
-        def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+        def fault(request: http_interface.Request) -> http_interface.Response | None:
             permissions = set(filter(None, [permission(request)]))
             is_first = not permissions <= seen_here
             seen.update(permissions)

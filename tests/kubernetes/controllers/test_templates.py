@@ -10,7 +10,7 @@ from tests.kubernetes.controllers.test_controllers import addresses, claim_ref
 
 from gantry.kubernetes.api import capi, data, meta, schema
 from gantry.kubernetes.controllers import template_cache
-from gantry.runtime import interface, simulated
+from gantry.runtime import http_interface, simulated
 
 INFRA = data.GROUP
 METAL = f"apis/{INFRA}/v1beta2/namespaces/{server.SITE}/metal3machines"
@@ -108,12 +108,16 @@ def test_each_data_claim_gets_texts_with_addresses_of_its_own(site: api.Site, ve
 
         await site.until(lambda: current() == pairs)
         assert status(site)["dataNames"] == {name: f"workers-{index}" for name, index in pairs}
-        assert meta.moment(str(status(site)["lastUpdated"]))
+        updated = str(status(site)["lastUpdated"])
+        assert meta.moment(updated)
+        await site.world.clock.sleep(60)
+        assert status(site)["lastUpdated"] == updated
         site.delete(ref("Metal3DataClaim", "dc-1"))
         await site.until(lambda: ref("Metal3DataClaim", "dc-1") not in site.api.known.objects)
         assert addresses(site) == [ranks[1][0]]
         await site.until(lambda: current() == pairs - {("dc-1", int(ranks[0][1]))})
         assert status(site)["dataNames"] == {"dc-2": f"workers-{ranks[1][1]}"}
+        assert str(status(site)["lastUpdated"]) > updated
 
     site.world.run(check())
 
@@ -203,7 +207,7 @@ def test_a_controller_that_is_killed_at_any_write_is_taken_over_from() -> None:
         await site.open()
         remaining = number
 
-        def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+        def fault(request: http_interface.Request) -> http_interface.Response | None:
             nonlocal remaining
             if request.method == "GET" or "/events" in request.path or remaining < 0:
                 return None

@@ -5,19 +5,20 @@ import contextlib
 import http.client
 import json
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests import certificates, ports
+from tests import ports
 from tests.node import samples
 
 from gantry import errors, security
 from gantry.node.daemon import wiring
-from gantry.node.membership import enrollment
+from gantry.node.membership import callers, enrollment, ssconf
 from gantry.rpc import calls, client, targets
-from gantry.runtime import interface, paths, simulated
+from gantry.runtime import http_interface, interface, limits, paths, simulated
 from gantry.security import contexts
 
 UUID = "6f0d3c3e-3f6e-4d9c-8f53-6b6c1f6a0001"
@@ -47,7 +48,7 @@ class Cluster:
         for path, content in ((certificate, own.certificate), (key, own.key)):
             with open(path, "wb") as file:
                 file.write(content)
-        return certificates.master_context(certificate, key, authority=trust.certificates)
+        return security.master_client_context(certificate, key, authority=trust.certificates)
 
     @contextlib.asynccontextmanager
     async def master(self, context: ssl.SSLContext | None = None) -> AsyncIterator[client.Client]:
@@ -99,6 +100,21 @@ async def test_a_node_joins_and_answers_the_master_at_once(cluster: Cluster) -> 
     assert not cluster.runtime.disk.exists(f"{cluster.folders.lib}/join-token")
     for name in ("node.pem", "node.key", "authority.pem"):
         assert cluster.runtime.disk.status(f"{cluster.folders.certificates}/{name}").mode == 0o600
+
+
+@pytest.mark.parametrize(("procedure", "status"), [("version", 200), ("unknown", 400)])
+async def test_each_answer_has_version_and_time(cluster: Cluster, procedure: str, status: int) -> None:
+    async with cluster.master() as master:
+        await cluster.join(master)
+    http = cluster.runtime.network.http_client(tls=cluster.master_context())
+    try:
+        target = cluster.target
+        answer = await http.post(target.address, target.port, f"/{procedure}", b"{}", timeout=30)
+    finally:
+        await http.close()
+    assert answer.status == status
+    assert answer.headers[calls.SOFTWARE_HEADER] == "test"
+    assert abs(float(answer.headers[calls.TIME_HEADER]) - cluster.runtime.clock.now()) < 30
 
 
 async def test_a_node_that_has_not_joined_answers_nothing_else(cluster: Cluster) -> None:
@@ -200,9 +216,9 @@ async def test_the_master_refuses_a_node_whose_certificate_is_not_valid(cluster:
     tls = security.node_server_context(f"{folder}/n.pem", f"{folder}/n.key", authority=trusted.certificates)
     tls.verify_flags |= contexts.NO_CHECK_TIME
 
-    async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
+    async def answer(request: http_interface.Request) -> http_interface.Response:
         paths_requested.append(request.path)
-        return interface.HttpResponse(200, b'[true, "node1"]')
+        return http_interface.Response(200, b'[true, "node1"]')
 
     serving = await cluster.runtime.network.serve_http("127.0.0.1", port, answer, tls=tls, body_limit=1000)
     try:
@@ -251,7 +267,7 @@ async def test_a_call_without_certificate_is_refused(cluster: Cluster) -> None:
     anonymous = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anonymous.load_verify_locations(cadata=cluster.authority.certificates.decode())
     async with cluster.master(anonymous) as stranger:
-        with pytest.raises(errors.RemoteError):
+        with pytest.raises(errors.ProtocolError, match="only the cluster's master may call this node"):
             await stranger.call(cluster.target, calls.Version())
 
 
@@ -281,7 +297,7 @@ async def test_a_certificate_of_the_authority_that_is_not_the_masters_is_refused
     member = security.make_bootstrap("somebody", cluster.runtime.clock.now())
     der = ssl.PEM_cert_to_DER_cert(member.certificate.decode())
     answer = await cluster.agent.answer(
-        interface.HttpRequest("POST", "/version", b"{}", peer_certificate=der),
+        http_interface.Request("POST", "/version", b"{}", peer_certificate=der),
     )
     assert answer.status == 400
     assert b"only the cluster's master" in answer.body
@@ -292,11 +308,37 @@ async def cluster_joined(cluster: Cluster) -> None:
         await cluster.join(master)
 
 
+async def raw(
+    cluster: Cluster, path: str, body: bytes = b"{}", *, headers: dict[str, str] | None = None
+) -> http_interface.Response:
+    """Return the answer to a call of the master, with headers of another version."""
+    sender = cluster.runtime.network.http_client(tls=cluster.master_context())
+    try:
+        return await sender.post("127.0.0.1", cluster.target.port, path, body, headers=headers or {}, timeout=30)
+    finally:
+        await sender.close()
+
+
+async def test_a_field_of_a_later_version_is_ignored(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    answer = await raw(cluster, "/master_name", b'{"colour": "red"}')
+    assert answer.status == 200
+
+
+async def test_a_master_too_far_from_this_version_is_refused_with_both_versions(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    later = {"x-gantry-software": "9.1", "x-gantry-protocol": "2-3"}
+    answer = await raw(cluster, "/master_name", headers=later)
+    assert answer.status == 426
+    assert answer.headers["x-gantry-protocol"] == "1-1"
+    assert b"runs Gantry test with protocol 1-1, the caller Gantry 9.1 with protocol 2-3: they do not" in answer.body
+    assert (await raw(cluster, "/version", headers=later)).status == 200
+
+
 @pytest.mark.parametrize(
     "path, body, message",
     [
         ("/nonsense", b"{}", b"no call 'nonsense'"),
-        ("/master_name", b'{"colour": "red"}', b"unknown field `colour`"),
         ("/master_name", b"not json", b"master_name: JSON is malformed"),
         ("/test_delay", b'{"duration": "long"}', b"Expected `float`"),
         ("/instance_info", b"{}", b"missing required field"),
@@ -307,7 +349,7 @@ async def cluster_joined(cluster: Cluster) -> None:
         ),
         ("/instance_info", b"[" * 50_000, b"more than 100 levels of nesting"),
         ("/test_delay", b'{"duration": %s}' % (b"1" * 5000), b"a number has more than 300 digits"),
-        ("/master_name", b'{"\xff": 1}', b"'utf-8' codec can't decode byte 0xff"),
+        ("/instance_info", b'{"name": "\xff"}', b"'utf-8' codec can't decode byte 0xff"),
     ],
 )
 async def test_what_cannot_be_read_gets_an_answer_that_says_why(
@@ -392,40 +434,125 @@ async def test_a_daemon_that_starts_again_is_still_a_member(cluster: Cluster) ->
     await cluster_joined(cluster)
     again = enrollment.Enrolment(cluster.runtime, cluster.folders)
     await again.prepare()
-    assert again.context().verify_mode is ssl.CERT_REQUIRED
+    assert again.context().verify_mode is ssl.CERT_OPTIONAL
     member = again.member()
     assert member is not None
     assert (member.cluster, member.node, member.address) == ("one", "node1", "127.0.0.1")
 
 
-async def refused_handshake(port: int, authority: security.Authority) -> bool:
-    """Return whether a server ends the handshake of a caller that trusts it, but has no certificate."""
+async def refused_by_headers(port: int, authority: security.Authority, procedure: str) -> bool:
+    """Return whether a server refuses a caller that trusts it, but has no certificate, before a body is sent."""
     context = security.member_context(authority.certificates)
-    # With TLS 1.3 the client's side of the handshake ends before the server has seen that there is no certificate.
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="127.0.0.1")
+    writer.write(f"POST /{procedure} HTTP/1.1\r\nHost: node\r\nContent-Length: 17000\r\n\r\n".encode())
     try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="127.0.0.1")
-    except (ssl.SSLError, ConnectionError):
-        return True
-    writer.close()
-    return False
+        answer = await reader.readuntil(b"]")
+    finally:
+        writer.close()
+    if procedure in ("prove_invitation", "use_invitation"):
+        return b" 413 " in answer.splitlines()[0]
+    return b"only the cluster's master may call this node" in answer
 
 
-async def test_a_caller_without_a_certificate_is_refused_in_the_handshake(cluster: Cluster) -> None:
+OF_STRANGERS = (
+    "version",
+    "node_leave",
+    "join",
+    "enrol",
+    "certificate_store",
+    "masters_store",
+    "nonsense",
+    "prove_invitation",
+    "use_invitation",
+)
+
+
+@pytest.mark.parametrize("procedure", OF_STRANGERS)
+async def test_a_caller_without_a_certificate_is_refused_before_its_body_is_read(
+    cluster: Cluster, procedure: str
+) -> None:
     await cluster_joined(cluster)
-    assert await refused_handshake(cluster.target.port, cluster.authority), "the server that joined while it ran"
+    assert await refused_by_headers(cluster.target.port, cluster.authority, procedure)
+
+
+async def test_a_server_that_was_a_member_at_its_start_obeys_no_caller_without_a_certificate(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
     again = enrollment.Enrolment(cluster.runtime, cluster.folders)
     await again.prepare()
     port = ports.free()
     serving = await cluster.runtime.network.serve_http(
-        "127.0.0.1", port, cluster.agent.answer, tls=again.context(), body_limit=1000
+        "127.0.0.1", port, cluster.agent.answer, tls=again.context(), body_limit=1 << 20, guard=cluster.agent
     )
     try:
-        assert await refused_handshake(port, cluster.authority), "the server that was a member at its start"
+        assert await refused_by_headers(port, cluster.authority, "version")
         async with cluster.master() as master:
             target = targets.Target(UUID, "node1", "127.0.0.1", port)
             assert (await master.call(target, calls.Version())).node == "node1"
     finally:
+        await serving.close()
+
+
+class Calling:
+    """A connection of a client with a certificate that sends empty calls of Version."""
+
+    def __init__(self, port: int, context: ssl.SSLContext) -> None:
+        self._port = port
+        self._context = context
+
+    async def open(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, ssl=self._context)
+
+    async def status(self) -> bytes:
+        """Return the status of an answer, empty if the server has closed the connection."""
+        self._writer.write(b"POST /version HTTP/1.1\r\nHost: node\r\nContent-Length: 0\r\n\r\n")
+        try:
+            async with asyncio.timeout(30):
+                head = await self._reader.readuntil(b"\r\n\r\n")
+                await self._reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
+                return head.split()[1]
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return b""
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@pytest.mark.parametrize("connects", ["afterwards", "before"])
+async def test_the_connections_of_a_former_candidate_do_not_keep_the_master_out(
+    cluster: Cluster, connects: str
+) -> None:
+    """It keeps them busy with calls that are refused, so that none is idle for long."""
+    await cluster_joined(cluster)
+    now, files = cluster.runtime.clock.now(), ssconf.Files(cluster.runtime.disk, cluster.folders)
+    own, former = (security.issue_master(cluster.authority, now) for _ in range(2))
+    keys = [f"{UUID}={security.key_of(security.der_of(pair.certificate))}" for pair in (own, former)]
+    context = cluster.context(former, trust=cluster.authority)
+    identity, port = enrollment.Enrolment(cluster.runtime, cluster.folders), ports.free()
+    await identity.prepare()
+    serving = await cluster.runtime.network.serve_http(
+        "127.0.0.1",
+        port,
+        cluster.agent.answer,
+        tls=identity.context(),
+        body_limit=1 << 20,
+        allowed=limits.HttpLimits(connections=6, strangers=3, per_peer=6),
+        guard=cluster.agent,
+    )
+    crowd = [Calling(port, context) for _ in range(6)]
+    try:
+        await files.write({callers.MASTERS: "\n".join(keys if connects == "before" else keys[:1])})
+        for calling in crowd:
+            await calling.open()
+            assert await calling.status() == (b"400" if connects == "before" else b"403")
+        await files.write({callers.MASTERS: keys[0]})
+        alive = 6 if connects == "before" else 3
+        assert [await calling.status() for calling in crowd] == [b""] * (6 - alive) + [b"403"] * alive
+        async with cluster.master(cluster.context(own, trust=cluster.authority)) as master:
+            target = targets.Target(UUID, "node1", "127.0.0.1", port)
+            assert (await master.call(target, calls.Version())).node == "node1"
+    finally:
+        for calling in crowd:
+            calling.close()
         await serving.close()
 
 
@@ -438,7 +565,7 @@ def test_a_simulated_node_joins_and_answers_its_master() -> None:
         async def scenario() -> calls.VersionInfo:
             await master.clock.sleep(1)
             cluster = Cluster(node, folders, 1811, address="node1")
-            tls = interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
+            tls = http_interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
             nodes = client.Client(master.network, tls)
             await cluster.join(nodes)
             with pytest.raises(errors.GantryError, match="only the cluster's master"):
@@ -466,7 +593,7 @@ async def test_a_bug_in_a_handler_is_an_answer_and_not_the_end(
         raise KeyError("oops")
 
     monkeypatch.setattr(enrollment.Enrolment, "member", bug)
-    answer = await agent.answer(interface.HttpRequest("POST", "/version", b"{}"))
+    answer = await agent.answer(http_interface.Request("POST", "/version", b"{}"))
     assert answer.body == b"""[false,["ProgrammerError",["version: KeyError: 'oops'"]]]"""
 
 
@@ -474,12 +601,10 @@ async def test_a_call_cannot_write_more_than_a_line_into_the_log(
     folders: paths.Paths, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = wiring.node(samples.runtime(), folders, software="test", secure=False)
-    for path, body in (("/version", b'{"%s": 1}' % (b"x" * 70_000)), ("/" + "x" * 8000, b"{}")):
-        caplog.clear()
-        with caplog.at_level("INFO"):
-            answer = await agent.answer(interface.HttpRequest("POST", path, body))
-        assert answer.status == 400
-        assert [len(line) < 1200 for line in caplog.messages] == [True]
+    with caplog.at_level("INFO"):
+        answer = await agent.answer(http_interface.Request("POST", "/" + "x" * 70_000, b"{}"))
+    assert answer.status == 400
+    assert [len(line) < 1200 for line in caplog.messages] == [True]
 
 
 async def permitted() -> None:
@@ -530,7 +655,7 @@ async def test_an_epoch_that_is_no_number_is_refused(cluster: Cluster) -> None:
     der = ssl.PEM_cert_to_DER_cert(own.certificate.decode())
     for epoch in ("", "-1", "1.5", "x", "٣", "9" * 11, "9" * 4002):
         answer = await cluster.agent.answer(
-            interface.HttpRequest("POST", "/version", b"{}", {calls.EPOCH_HEADER: epoch}, der)
+            http_interface.Request("POST", "/version", b"{}", {calls.EPOCH_HEADER: epoch}, der)
         )
         assert answer.status == 400
 
@@ -541,14 +666,44 @@ async def test_the_master_refuses_a_server_with_another_key(cluster: Cluster) ->
     context = cluster.master_context()
     assert isinstance(context, security.MemberContext)
     own = security.key_of(security.der_of(cluster.runtime.disk.read(f"{cluster.folders.certificates}/node.pem")))
-    expected: dict[str, tuple[str, ...]] = {"127.0.0.1": ("another key", own)}
+    expected: dict[str, tuple[str, ...] | None] = {}
     context.keys = lambda address: expected[address]
-    async with cluster.master(context) as master:
-        assert (await master.call(cluster.target, calls.Version())).uuid == UUID
-    expected["127.0.0.1"] = ("another key",)
-    async with cluster.master(context) as master:
-        with pytest.raises(errors.RemoteError, match="the key of the server at"):
-            await master.call(cluster.target, calls.Version())
+    for keys in (None, ("another key", own)):
+        expected["127.0.0.1"] = keys
+        async with cluster.master(context) as master:
+            assert (await master.call(cluster.target, calls.Version())).uuid == UUID
+    for wrong in ((), ("another key",)):
+        expected["127.0.0.1"] = wrong
+        async with cluster.master(context) as master:
+            with pytest.raises(errors.RemoteError, match="the key of the server at"):
+                await master.call(cluster.target, calls.Version())
+
+
+async def test_a_replaced_certificate_with_the_same_key_is_accepted_until_its_end(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    folder, port = Path(cluster.folders.certificates), ports.free()
+    replaced = cluster.runtime.disk.read(f"{folder}/node.pem")
+    async with cluster.master() as master:
+        request = await master.call(cluster.target, calls.CertificateRequest())
+        now, authority = cluster.runtime.clock.now(), cluster.authority.certificates.decode()
+        pem = security.issue(cluster.authority, request.encode(), uuid=UUID, name="node1", address="127.0.0.1", now=now)
+        await master.call(cluster.target, calls.CertificateStore(authority=authority, certificate=pem.decode()))
+        serial = security.facts_of(replaced).serial
+        await master.call(cluster.target, calls.WriteSsconf(values={"revoked_certificates": serial}))
+    (folder / "replaced.pem").write_bytes(replaced)
+    tls = security.node_server_context(f"{folder}/replaced.pem", f"{folder}/node.key", authority=authority.encode())
+    context = cluster.master_context()
+    assert isinstance(context, security.MemberContext)
+    context.keys = lambda _: (security.key_of(security.der_of(pem)),)
+    serving = await cluster.runtime.network.serve_http(
+        "127.0.0.1", port, cluster.agent.answer, tls=tls, body_limit=1000
+    )
+    try:
+        async with cluster.master(context) as master:
+            target = targets.Target(UUID, "node1", "127.0.0.1", port)
+            assert (await master.call(target, calls.Version())).uuid == UUID
+    finally:
+        await serving.close()
 
 
 async def test_certificates_that_have_ended_are_refused_on_both_sides(cluster: Cluster) -> None:
@@ -596,3 +751,28 @@ async def test_a_renewed_certificate_is_presented_at_once_and_at_the_next_start(
         assert (await master.call(cluster.target, calls.Version())).uuid == UUID
     assert cluster.runtime.disk.read(f"{cluster.folders.certificates}/node.pem") == pem != before
     assert not cluster.runtime.disk.exists(f"{cluster.folders.certificates}/next.key")
+
+
+async def test_a_node_obeys_no_caller_of_an_authority_that_was_replaced(cluster: Cluster) -> None:
+    """Neither one that connects, nor one whose connection was open before; the daemon is not restarted."""
+    await cluster_joined(cluster)
+    former, successor = cluster.authority, security.make_authority("one", cluster.runtime.clock.now())
+    own = security.issue_master(successor, cluster.runtime.clock.now())
+    async with cluster.master() as before, contextlib.AsyncExitStack() as closing:
+        both = security.bundle([former.certificates, successor.certificates])
+        await before.call(cluster.target, calls.CertificateStore(authority=both.decode()))
+        request = await before.call(cluster.target, calls.CertificateRequest())
+        pem = security.issue(successor, request.encode(), uuid=UUID, name="node1", address="127.0.0.1", now=time.time())
+        store = calls.CertificateStore(authority=both.decode(), certificate=pem.decode())
+        await before.call(cluster.target, store)
+        master = await closing.enter_async_context(cluster.master(cluster.context(own, trust=successor)))
+        present = successor.certificates.decode()
+        await master.call(cluster.target, calls.CertificateStore(authority=present))
+        assert (await master.call(cluster.target, calls.Version())).uuid == UUID
+        for call in (calls.Version(), calls.MastersStore(masters=(), voucher=calls.Voucher(0, "", ""))):
+            with pytest.raises(errors.ProtocolError, match="not of an authority that this node trusts"):
+                await before.call(cluster.target, call)
+    stolen = cluster.context(security.issue_master(former, cluster.runtime.clock.now()), trust=successor)
+    async with cluster.master(stolen) as thief:
+        with pytest.raises(errors.RemoteError, match="node node1"):
+            await thief.call(cluster.target, calls.Version())

@@ -31,6 +31,8 @@ class Caller:
                 result = await self._copy.append(call)
             case calls.CheckpointStore():
                 result = await self._copy.store(call)
+            case calls.JournalFetch():
+                result = await self._copy.following(call)
             case _:
                 result = await self._copy.status()
         return result  # type: ignore[return-value]

@@ -1,4 +1,6 @@
-"""The join token: how long it is valid."""
+"""The join token: how long it is valid; and machines that two clusters add at the same time."""
+
+import asyncio
 
 import pytest
 
@@ -72,5 +74,44 @@ def test_a_daemon_that_starts_makes_another_token() -> None:
             assert secret(node) != first
             with pytest.raises(errors.InvalidError, match="the secret is not the one"):
                 await again.join(join(first))
+
+        world.run(scenario())
+
+
+def enrolment(machine: simulated.SimulatedRuntime, request: str, *, cluster: str) -> calls.Enrol:
+    """Return the second call of a cluster's master, with a certificate of that cluster's authority."""
+    now = machine.clock.now()
+    authority = security.make_authority(cluster, now)
+    pem = security.issue(authority, request.encode(), uuid="u", name="node1", address="203.0.113.1", now=now)
+    certificates = authority.certificates.decode()
+    return calls.Enrol(secret=secret(machine), certificate=pem.decode(), authority=certificates)
+
+
+def test_of_two_clusters_that_add_a_machine_at_the_same_time_only_one_gets_it() -> None:
+    with simulated.World(seed=1) as world:
+        node = world.machine("node1")
+
+        async def scenario() -> None:
+            identity = await prepared(node)
+            request = await identity.join(join(secret(node)))
+            first, second = (enrolment(node, request, cluster=name) for name in ("one", "two"))
+            answers = await asyncio.gather(identity.enrol(first), identity.enrol(second), return_exceptions=True)
+            assert [type(answer) for answer in answers] == [type(None), errors.WrongStateError]
+            stored = [node.disk.read(f"{FOLDERS.certificates}/{name}.pem").decode() for name in ("node", "authority")]
+            assert stored == [first.certificate, first.authority]
+
+        world.run(scenario())
+
+
+def test_a_machine_that_is_joining_answers_no_other_cluster() -> None:
+    with simulated.World(seed=1) as world:
+        node = world.machine("node1")
+
+        async def scenario() -> None:
+            identity = await prepared(node)
+            token = secret(node)
+            call = enrolment(node, await identity.join(join(token)), cluster="one")
+            answers = await asyncio.gather(identity.enrol(call), identity.join(join(token)), return_exceptions=True)
+            assert [type(answer) for answer in answers] == [type(None), errors.WrongStateError]
 
         world.run(scenario())

@@ -175,6 +175,27 @@ async def test_an_epoch_is_promised_to_one_only_and_to_that_one_again(folders: p
     assert barrier.promised() == calls.Promised()
 
 
+async def test_an_epoch_belongs_to_the_first_node_that_uses_it_before_it_is_recorded_and_afterwards(
+    folders: paths.Paths,
+) -> None:
+    barrier = new_fence(folders)
+    await barrier.admit(4, "u1")
+    for epoch, owner in ((5, "u2"), (5, "u2"), (5, ""), (4, "u1"), (3, "u3"), (0, "u3")):
+        barrier.check_owner(epoch, owner)
+    for epoch, known_owner in ((5, "u2"), (4, "u1")):
+        with pytest.raises(errors.PromisedError, match=f"epoch {epoch} belongs to .* {known_owner}, not to .* u3"):
+            barrier.check_owner(epoch, "u3")
+    with pytest.raises(errors.PromisedError):
+        await barrier.admit(5, "u3")
+    assert (barrier.epoch(), new_fence(folders).epoch()) == (4, 4)
+    await barrier.admit(5, "u2")
+    with pytest.raises(errors.PromisedError):
+        new_fence(folders).check_owner(5, "u3")
+    barrier.check_owner(6, "u3")
+    await barrier.forget()
+    barrier.check_owner(6, "u2")
+
+
 async def test_the_error_of_a_promise_to_another_node_differs_from_that_of_a_newer_master(folders: paths.Paths) -> None:
     barrier = new_fence(folders)
     await barrier.admit(4)

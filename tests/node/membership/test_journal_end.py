@@ -12,6 +12,7 @@ from gantry import errors
 from gantry.node.membership import journal_end
 from gantry.rpc import calls
 from gantry.runtime import simulated
+from gantry.state import end_mark, journal
 
 WHERE = build.WHERE
 
@@ -45,6 +46,14 @@ def test_a_copy_that_lost_frames_which_it_acknowledged_says_how_far_it_reached(p
     assert not pair.at_node(newer.promise(request)).granted
     whole = msgspec.structs.replace(request, newest=(before.epoch, before.serial))
     assert pair.at_node(newer.promise(whole)).granted
+
+
+def test_a_copy_marks_the_highest_job_number_for_the_master_that_opens_it(pair: Pair) -> None:
+    pair.replicated(3)
+    end = pair.at_node(pair.copy.status())
+    pair.world.run(asyncio.sleep(0.1))
+    mark = end_mark.read(pair.node.disk, WHERE.journal_end)
+    assert mark == end_mark.Mark(journal.Position(end.serial, end.digest, end.epoch), 3)
 
 
 @pytest.mark.parametrize("content", [b"", bytes(40), b"7 %s aa 00000000\n" % (b"9" * 4002)])

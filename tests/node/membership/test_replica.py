@@ -12,8 +12,9 @@ from tests.node.membership.pairs import Pair, append
 from tests.state import build
 
 from gantry import errors
+from gantry.node.membership import replica_contents
 from gantry.rpc import calls
-from gantry.runtime import simulated
+from gantry.runtime import interface, simulated
 from gantry.state import frame, recovery, transaction
 
 WHERE = build.WHERE
@@ -112,6 +113,26 @@ def test_a_master_of_an_earlier_epoch_is_refused(pair: Pair) -> None:
     with pytest.raises(errors.FencedError, match="epoch 4 has passed"):
         pair.at_node(pair.copy.store(stored(config, epoch=4)))
     assert pair.at_node(pair.copy.status()).serial == 3
+
+
+def test_records_and_leases_of_an_epoch_are_taken_from_one_node(pair: Pair) -> None:
+    pair.replicated(1)
+    end = pair.at_node(pair.copy.append(append(pair.at_node(pair.copy.status()).digest, epoch=5, serial=3), "u1"))
+    pair.at_node(pair.copy.renew_lease(calls.LeaseRenew(node="node0", epoch=5, masters=("u1=key",)), "u1"))
+    lease, names = pair.copy.lease_status(), pair.node.disk.names(WHERE.lib)
+    config = pair.node.disk.read(WHERE.config).decode()
+    for attack in (
+        pair.copy.append(append(end.digest, epoch=5, serial=4), "u2"),
+        pair.copy.store(stored(config, epoch=5), "u2"),
+        pair.copy.renew_lease(calls.LeaseRenew(node="node9", epoch=5, masters=("u2=key",)), "u2"),
+    ):
+        with pytest.raises(errors.FencedError, match="epoch 5 belongs to the node with UUID u1"):
+            pair.at_node(attack)
+    assert pair.at_node(pair.copy.status()) == end
+    assert pair.copy.lease_status().node == lease.node == "node0"
+    assert pair.node.disk.read(f"{WHERE.ssconf}/ssconf_master_candidates_certs") == b"u1=key\n"
+    assert pair.node.disk.names(WHERE.lib) == names
+    assert pair.at_node(pair.copy.append(append(end.digest, epoch=5, serial=4), "u1")).serial == 4
 
 
 def test_files_of_a_running_master_daemon_are_not_touched(pair: Pair) -> None:
@@ -352,6 +373,34 @@ def test_a_frame_that_a_master_daemon_wrote_behind_a_stored_checkpoint_is_report
 
     pair.at_node(master())
     assert pair.at_node(pair.copy.status()).serial == end.serial + 1
+
+
+def test_a_frame_goes_to_the_segment_that_a_master_daemon_replaced_within_a_tick_of_the_clock(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.replicated(2)
+    end, path, disk = pair.at_node(pair.copy.status()), pair.segment(), pair.node.disk
+    pair.at_node(disk.write(path, disk.read(path)))
+    with monkeypatch.context() as patch:
+        patch.setattr(replica_contents.Reader, "is_unchanged", lambda *_: True)
+        new = append(end.digest, serial=end.serial + 1)
+        assert pair.at_node(pair.copy.append(new)).serial == end.serial + 1
+    assert disk.read(path).endswith(new.frame.encode())
+
+
+def test_a_segment_stays_open_from_frame_to_frame(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair.replicated(2)
+    opened, append_file = list[str](), pair.node.disk.append_file
+
+    async def count(path: str, *, mode: int = 0o640) -> interface.AppendFile:
+        opened.append(path)
+        return await append_file(path, mode=mode)
+
+    monkeypatch.setattr(pair.node.disk, "append_file", count)
+    for _ in range(3):
+        end = pair.at_node(pair.copy.status())
+        pair.at_node(pair.copy.append(append(end.digest, serial=end.serial + 1)))
+    assert opened.count(pair.segment()) <= 1
 
 
 def test_leaving_removes_the_copy(pair: Pair) -> None:

@@ -51,8 +51,22 @@ async def test_only_the_clusters_own_files_can_be_uploaded(files: ssconf.Files, 
     for name in ("node.pem", "../etc/passwd", "", "certs/authority.key"):
         with pytest.raises(errors.InvalidError, match="is not the name of a cluster file"):
             await files.upload(name, "x")
+    await files.upload("authority.key", "secret")
+    await files.upload("authority.pem", "public")
     await files.forget()
     assert not {"users", "ssconf"} & set(os.listdir(folders.lib))
+    # The call that removes the rest is verified with it.
+    assert os.listdir(folders.certificates) == ["authority.pem"]
+
+
+async def test_a_demoted_node_keeps_no_key_of_an_authority(files: ssconf.Files, folders: paths.Paths) -> None:
+    await files.upload("authority.key", "secret")
+    await files.upload("authority.pem", "public")
+    disk = RealRuntime().disk
+    for name in ("master.pem", "master.key", "next.pem", "next-authority.key", "node.key"):
+        await disk.write(f"{folders.certificates}/{name}", b"x")
+    await files.forget_secrets()
+    assert sorted(os.listdir(folders.certificates)) == ["authority.pem", "node.key"]
 
 
 def update(**digests: str) -> calls.UpdateSsconf:

@@ -1,6 +1,7 @@
 """Exports and streams of one node, sent to itself; what is refused, and that nothing is left behind."""
 
 import asyncio
+import gzip
 import os
 import pathlib
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,7 @@ from gantry.node.daemon import wiring
 from gantry.node.hypervisors.kvm import accelerator_probe
 from gantry.node.membership import enrollment
 from gantry.node.os import backup, os_definitions
+from gantry.node.storage import programs
 from gantry.rpc import calls
 from gantry.runtime import paths
 
@@ -82,6 +84,36 @@ async def test_a_disk_goes_to_an_export_and_back(folders: paths.Paths, ask: Ask)
     assert await ask(calls.ExportList()) == ()
 
 
+def define_scripted(folders: paths.Paths) -> None:
+    """Define the system of ``samples.instance`` with scripts that export 100 bytes of a disk and import them."""
+    folder = pathlib.Path(folders.os_definitions[0], "busybox")
+    folder.mkdir(parents=True)
+    files = {
+        "ganeti_api_version": "20\n",
+        "variants.list": "small\n",
+        "create": "#!/bin/sh\n",
+        "export": '#!/bin/sh\nhead -c 100 "$EXPORT_DEVICE"\n',
+        "import": '#!/bin/sh\ndd of="$IMPORT_DEVICE" conv=notrunc status=none\n',
+    }
+    for name, text in files.items():
+        samples.write(f"{folder}/{name}", text, mode=0o755 if text.startswith("#!") else 0o644)
+
+
+@pytest.mark.promise("cluster-122")
+async def test_what_a_script_exports_is_compressed_and_its_import_gets_it_as_it_was(
+    folders: paths.Paths, ask: Ask
+) -> None:
+    define_scripted(folders)
+    end = disk_end(folders, b"content", compress="gzip", scripted=True)
+    await carry(ask, end, DUMP)
+    await ask(calls.ExportFinalize(export="vm1", description="text"))
+    assert gzip.decompress(samples.read(f"{folders.exports}/vm1/dump0")) == b"content".ljust(100, b"\0")
+    disk_end(folders, b"")
+    await carry(ask, DUMP, end)
+    assert end.disk
+    assert samples.read(end.disk.logical_id[-1]) == b"content".ljust(4 << 20, b"\0")
+
+
 async def test_an_end_that_is_opened_again_is_the_same(folders: paths.Paths, ask: Ask) -> None:
     opened = calls.StreamOpen(token=TOKEN, end=DUMP)
     assert await ask(opened) == await ask(opened)
@@ -134,9 +166,13 @@ async def test_no_name_leads_out_of_the_exports(ask: Ask, name: str) -> None:
             await ask(call)
 
 
-async def test_what_a_node_lacks_is_said_before_anything_is_sent(folders: paths.Paths, ask: Ask) -> None:
-    with pytest.raises(errors.EnvironmentFaultError, match="has no program lzop; install the package lzop"):
-        await ask(calls.StreamOpen(token=TOKEN, end=disk_end(folders, b"", compress="lzop")))
+async def test_what_a_node_lacks_is_said_before_anything_is_sent(
+    folders: paths.Paths, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as without:
+        without.setitem(programs.ENVIRONMENT, "PATH", folders.etc)
+        with pytest.raises(errors.EnvironmentFaultError, match="has no program lzop; install the package lzop"):
+            await ask(calls.StreamOpen(token=TOKEN, end=disk_end(folders, b"", compress="lzop")))
     with pytest.raises(errors.InvalidError, match="'zip' is not a compression method"):
         await ask(calls.StreamOpen(token=TOKEN, end=disk_end(folders, b"", compress="zip")))
     with pytest.raises(errors.NotFoundError, match="has no OS definition busybox"):

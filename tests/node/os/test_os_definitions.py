@@ -103,7 +103,7 @@ async def test_an_invalid_definition_is_listed_with_its_problem_and_not_used(
 def test_the_first_folder_of_the_search_path_wins(
     definitions: os_definitions.Definitions, folders: paths.Paths, write: Write
 ) -> None:
-    first, second = folders.os_definitions
+    first, second, _ = folders.os_definitions
     write(create=SCRIPT)
     write(where=second, create=SCRIPT)
     write("other", where=second, create=SCRIPT)
@@ -183,6 +183,16 @@ async def test_a_definition_for_other_hypervisors_is_refused(
     write(create=SCRIPT, hypervisors="xen-pvm\n")
     with pytest.raises(errors.InvalidError, match=r"does not support hypervisor kvm.*xen-pvm"):
         await definitions.create(vm(folders), reinstall=False, debug=0)
+
+
+@pytest.mark.promise("cluster-124")
+@pytest.mark.parametrize("listed", ["", "kvm\n", "# which\nxen-pvm\n\nkvm\n"])
+async def test_a_definition_serves_each_hypervisor_that_it_names_and_without_a_list_any(
+    definitions: os_definitions.Definitions, folders: paths.Paths, write: Write, listed: str
+) -> None:
+    write(create=SCRIPT + "echo installed\n", hypervisors=listed)
+    log = await definitions.create(vm(folders), reinstall=False, debug=0)
+    assert b"installed" in samples.read(log)
 
 
 @pytest.mark.promise("cluster-119")

@@ -12,11 +12,11 @@ from gantry.runtime import paths
 FOLDERS = paths.Paths.below("/r")
 
 
-def environment(*nics: calls.Nic, reinstall: bool = False) -> dict[str, str]:
+def environment(*nics: calls.Nic, reinstall: bool = False, debug: int = 1) -> dict[str, str]:
     disks = (samples.disk(FOLDERS, size=512), samples.disk(FOLDERS, size=64, index=1))
     vm = samples.instance(disks=disks, nics=nics)
     disk_paths = {disk.uuid: f"/disks/{disk.index}" for disk in disks}
-    return script_environment.os_script(vm, disk_paths, api_version=20, debug=1, reinstall=reinstall)
+    return script_environment.os_script(vm, disk_paths, api_version=20, debug=debug, reinstall=reinstall)
 
 
 def test_an_os_script_gets_the_instance_and_its_os() -> None:
@@ -41,6 +41,12 @@ def test_an_os_script_gets_the_instance_and_its_os() -> None:
     assert expected.items() <= variables.items()
     assert "INSTANCE_REINSTALL" not in variables
     assert environment(reinstall=True)["INSTANCE_REINSTALL"] == "1"
+
+
+@pytest.mark.promise("cluster-118")
+@pytest.mark.parametrize("debug", [0, 1])
+def test_an_os_script_gets_the_debug_level_of_its_operation(debug: int) -> None:
+    assert environment(debug=debug)["DEBUG_LEVEL"] == str(debug)
 
 
 def test_an_os_script_gets_the_variables_of_each_disk() -> None:

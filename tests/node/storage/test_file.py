@@ -8,8 +8,9 @@ from tests.node.storage import storages
 
 from gantry import errors
 from gantry.node import drivers
-from gantry.node.storage import file
+from gantry.node.storage import file, qcow2_export
 from gantry.rpc import calls
+from gantry.runtime import simulated
 
 
 @pytest.fixture
@@ -137,6 +138,23 @@ async def test_a_file_is_adopted_and_renamed_once(storage: file.FileStorage, tmp
     assert await storage.find(there) is None
     with pytest.raises(errors.NotFoundError, match="disk 0: there is no file"):
         await storage.adopt(there, there.logical_id[1], owner="vm2")
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_renamed_file_stays_where_it_is_when_the_power_is_lost(seed: int, *, is_repeated: bool) -> None:
+    with simulated.World(seed=seed) as world:
+        machine = world.machine("node1")
+        storage = file.FileStorage(machine, "/files", views=qcow2_export.Views(machine, "/views"))
+        old, new = at("/files/vm1/d"), at("/files/vm2/d")
+        world.run(storage.create(old, owner="vm1"))
+        if is_repeated:
+            # What an earlier call did that ended before its sync.
+            world.run(machine.disk.make_directory("/files/vm2"))
+            world.run(machine.disk.rename({storage.path(old): storage.path(new)}))
+        world.run(storage.rename(old, new.logical_id))
+        machine.disk.lose_power()
+        assert [machine.disk.exists(storage.path(disk)) for disk in (old, new)] == [False, True]
 
 
 async def test_a_snapshot_is_made_or_refused_with_a_reason(storage: file.FileStorage) -> None:

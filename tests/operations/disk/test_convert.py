@@ -253,6 +253,7 @@ async def test_what_is_refused(house: build.House, fields: dict[str, object], me
     assert isinstance(error, errors.PrerequisiteError)
 
 
+@pytest.mark.promise("cluster-95")
 @pytest.mark.parametrize(
     ("node", "message"),
     [

@@ -53,6 +53,33 @@ async def test_a_running_guest_gets_a_new_disk_and_gives_one_up(house: build.Hou
     assert [call.disk.uuid for call in house.nodes.calls_of(calls.DiskUnplug)] == [old.disks[1].uuid]
 
 
+@pytest.mark.parametrize("action", ["remove", "detach"])
+async def test_the_state_keeps_a_disk_until_the_guest_has_released_it(house: build.House, action: str) -> None:
+    old = await plain(house, start=True)
+    plan = await house.plan(change(["add", {"size": 8}], [action, 0, {}]))
+    house.change(plan.changes)
+    assert house.state.instance("new").disks[:2] == old.disks
+    assert not house.state.disks
+    assert plan.finish
+    house.change(plan.finish(house.state))
+    assert [disk.size for disk in house.state.instance("new").disks] == [128, 8]
+    assert [*house.state.disks] == ([old.disks[0].uuid] if action == "detach" else [])
+
+
+async def test_the_numbers_of_a_removed_disk_are_held_until_it_is_deactivated(house: build.House) -> None:
+    vm = await mirrored(house, start=True)
+    before, plan = house.state, await house.plan(change(["remove", 0, {}]))
+    house.ledger.hold(1, before, changes=plan.changes)
+    house.change(plan.changes)
+    assert plan.finish
+    house.change(plan.finish(house.state))
+    assert vm.disks[0].mirror
+    minor = vm.disks[0].mirror.minors["n2"]
+    assert house.ledger.mirrors.picks().minor("n2") != minor
+    house.ledger.release(1)
+    assert house.ledger.mirrors.picks().minor("n2") == minor
+
+
 async def test_a_mirrored_disk_is_added_on_both_nodes_and_removed_from_both(house: build.House) -> None:
     await mirrored(house)
     await house.run(change(["add", {"size": 8}]))
@@ -247,6 +274,7 @@ def replace(mode: str, **fields: object) -> opcodes.Opcode:
     return opcodes.decode({"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "new", "mode": mode, **fields})
 
 
+@pytest.mark.promise("cluster-104")
 @pytest.mark.parametrize("start", [False, True])
 async def test_another_secondary_node_gets_the_disks(house: build.House, start: bool) -> None:
     vm = await mirrored(house, start=start)
@@ -255,6 +283,9 @@ async def test_another_secondary_node_gets_the_disks(house: build.House, start: 
     assert new.nodes == ("n2", "n1")
     assert (house.machine("node3").disks, house.machine("node3").active) == ({}, {})
     assert house.machine("node1").disks == {disk.uuid: disk.size for disk in vm.disks}
+    (place_call,) = house.nodes.calls_of(calls.BlockdevPlace, "node1")
+    assert [disk.uuid for disk in place_call.disks] == [disk.uuid for disk in vm.disks]
+    assert [call.on for call in house.nodes.calls_of(calls.BlockdevCreate, "node1")] == [("pv1",), ("pv1",)]
     assert bool(house.machine("node2").active) is bool(house.machine("node1").active) is start
     turned = [call for call in house.nodes.calls_of(calls.BlockdevAssemble, "node2") if call.disk.mirror]
     assert turned[-1].disk.mirror
@@ -267,6 +298,26 @@ async def test_a_secondary_node_that_burnt_is_replaced_by_one_that_is_chosen(hou
     await house.run(replace("replace_new_secondary"))
     assert house.state.instance("new").nodes == ("n2", "n1")
     assert any("node3" in line for line in house.log.lines if line.startswith("WARNING"))
+
+
+async def test_a_primary_node_that_fails_meanwhile_leaves_the_recorded_pair(house: build.House) -> None:
+    vm = await mirrored(house, start=True)
+    plan = await house.plan(replace("replace_new_secondary", remote_node="node1"))
+    done = []
+    for step in plan.steps:
+        done.append(step)
+        if step.text.startswith("connect to node1"):
+            break
+        await house.do(step)
+    house.machine("node2").down = True
+    with pytest.raises(errors.RemoteError):
+        await house.do(done[-1])
+    # If an undo failed, the state would keep the new node, whose disks are gone.
+    for step in reversed(done):
+        await house.undo(step)
+    assert house.machine("node1").disks == {}
+    assert house.machine("node3").disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert any("not connected to node3 again" in line for line in house.log.lines)
 
 
 @pytest.mark.parametrize(("mode", "node"), [("replace_on_primary", "node2"), ("replace_on_secondary", "node3")])

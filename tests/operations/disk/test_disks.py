@@ -214,6 +214,7 @@ async def test_a_missing_volume_group_is_reported(house: build.House) -> None:
     assert "there is no volume group xenvg" in str(error)
 
 
+@pytest.mark.promise("cluster-95")
 async def test_a_secondary_node_is_chosen_beside_the_primary_one(house: build.House) -> None:
     other = cluster.NodeGroup(uuid="g2", name="other")
     house.put(other, msgspec.structs.replace(house.state.node("node1"), group="g2"))

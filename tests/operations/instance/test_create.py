@@ -75,6 +75,17 @@ async def test_nodes_get_every_parameter_filled_in_and_the_instance_keeps_what_w
     assert start.instance.osparams == {"mirror": "a", "dns": "b"}
 
 
+@pytest.mark.promise("cluster-118")
+@pytest.mark.parametrize(("requested", "passed"), [(None, 0), (0, 0), (1, 1)])
+async def test_the_create_script_runs_with_the_debug_level_of_the_opcode(
+    house: build.House, requested: int | None, passed: int
+) -> None:
+    await house.run(op(debug_level=requested))
+    (add,) = house.nodes.calls_of(calls.OsAdd)
+    assert isinstance(add, calls.OsAdd)
+    assert add.debug == passed
+
+
 @pytest.mark.promise("cluster-75")
 async def test_the_master_checks_names_and_the_node_values_before_anything_is_made(house: build.House) -> None:
     assert "unknown fake hypervisor parameter colour" in str(await house.refused(op(hvparams={"colour": "red"})))
@@ -295,6 +306,7 @@ async def test_a_node_that_is_silent_is_no_place(house: build.House) -> None:
     assert "node node2 cannot take instance new: the node does not answer" in str(error)
 
 
+@pytest.mark.promise("cluster-95")
 async def test_without_a_name_the_node_with_the_most_free_memory_is_taken(house: build.House) -> None:
     house.machine("node3").status = msgspec.structs.replace(build.STATUS, memory_free=3000)
     assert await house.run(op(pnode=None)) == ["node3"]
@@ -302,6 +314,7 @@ async def test_without_a_name_the_node_with_the_most_free_memory_is_taken(house:
     assert await house.run(op(pnode=None, instance_name="other")) == ["node1"]
 
 
+@pytest.mark.promise("cluster-87", "cluster-95")
 async def test_when_no_node_fits_every_node_has_its_reason(house: build.House) -> None:
     house.put(marked(1, offline=True), marked(2, drained=True))
     house.machine("node3").down = True

@@ -48,3 +48,16 @@ def test_what_was_never_completed_is_cleared_and_it_says_that_nothing_runs() -> 
     assert isinstance(verdict, interrupted_move.Finding)
     assert verdict.clear == {"b": "incoming"}
     assert "instance vm1 does not run anywhere" in verdict.lines[-1]
+
+
+@pytest.mark.parametrize("primary", ["a", "b"])
+@pytest.mark.parametrize(("state", "other"), [("migrated", ""), ("migrated", "offline"), ("arrived", "")])
+def test_the_guest_that_a_stop_left_does_not_go_on(primary: str, state: str, other: str) -> None:
+    verdict = interrupted_move.judge("vm1", primary, {"a": state, "b": other}, up=False)
+    assert (verdict.node, verdict.state == state, verdict.clear) == (primary, False, {"a": state})
+    assert "instance vm1 does not run anywhere" in verdict.lines[-1]
+
+
+def test_a_guest_with_admin_state_down_goes_on_if_nothing_stopped_it() -> None:
+    verdict = interrupted_move.judge("vm1", "b", {"a": "migrated", "b": "arrived"}, up=False)
+    assert (verdict.node, verdict.state, verdict.clear) == ("b", "arrived", {"a": "migrated"})

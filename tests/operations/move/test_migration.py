@@ -115,6 +115,33 @@ async def test_a_target_that_is_silent_at_the_end_is_for_a_cleanup() -> None:
     assert lab.state.instance("vm1").primary_node == "n1"
 
 
+async def test_a_cleanup_after_a_stop_clears_the_paused_guest_on_the_source() -> None:
+    lab = house()
+    plan = await lab.plan(TO_3)
+    for step in plan.steps:
+        await lab.do(step)
+    assert plan.finish
+    lab.change(plan.finish(lab.state))
+    await lab.run(opcodes.InstanceShutdown(instance_name="vm1"))
+    assert lab.machine("node1").state["vm1"] == "migrated"
+    await lab.run(opcodes.InstanceMigrate(instance_name="vm1", cleanup=True))
+    assert "vm1" not in lab.machine("node1").running
+    assert runs(lab) == []
+    assert lab.state.instance("vm1").primary_node == "n3"
+
+
+async def test_a_cleanup_leaves_the_paused_guest_of_a_removed_instance_of_the_same_name() -> None:
+    lab = house()
+    removed = structs.replace(VM, uuid="removed")
+    lab.machine("node2").running["vm1"] = fill.fill(lab.state, removed)
+    lab.machine("node2").state["vm1"] = "migrated"
+    del lab.machine("node1").running["vm1"]
+    await lab.run(opcodes.InstanceMigrate(instance_name="vm1", cleanup=True))
+    assert lab.state.instance("vm1").primary_node == "n1"
+    assert runs(lab) == []
+    assert lab.machine("node2").state["vm1"] == "migrated"
+
+
 async def test_a_canceled_job_stops_the_migration() -> None:
     lab = house()
     lab.machine("node1").progress = calls.MigrationStatus(status="active", total=1 << 30)

@@ -157,6 +157,7 @@ async def test_a_target_without_free_disk_space_is_refused_for_disks_that_are_co
     assert (await house.plan(MOVE)).finish
 
 
+@pytest.mark.promise("cluster-87", "cluster-95")
 @pytest.mark.parametrize(
     "flag, reason",
     [
@@ -221,6 +222,7 @@ async def test_mirrored_disks_have_both_copies_in_one_group() -> None:
         assert "not in the node group of the other copy" in str(error)
 
 
+@pytest.mark.promise("cluster-95")
 async def test_a_new_secondary_node_must_be_one_that_can_take_the_disks() -> None:
     house = build_house(MIRRORED)
     assert (await house.plan(REPLACE)).changes
@@ -249,6 +251,7 @@ async def test_disks_are_replaced_only_beside_a_primary_node_that_answers() -> N
     assert "primary node node1 of instance vm1 is offline" in str(await house.refused(REPLACE))
 
 
+@pytest.mark.promise("cluster-87", "cluster-95")
 async def test_disks_are_recreated_on_a_node_that_can_take_them() -> None:
     house = build_house(LOCAL, running=False)
     assert (await house.plan(RECREATE)).changes

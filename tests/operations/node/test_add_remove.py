@@ -6,7 +6,7 @@ from tests.operations import build
 
 from gantry import errors, security
 from gantry.model import cluster, opcodes
-from gantry.rpc import calls
+from gantry.rpc import calls, targets
 
 ADD = opcodes.NodeAdd(node_name="node4", primary_ip="203.0.113.4", join_token=build.TOKEN)
 
@@ -83,6 +83,7 @@ async def test_a_node_can_go_to_a_group(house: build.House) -> None:
     ("fields", "message"),
     [
         ({"node_name": "node1"}, "node node1 is already part of the cluster"),
+        ({"node_name": "localhost"}, "localhost is what every machine is called"),
         ({"join_token": ""}, "node node4 needs a join token"),
         ({"primary_ip": ""}, "'' is not an IP address"),
         ({"primary_ip": "node4"}, "'node4' is not an IP address"),
@@ -101,7 +102,30 @@ async def test_a_token_that_is_none_is_refused_before_anything_travels(house: bu
 
 
 async def test_two_nodes_may_share_an_address_with_different_ports(house: build.House) -> None:
-    await house.plan(msgspec.structs.replace(ADD, primary_ip="203.0.113.1", port=1812))
+    await house.plan(msgspec.structs.replace(ADD, primary_ip="203.0.113.1", port=1812, dry_run=True))
+
+
+async def test_a_dry_run_asks_no_machine(house: build.House) -> None:
+    plan = await house.plan(msgspec.structs.replace(ADD, dry_run=True))
+    assert plan.lines == ["add node node4 at 203.0.113.4"]
+    assert house.nodes.made == []
+
+
+async def test_the_state_has_the_key_of_a_machine_before_the_machine_is_called_as_a_node(house: build.House) -> None:
+    recorded: list[tuple[str, ...]] = []
+
+    class Watched(build.FakeNodes):
+        async def call(self, target: targets.Target, call: calls.Call[build.Result]) -> build.Result:
+            if target.name == "node4":
+                recorded.append(house.state.node("node4").certificate.keys)
+            return await super().call(target, call)
+
+    watched = Watched()
+    watched.machines = house.nodes.machines
+    house.nodes = house.environment.nodes = watched
+    await house.run(ADD)
+    assert set(recorded) == {(security.key_of_request(build.REQUEST.encode()),)}
+    assert house.state.node("node4").joining is False
 
 
 async def test_a_node_without_instances_leaves(house: build.House) -> None:

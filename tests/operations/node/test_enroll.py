@@ -1,16 +1,18 @@
-"""A machine that joins and is then not heard of again."""
+"""A machine that joins: one that repeats it, and one that is not heard of again."""
 
 import asyncio
+from typing import cast
 
 import pytest
 from tests.operations import build
 
-from gantry import errors
+from gantry import errors, security
 from gantry.operations.node import enroll
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
 
 TARGET = targets.Target("u", "node4", "203.0.113.4", 1811)
+REQUEST = enroll.Request(build.REQUEST, security.key_of_request(build.REQUEST.encode()))
 
 
 class Silent(build.FakeNodes):
@@ -38,9 +40,8 @@ def test_waiting_for_a_joined_node_times_out(answers: bool, message: str) -> Non
                 Silent(answers=answers),
                 build.Authority(),
                 TARGET,
+                request=REQUEST,
                 token=build.TOKEN,
-                cluster="c",
-                now=build.NOW,
                 masters=(),
                 sleep=world.clock.sleep,
             )
@@ -48,3 +49,38 @@ def test_waiting_for_a_joined_node_times_out(answers: bool, message: str) -> Non
         with pytest.raises(errors.RemoteError, match=message):
             world.run(work())
         assert enroll.JOIN_TIMEOUT_SECONDS <= world.clock.monotonic() < 2 * enroll.JOIN_TIMEOUT_SECONDS
+
+
+async def test_a_machine_that_has_joined_already_gets_another_certificate_for_the_same_key() -> None:
+    nodes = build.FakeNodes()
+    nodes.machines["203.0.113.4"] = build.Machine(joined=False)
+
+    async def join() -> str:
+        issued = await enroll.join(
+            nodes,
+            build.Authority(),
+            TARGET,
+            request=REQUEST,
+            token=build.TOKEN,
+            masters=(),
+            sleep=asyncio.sleep,
+        )
+        assert issued.keys == (REQUEST.key,)
+        return issued.serial
+
+    serials = [await join(), await join()]
+    assert len(set(serials)) == 2
+    assert len(nodes.calls_of(calls.Enrol)) == 1
+    assert nodes.machines["203.0.113.4"].key == REQUEST.key
+
+
+async def test_a_request_that_is_none_is_refused() -> None:
+    class Babbling(build.FakeNodes):
+        async def join(self, target: targets.Target, token: str, call: calls.Call[build.Result]) -> build.Result:
+            answer = await super().join(target, token, call)
+            return cast("build.Result", "nonsense") if isinstance(call, calls.Join) else answer
+
+    nodes = Babbling()
+    nodes.machines["203.0.113.4"] = build.Machine(joined=False)
+    with pytest.raises(errors.InvalidError, match="node node4 sent an invalid certificate request"):
+        await enroll.certificate_request(nodes, TARGET, token=build.TOKEN, cluster="c", now=build.NOW)

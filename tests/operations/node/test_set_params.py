@@ -81,6 +81,26 @@ async def test_a_broken_candidate_is_demoted_without_a_replacement(house: build.
     assert any("may still have the cluster's key" in line for line in house.log.lines)
 
 
+@pytest.mark.parametrize(
+    ("op", "replication", "regular", "warned"),
+    [
+        (modify("node2", offline=True), "", False, True),
+        (opcodes.NodeRemove(node_name="node2"), "", False, True),
+        (modify("node2", offline=True), "majority", False, False),
+        (modify("node2", offline=True), "", True, False),
+    ],
+)
+async def test_a_default_of_replication_that_becomes_weaker_is_a_warning(
+    house: build.House, op: opcodes.Opcode, replication: str, regular: bool, warned: bool
+) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=3, replication=replication))
+    house.put(msgspec.structs.replace(build.NODES[2], master_candidate=True))
+    if regular:
+        house.put(msgspec.structs.replace(build.NODES[2], uuid="n4", name="node4", primary_ip="203.0.113.4"))
+    steps = [step.text for step in (await house.plan(op)).steps]
+    assert any("keeps 2 master candidates, so its replication policy becomes seed" in text for text in steps) is warned
+
+
 @pytest.mark.promise("cluster-96")
 async def test_at_most_one_flag_holds_whatever_is_set_after_whatever(house: build.House) -> None:
     letters = {"master_candidate": "C", "drained": "D", "offline": "O"}

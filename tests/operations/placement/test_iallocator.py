@@ -36,6 +36,7 @@ def test_a_request_has_what_existing_programs_read() -> None:
     assert parsed["instances"]["vm1"]["nics"][0]["ip"] == "192.0.2.10"
 
 
+@pytest.mark.promise("cluster-98")
 @pytest.mark.parametrize("flag", ["offline", "drained", "master_candidate", "vm_capable"])
 @pytest.mark.parametrize("value", [True, False])
 def test_a_request_has_the_flags_of_each_node(flag: str, value: bool) -> None:

@@ -155,8 +155,14 @@ class Guest:
         )
 
     def device(self, disk: int = 0) -> str:
-        """Return where a disk is on its primary node."""
-        paths: list[str] = re.findall(r'on primary: "?(/dev/[^,"]+)', self.gnt("info"))
+        """Return where a disk is on its primary node, as soon as the node says so: a query leaves out a silent one."""
+        paths: list[str] = []
+
+        def is_known() -> bool:
+            paths[:] = re.findall(r'on primary: "?(/dev/[^,"]+)', self.gnt("info"))
+            return len(paths) > disk
+
+        lab.until(is_known, f"{self.primary} does not say where disk {disk} of {self.name} is")
         return paths[disk]
 
     def write(self, *, megabytes: int = 8) -> str:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import pytest
-from tests import certificates, leftovers
+from tests import leftovers
 from tests.node import samples
 from tests.real import demonstration
 from tests.real.nodes import agent
@@ -267,7 +267,7 @@ class Lab:
             await master.close()
 
     def _tls(self) -> ssl.SSLContext:
-        return certificates.master_context(
+        return security.master_client_context(
             str(self.folder / "master.pem"), str(self.folder / "master.key"), authority=self.authority.certificates
         )
 

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 from gantry.cli import client, errors, machine
+from gantry.cli.commands import services
 from gantry.cli.framework import command
 from gantry.cli.output import terminal
 
@@ -106,13 +107,43 @@ def master_failover(call: command.Call) -> int:
         raise errors.CommandError(
             "a master daemon already runs on this node", hint="gnt-cluster getmaster prints the master's name"
         )
+    managed = machine.has_master_service()
+    if managed:
+        # systemd may be about to start the daemon again, which would take the queue's lock meanwhile.
+        services.stop()
     daemon = launch(["failover", *words], capture_stderr=True)
     await_daemon(daemon)
     if daemon.returncode is not None:
         raise daemon_error(daemon.stderr.read() if daemon.stderr else "", daemon.returncode)
+    if managed:
+        _hand_over(daemon)
     name = machine.ssconf("master_node")
     print(f"{name} is the master of the cluster")
     return 0
+
+
+def _hand_over(daemon: subprocess.Popen[str]) -> None:
+    """End the daemon that has taken the role over, and start the service, which keeps the role."""
+    daemon.terminate()
+    try:
+        daemon.communicate(timeout=STOP_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise errors.CommandError(
+            f"this node is the master, but its first daemon, process {daemon.pid}, still runs after "
+            f"{STOP_TIMEOUT_SECONDS:.0f} s",
+            hint=f"end that process, then run systemctl start {machine.MASTER_UNIT}",
+        ) from None
+    start_service()
+
+
+def start_service() -> None:
+    """Start the unit of the master daemon, and check that the daemon answers: systemd skips it on other nodes."""
+    services.start()
+    if not answers():
+        raise errors.CommandError(
+            "the service of the master daemon was started, but the daemon does not answer",
+            hint=f"see {machine.master_log()} and systemctl status {machine.MASTER_UNIT}",
+        )
 
 
 def recover(call: command.Call) -> int:
@@ -120,7 +151,7 @@ def recover(call: command.Call) -> int:
     options, source = call.options, call.options.source
     if not (source or options.accept_loss):
         raise errors.CommandError(
-            "the records that the journal lost are gone after this",
+            "the records that the journal lost are gone after this, also those on nodes that do not answer",
             hint="install the copy of a master candidate with --from NODE, or add --accept-loss to confirm",
         )
     words = [
@@ -149,8 +180,10 @@ RECOVER_TEXT = """
     Run this on the master when its daemon does not start because its state is damaged or the end of the journal is
     missing. With --from, the copy of that master candidate is fetched, checked and installed; the replaced files are
     kept in a folder before-recovery-N. A copy that lacks something is installed only with --accept-loss. Without
-    --from, --accept-loss goes on with the state here, for when no candidate has the missing records. Job numbers that
-    were given before are not given again. Then start the master daemon.
+    --from, --accept-loss goes on with the state here, for when no candidate has the missing records: it asks all nodes
+    first, and is refused if one has more. It names the nodes that do not answer, and records that only they have are
+    lost, so start them first. Job numbers that this machine or a node that answers knows are not given again. Then
+    start the master daemon.
 """
 RECOVER_OPTIONS = (
     command.Option(("--from",), "Install the copy of the state that this master candidate has", "NODE", dest="source"),

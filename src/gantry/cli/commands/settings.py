@@ -251,7 +251,8 @@ MODIFY = command.Command(
             "force",
             "-f",
             "--force",
-            help="Continue although nodes or the database do not answer, or nodes lack a bridge",
+            help="Continue although nodes or the database do not answer, nodes lack a bridge, "
+            "or a later master used the database",
         ),
         *command.JOB,
     ),

@@ -87,12 +87,28 @@ FIELDS: dict[str, dict[str, Row]] = {
         'primary_ip': ('text', 'Address of the node daemon', '', None, None, ()),
         'port': ('number', 'Set the port of the node daemon', 1811, 1, 65535, ()),
         'join_token': ('text', "Content of the node's join-token file", '', None, None, ()),
+        'invitation': ('text', 'Id of the invitation that the machine shows', '', None, None, ()),
         'group': ('text', 'Node group; by default the group named default', '', None, None, ()),
         'master_capable': ('flag', 'Allow the node to be a master candidate', True, None, None, ()),
         'vm_capable': ('flag', 'Allow the node to run instances', True, None, None, ()),
         'ndparams': ('structure', "Node parameters that differ from the node group's and the cluster's", None, None, None, ()),
     },
+    'OP_NODE_INVITE': {
+        'node_name': ('text', 'Name of the node', None, None, None, ()),
+        'secret_hash': ('text', 'SHA-256 of the secret that the machine will show, in hex', None, None, None, ()),
+        'primary_ip': ('text', 'Address of the node daemon', '', None, None, ()),
+        'port': ('number', 'Set the port of the node daemon', 1811, 1, 65535, ()),
+        'group': ('text', 'Node group; by default the group named default', '', None, None, ()),
+        'master_capable': ('flag', 'Allow the node to be a master candidate', True, None, None, ()),
+        'vm_capable': ('flag', 'Allow the node to run instances', True, None, None, ()),
+        'ndparams': ('structure', "Node parameters that differ from the node group's and the cluster's", None, None, None, ()),
+    },
+    'OP_NODE_QUERY_INVITATIONS': {
+    },
     'OP_NODE_REMOVE': {
+        'node_name': ('text', 'Name of the node', None, None, None, ()),
+    },
+    'OP_NODE_REVOKE_INVITATION': {
         'node_name': ('text', 'Name of the node', None, None, None, ()),
     },
     'OP_NODE_SET_PARAMS': {

@@ -12,7 +12,7 @@ import sys
 import time
 
 from gantry.cli import client, errors, machine
-from gantry.cli.commands import certificates, master_daemon, policies, settings, ssh, storage, tags
+from gantry.cli.commands import certificates, master_daemon, policies, settings, ssh, storage, tags, upgrade
 from gantry.cli.framework import command, submit
 from gantry.cli.grammar import syntax
 from gantry.cli.output import documents, object_info
@@ -57,6 +57,9 @@ def _make_state(document: dict[str, object]) -> None:
 
 
 def _start_daemon() -> None:
+    if machine.has_master_service():
+        master_daemon.start_service()
+        return
     daemon = master_daemon.launch([])
     master_daemon.await_daemon(daemon)
     if daemon.returncode is not None:
@@ -257,6 +260,7 @@ COMMANDS = (
         "Destroy the cluster",
         options=(command.Option(("--yes-do-it",), "Confirm the destruction of the cluster"),),
     ),
+    *upgrade.COMMANDS,
     *certificates.COMMANDS,
     *ssh.COMMANDS,
     *storage.CLUSTER_COMMANDS,

@@ -1,4 +1,4 @@
-"""``gantry``: the commands without a Ganeti counterpart: history, events, export, simulation, segment ranges."""
+"""``gantry``: the commands without a Ganeti counterpart: history, events, export, simulation, doctor, segments."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from gantry.cli.framework import command, query
 from gantry.cli.grammar import moments, syntax
 from gantry.cli.output import documents
 
-ABOUT = "Shows the history and events of the cluster, exports the configuration, and manages segment ranges."
+ABOUT = "Shows history and events, exports the configuration, examines a machine, and manages segment ranges."
 
 KINDS = ("cluster", "group", "node", "network", "port", "segmentrange", "subnetpool", "instance", "job")
 EVENTS_PER_REQUEST = 1000
@@ -143,6 +143,17 @@ def simulate(call: command.Call) -> int:
         ) from None
 
 
+def doctor(call: command.Call) -> int:
+    """Examine this machine; the checks are a program of their own, which needs more than the standard library."""
+    words = [machine.program("gantry-node"), "doctor", *(["--json"] if call.options.json else [])]
+    try:
+        return subprocess.run(words, check=False).returncode
+    except OSError as error:
+        raise errors.CommandError(
+            f"cannot run {words[0]}: {error.strerror}", hint="install the package gantry-node"
+        ) from None
+
+
 def _since(text: str) -> tuple[int | None, float | None]:
     """Return a serial or a time: a number alone is a serial."""
     if text.isdecimal():
@@ -194,6 +205,13 @@ COMMANDS = (
             command.Option(("--seeds",), "Run these seeds on all processors", metavar="FIRST-LAST"),
             command.Option(("--processes",), "Run this many clusters in parallel", metavar="N", parse=syntax.number),
         ),
+    ),
+    command.Command(
+        "doctor",
+        doctor,
+        "Report what is wrong or missing on this machine, each with its remedy",
+        options=(command.Option(("--json",), "Print the results as JSON"),),
+        text="It needs root, but no cluster and no running daemon. The exit code is 1 if something is wrong.",
     ),
     *segment_ranges.COMMANDS,
 )

@@ -1,6 +1,10 @@
 """``gnt-node``: the machines of the cluster."""
 
-from gantry.cli import errors, machine
+import hashlib
+import os
+import time
+
+from gantry.cli import client, errors, machine
 from gantry.cli.commands import moves, storage, tags
 from gantry.cli.framework import command, query, submit
 from gantry.cli.grammar import syntax
@@ -10,21 +14,72 @@ ABOUT = "Adds, shows and removes the machines of the cluster."
 
 LISTING = query.Listing("node", ("name", "dtotal", "dfree", "mtotal", "mnode", "mfree", "pinst_cnt", "sinst_cnt"))
 ADD = "OP_NODE_ADD"
+INVITE = "OP_NODE_INVITE"
+SECRET_BYTES = 24
+"""Length of the secret in a token, as in ``gantry.security.invitation``."""
+DEFAULT_PORT = 1811
+INVITATIONS = {"node": "Node", "state": "State", "end": "End", "group": "Group", "address": "Address"}
 MODIFY = "OP_NODE_SET_PARAMS"
 NODE = (command.Argument("NODE", completes="node", field="node_name"),)
 NODES = (command.Argument("NODE", minimum=0, maximum=None, completes="node"),)
 
 
 def add(call: command.Call) -> int:
-    """Add a machine to the cluster."""
+    """Add a machine to the cluster by its join token; without one, invite the machine to join."""
     options = call.options
-    if bool(options.join_token) == bool(options.join_token_file):
+    if options.join_token and options.join_token_file:
         raise errors.InvalidError(
-            "give the node's join token with --join-token-file or --join-token",
+            "there are two join tokens, in --join-token-file and in --join-token",
             hint="gantry-noded on the new node writes the token to /var/lib/gantry/join-token",
+        )
+    if options.join_token is None and options.join_token_file is None:
+        return _invite(call)
+    if not options.join_token and not options.join_token_file:
+        raise errors.InvalidError(
+            "the join token is empty",
+            hint="give the node's join token, or neither of both options to invite the machine",
         )
     token = options.join_token or machine.read_file(options.join_token_file)
     return submit.carry_out(call, call.opcode(ADD, join_token=token.strip()))
+
+
+def _invite(call: command.Call) -> int:
+    """Make an invitation and print the line to run on the machine; the master gets only the hash of the secret."""
+    if call.options.submit:
+        raise errors.InvalidError("an invitation is complete at once, so --submit has no use", hint="omit --submit")
+    secret = os.urandom(SECRET_BYTES).hex()
+
+    def report(result: object) -> None:
+        answer = client.expect(result, dict)
+        address, port, end = (answer.get(name) for name in ("address", "port", "end"))
+        if port != DEFAULT_PORT:
+            address = f"[{address}]:{port}" if ":" in str(address) else f"{address}:{port}"
+        until = time.strftime("%H:%M:%S", time.localtime(client.expect(end, float)))
+        print(f"Run this line on {call.arguments[0]}, as root, before {until}; it works once:")
+        print(f"gantry-node join {address} --token {secret}")
+
+    secret_hash = hashlib.sha256(secret.encode()).hexdigest()
+    return submit.carry_out(call, call.opcode(INVITE, secret_hash=secret_hash), report=report)
+
+
+def list_invitations(call: command.Call) -> int:
+    """List the invitations of the last day."""
+    columns = query.chosen_columns(call.options.output, list(INVITATIONS))
+    answer = submit.query(call, call.opcode("OP_NODE_QUERY_INVITATIONS"))
+    fields = [
+        client.Field(name, INVITATIONS.get(name, name), "text" if name in INVITATIONS else "unknown", "")
+        for name in columns
+    ]
+    rows: list[client.Row] = []
+    for row in client.expect(answer, list):
+        values = {**row, "end": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["end"]))}
+        rows.append([(0, values[name]) if values.get(name) else (3 if name in values else 1, None) for name in columns])
+    return query.print_table(call, client.Table(fields, rows))
+
+
+def revoke_invitation(call: command.Call) -> int:
+    """Revoke the invitation of a machine that has not joined yet."""
+    return submit.carry_out(call, call.opcode("OP_NODE_REVOKE_INVITATION"))
 
 
 def info(call: command.Call) -> int:
@@ -59,6 +114,8 @@ def remove(call: command.Call) -> int:
     return submit.carry_out(call, call.opcode("OP_NODE_REMOVE"))
 
 
+INVITED = (command.Argument("NODE", field="node_name"),)
+OUTPUT = command.Option(("-o", "--output"), "Set the columns", metavar="FIELDS")
 PARAMETERS = command.Option(
     ("--node-parameters",),
     "Set node parameters that differ from the node group's, as in cpu_speed=1.5; -name resets one",
@@ -67,9 +124,14 @@ PARAMETERS = command.Option(
     field="ndparams",
 )
 ADD_TEXT = """
-    The machine runs gantry-noded and is not yet part of a cluster. On its first start the daemon writes
-    a join token to /var/lib/gantry/join-token (below GANTRY_ROOT: lib/join-token). Copy that file to
-    this machine over a channel that you trust; both sides authenticate each other with it:
+    The machine runs gantry-noded and is not yet part of a cluster. Without a join token, this command
+    prints a line for it with a token that is valid for an hour and for one use. Run the line there as
+    root, and the machine joins; list-invitations shows who may, revoke-invitation ends it:
+      gantry-node join MASTER --token TOKEN
+
+    Or carry the join token of the machine to this one. On its first start the daemon writes it to
+    /var/lib/gantry/join-token (below GANTRY_ROOT: lib/join-token). Copy that file over a channel that
+    you trust; both sides authenticate each other with it:
       scp node2:/var/lib/gantry/join-token . && gnt-node add --join-token-file join-token node2
 """
 
@@ -93,7 +155,7 @@ COMMANDS = (
                 ADD,
                 "primary_ip",
                 "--primary-ip",
-                help="Set the address of the node daemon; without it the node name is resolved",
+                help="Set the address of the node daemon; an invited machine may use the address that it connects from",
                 metavar="ADDRESS",
             ),
             command.field_option(ADD, "port", "--port", metavar="PORT"),
@@ -124,6 +186,13 @@ COMMANDS = (
             *command.JOB,
         ),
     ),
+    command.Command(
+        "list-invitations",
+        list_invitations,
+        "List the machines that may join, and what became of the invitations of the last day",
+        options=(*command.FIELDS_QUERY, OUTPUT),
+    ),
+    command.Command("revoke-invitation", revoke_invitation, "Revoke the invitation of a machine", INVITED, command.JOB),
     command.Command("remove", remove, "Remove a node from the cluster", NODE, command.JOB),
     *moves.NODE_COMMANDS,
     *storage.NODE_COMMANDS,

@@ -19,7 +19,7 @@ from urllib import parse
 
 from gantry import errors
 from gantry.rpc import luxi
-from gantry.runtime import interface, limits, repeated_logs
+from gantry.runtime import http_interface, interface, limits, repeated_logs
 
 T = TypeVar("T")
 
@@ -73,18 +73,18 @@ class Application(Protocol):
         """Return the name of the answer header with the id of the request, and the prefix of the id."""
         ...
 
-    async def admit(self, raw: interface.HttpRequest, trace: Trace) -> int:
+    async def admit(self, raw: http_interface.Request, trace: Trace) -> int:
         """Return the longest body in bytes of a request, by its headers; raises RefusedError and GantryError.
 
         ``answer`` follows for the whole request, and checks it again.
         """
         ...
 
-    async def answer(self, raw: interface.HttpRequest, trace: Trace) -> interface.HttpResponse:
+    async def answer(self, raw: http_interface.Request, trace: Trace) -> http_interface.Response:
         """Answer a request; raises RefusedError and GantryError."""
         ...
 
-    def failure(self, error: Failure, trace: Trace) -> interface.HttpResponse:
+    def failure(self, error: Failure, trace: Trace) -> http_interface.Response:
         """Return the answer for a failure, in the format of this protocol."""
         ...
 
@@ -113,7 +113,7 @@ class Server:
         if self._server:
             await self._server.close()
 
-    async def admit(self, raw: interface.HttpRequest) -> limits.Admission | interface.HttpResponse:
+    async def admit(self, raw: http_interface.Request) -> limits.Admission | http_interface.Response:
         """Decide about a request with a body by its headers; a refusal has its line in the access log."""
         trace = self._trace()
         outcome = await self._outcome(self._application.admit(raw, trace), trace)
@@ -121,13 +121,17 @@ class Server:
             return limits.Admission(outcome, known=trace.known)
         return self._finished(raw, outcome, trace)
 
-    def refuse(self, status: int, message: str) -> interface.HttpResponse:
+    def knows(self, certificate: bytes) -> bool:
+        """Know nobody by a certificate: clients prove who they are by a password or a token."""
+        return False
+
+    def refuse(self, status: int, message: str) -> http_interface.Response:
         """Return the answer for a request that is refused before the application has it."""
         trace = self._trace()
         response = self._application.failure(RefusedError(status, message), trace)
         return self._with_headers(response, trace)
 
-    async def answer(self, raw: interface.HttpRequest) -> interface.HttpResponse:
+    async def answer(self, raw: http_interface.Request) -> http_interface.Response:
         """Answer any request, and write a line into the access log."""
         trace = self._trace()
         notices: list[str] = []
@@ -141,25 +145,25 @@ class Server:
     def _trace(self) -> Trace:
         return Trace(self._application.id_header[1] + self._runtime.random.uuid())
 
-    def _with_headers(self, response: interface.HttpResponse, trace: Trace) -> interface.HttpResponse:
+    def _with_headers(self, response: http_interface.Response, trace: Trace) -> http_interface.Response:
         headers = {**response.headers, **trace.headers, self._application.id_header[0]: trace.id}
         return dataclasses.replace(response, headers=headers, known=trace.known)
 
     def _finished(
-        self, raw: interface.HttpRequest, response: interface.HttpResponse, trace: Trace
-    ) -> interface.HttpResponse:
+        self, raw: http_interface.Request, response: http_interface.Response, trace: Trace
+    ) -> http_interface.Response:
         response = self._with_headers(response, trace)
         if access_log.isEnabledFor(logging.INFO) and self._is_logged(raw, trace):
             access_log.info("%s", log_line(raw, response, user=trace.user, now=self._runtime.clock.now()))
         return response
 
-    def _is_logged(self, raw: interface.HttpRequest, trace: Trace) -> bool:
+    def _is_logged(self, raw: http_interface.Request, trace: Trace) -> bool:
         """Return whether a request has a line in the access log; the log says how many of a stranger have none."""
         return trace.known or self._strangers.is_due(
             f"requests of strangers from {limits.peer_of(raw.peer) or 'unknown addresses'}"
         )
 
-    async def _outcome(self, work: Awaitable[T], trace: Trace) -> T | interface.HttpResponse:
+    async def _outcome(self, work: Awaitable[T], trace: Trace) -> T | http_interface.Response:
         """Return the result of the application's work, or the answer for its failure."""
         try:
             return await work
@@ -171,7 +175,7 @@ class Server:
             refused = RefusedError(500, f"request {trace.id} failed; see the log of the remote API")
             return self._application.failure(refused, trace)
 
-    def _failure(self, error: Failure, trace: Trace) -> interface.HttpResponse:
+    def _failure(self, error: Failure, trace: Trace) -> http_interface.Response:
         if isinstance(error, RefusedError):
             trace.headers |= error.headers
         elif error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -204,7 +208,7 @@ def _log_time(now: int) -> str:
     return datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
 
 
-def log_line(raw: interface.HttpRequest, response: interface.HttpResponse, *, user: str, now: float) -> str:
+def log_line(raw: http_interface.Request, response: http_interface.Response, *, user: str, now: float) -> str:
     """Return the access log line of a request, in the combined format of web servers, with times in UTC."""
     request = f"{_quoted(raw.method)} {_quoted(raw.path)} HTTP/1.1"
     referer, agent = (_quoted(raw.headers.get(name, "")) for name in ("referer", "user-agent"))

@@ -1,6 +1,8 @@
 """LUXI: the master's own protocol, JSON messages that end in ETX on a UNIX socket (contracts/luxi.md#framing).
 
-The permission bits of the socket are the only access control. A connection carries any number of requests, which are
+The permissions of the socket and the groups of a user are the only access control: the group ``gantry`` may use the
+methods that change nothing, root and the group ``gantry-admin`` all. On a machine without the latter, who may connect
+may use all methods, and that is root and the daemons' group. A connection carries any number of requests, which are
 answered in order. The answer to an invalid message is an error, and then the connection ends; a message longer than
 ``MESSAGE_LIMIT`` is never completely in memory. The methods and their arguments are in contracts/luxi.md#methods, in
 two classes: methods in ``jobs`` change the cluster or its jobs, methods in ``queries`` change nothing.
@@ -30,6 +32,9 @@ MESSAGE_LIMIT = 16 << 20
 """In bytes; enough for about 40,000 opcodes. Decoded, a message of empty objects needs 27 times as much: 440 MiB."""
 
 METHODS: Methods = jobs.METHODS | queries.METHODS
+READERS = "gantry"
+ADMINISTRATORS = "gantry-admin"
+
 _CHANGES = jobs.METHODS.keys() - jobs.WAITING
 
 _DECODERS = {name: msgspec.json.Decoder(arguments, strict=False) for name, (arguments, _) in METHODS.items()}
@@ -60,10 +65,15 @@ class Door:
         self._unanswered: set[asyncio.Future[object]] = set()
 
     async def open(self) -> None:
-        """Listen; root and the daemons' group have access to the socket."""
+        """Listen; root, the daemons' group and the two groups of users have access to the socket."""
         network = self._runtime.network
         self._server = await network.serve_unix(
-            self._path, self._serve, mode=0o660, limit=MESSAGE_LIMIT, allowed=self._allowed
+            self._path,
+            self._serve,
+            mode=0o660,
+            limit=MESSAGE_LIMIT,
+            allowed=self._allowed,
+            groups=(READERS, ADMINISTRATORS),
         )
 
     async def close(self) -> None:
@@ -76,10 +86,12 @@ class Door:
     async def _serve(self, reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         """Answer the requests of a connection until the client disconnects, possibly in the middle of a message."""
         is_root = self._runtime.network.is_privileged(writer)
+        # None: the machine does not have the group.
+        may_change = is_root or self._runtime.network.is_member(writer, ADMINISTRATORS) is not False
         try:
             while True:
                 message = await reader.readuntil(ETX)
-                answer, valid = await self._answer(message[:-1], is_root=is_root)
+                answer, valid = await self._answer(message[:-1], is_root=is_root, may_change=may_change)
                 if notice := self._services.candidates.notice():
                     answer["notice"] = notice
                 writer.write(msgspec.json.encode(answer) + ETX)
@@ -95,7 +107,7 @@ class Door:
         finally:
             writer.close()
 
-    async def _answer(self, message: bytes, *, is_root: bool) -> tuple[dict[str, object], bool]:
+    async def _answer(self, message: bytes, *, is_root: bool, may_change: bool) -> tuple[dict[str, object], bool]:
         """Return the answer to a message, and whether the message was a valid request."""
         try:
             request = bounded_json.decode(message, _Request)
@@ -103,6 +115,11 @@ class Door:
             return {"success": False, "result": f"Failed to parse request: {error}"}, False
         services.BY_ROOT.set(is_root and not request.remote)
         try:
+            if request.method in _CHANGES and not may_change:
+                raise errors.ForbiddenError(
+                    f"method {request.method} changes the cluster: only root and the group {ADMINISTRATORS} may use it",
+                    hint=f"run the command as root, or add your user to {ADMINISTRATORS} and log in again",
+                )
             return {"success": True, "result": await self._call(request)}, True
         except errors.GantryError as error:
             return _failure(error), True

@@ -6,9 +6,11 @@ from typing import Annotated
 import msgspec
 
 from gantry import errors
+from gantry.doors.luxi import invitations, packages
 from gantry.doors.luxi.services import BY_ROOT, WAIT_LIMIT, Methods, Seconds, Services
 from gantry.model import allowed, job, opcodes
 from gantry.operations.query import engine
+from gantry.rpc import calls
 
 Ops = Sequence[dict[str, object]]
 
@@ -24,7 +26,8 @@ def _decoded(op: dict[str, object]) -> opcodes.AnyOpcode:
     decoded = opcodes.decode(op)
     if (what := allowed.needs_root(decoded)) and not BY_ROOT.get():
         raise errors.ForbiddenError(
-            f"only root may change {what}, with a command on the master", hint="run gnt-cluster modify there as root"
+            f"only root may change {what}, with a command on the master",
+            hint=f"run {allowed.root_command(decoded)} there as root",
         )
     return decoded
 
@@ -163,4 +166,9 @@ METHODS: Methods = {
     ),
     "SetDrainFlag": (tuple[bool], _drain),
     "SetWatcherPause": (tuple[Seconds | None], _set_watcher_pause),
+    "ChangePackages": (
+        tuple[packages.Action, list[str], calls.PackageVersion, calls.ConfirmSeconds],
+        packages.change,
+    ),
+    "UseInvitation": (invitations.Use, invitations.use),
 }

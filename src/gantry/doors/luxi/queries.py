@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from gantry import errors
+from gantry.doors.luxi import invitations, packages
 from gantry.doors.luxi.services import WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
 from gantry.operations.query import cluster, engine
@@ -165,4 +166,6 @@ METHODS: Methods = {
     "QueryHistory": (tuple[str | None, str | None, int | None, float | None, int], _query_history),
     "WaitForEvents": (tuple[Annotated[int, msgspec.Meta(ge=0)], int, Seconds], _wait_for_events),
     "ExportConfig": (tuple[()], _export),
+    "QueryPackages": (tuple[()], packages.query),
+    "ProveInvitation": (tuple[str, str, str], invitations.prove),
 }

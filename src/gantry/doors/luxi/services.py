@@ -12,6 +12,7 @@ import msgspec
 
 from gantry.jobs import queue, reads
 from gantry.operations.query import engine
+from gantry.rpc import liveness
 from gantry.runtime import paths
 from gantry.state import events, history, replication
 from gantry.state import snapshot as states
@@ -35,9 +36,11 @@ class Services:
     queue: queue.Queue
     reads: reads.Reads
     source: engine.Source
+    nodes: liveness.Caller
     snapshot: Callable[[], states.Snapshot]
     history: history.History
     events: events.Events
     candidates: replication.Candidates
     pause_watcher: Callable[[float | None], Awaitable[None]]
     folders: paths.Paths
+    now: Callable[[], float]

@@ -27,7 +27,7 @@ from gantry.doors.neutron import (
 )
 from gantry.doors.neutron import call as calls
 from gantry.rpc import luxi
-from gantry.runtime import interface, limits
+from gantry.runtime import http_interface, interface, limits
 
 VERSION = "v2.0"
 
@@ -52,11 +52,11 @@ class Application:
         self._scheme = scheme
         self._collections = {each.collection: collection.Collection(each, self._master) for each in resources.ALL}
 
-    def failure(self, error: http.Failure, trace: http.Trace) -> interface.HttpResponse:
+    def failure(self, error: http.Failure, trace: http.Trace) -> http_interface.Response:
         """Return the answer for a failure, in the format of the API."""
         return faults.response(error)
 
-    async def admit(self, raw: interface.HttpRequest, trace: http.Trace) -> int:
+    async def admit(self, raw: http_interface.Request, trace: http.Trace) -> int:
         """Return the longest body of a request; only users may send a long one, and it is long for a token."""
         path, _ = http.split(raw.path)
         is_open = path[:1] == ("v3",) and self._projects and self._projects.is_open(raw.method, path[1:])
@@ -65,12 +65,12 @@ class Application:
         await self._person(raw, trace)
         return http.BODY_LIMIT
 
-    async def _person(self, raw: interface.HttpRequest, trace: http.Trace) -> access.Person:
+    async def _person(self, raw: http_interface.Request, trace: http.Trace) -> access.Person:
         person = await self._authenticator.person(raw.headers, raw.peer)
         trace.user, trace.known = person.user or "-", True
         return person
 
-    async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
+    async def answer(self, raw: http_interface.Request, trace: http.Trace) -> http_interface.Response:
         """Answer a request."""
         path, query = http.split(raw.path)
         base = self._base(raw.headers)
@@ -108,7 +108,7 @@ class Application:
             host, scheme = headers.get("x-forwarded-host", host), "https"
         return f"{scheme}://{host}"
 
-    async def _route(self, method: str, path: Sequence[str], call: calls.Call, *, base: str) -> interface.HttpResponse:
+    async def _route(self, method: str, path: Sequence[str], call: calls.Call, *, base: str) -> http_interface.Response:
         """Answer a request below ``/v2.0/``."""
         match path:
             case []:
@@ -124,7 +124,7 @@ class Application:
                 return _answer(method, await availability.answer(self._master, call, key))
         return await self._collection(method, path, call)
 
-    async def _collection(self, method: str, path: Sequence[str], call: calls.Call) -> interface.HttpResponse:
+    async def _collection(self, method: str, path: Sequence[str], call: calls.Call) -> http_interface.Response:
         served = self._collections.get(path[0].replace("-", "_"))
         if served is None:
             raise faults.hidden()
@@ -143,7 +143,7 @@ class Application:
                 return _response(200, await served.update(call, key))
             case ["DELETE", key]:
                 await served.delete(call, key)
-                return interface.HttpResponse(204, b"")
+                return http_interface.Response(204, b"")
             case [_, key, "tags", *tag] if len(tag) < 2:
                 return await tagging.answer(served, call, method=method, key=key, tag=tag)
             case [_] | [_, _]:
@@ -154,7 +154,7 @@ class Application:
         """Return whether a resource exists; segment ranges exist only where the cluster manages them."""
         return not served.resource.for_admins or await self._master.has_ranges()
 
-    async def _create(self, served: collection.Collection, call: calls.Call) -> interface.HttpResponse:
+    async def _create(self, served: collection.Collection, call: calls.Call) -> http_interface.Response:
         """Answer a POST; the master refuses it if the resource does not exist, so only a refusal needs that query."""
         try:
             return _response(201, await served.create(call))
@@ -164,12 +164,12 @@ class Application:
             raise faults.hidden() from None
 
 
-def _answer(method: str, content: object) -> interface.HttpResponse:
+def _answer(method: str, content: object) -> http_interface.Response:
     """Return the answer of a read-only path; FaultError 405 for other methods."""
     if method != "GET":
         raise faults.no_method()
     return _response(200, content)
 
 
-def _response(status: int, content: object) -> interface.HttpResponse:
-    return interface.HttpResponse(status, msgspec.json.encode(content))
+def _response(status: int, content: object) -> http_interface.Response:
+    return http_interface.Response(status, msgspec.json.encode(content))

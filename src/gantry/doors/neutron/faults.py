@@ -13,7 +13,7 @@ import msgspec
 
 from gantry import errors
 from gantry.doors import http
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 
 _UNAUTHORIZED = (
     "This server could not verify that you are authorized to access the document you requested. Either you supplied "
@@ -95,7 +95,7 @@ def of_error(error: errors.GantryError) -> FaultError:
     return FaultError(status, f"HTTP{name}", str(error))
 
 
-def response(error: http.Failure) -> interface.HttpResponse:
+def response(error: http.Failure) -> http_interface.Response:
     """Return the answer for a failure, in its form."""
     if isinstance(error, errors.GantryError):
         error = of_error(error)
@@ -106,4 +106,4 @@ def response(error: http.Failure) -> interface.HttpResponse:
     else:
         phrase = HTTPStatus(error.status).phrase
         content = {"message": str(error), "code": f"{error.status} {phrase}", "title": phrase}
-    return interface.HttpResponse(error.status, msgspec.json.encode(content))
+    return http_interface.Response(error.status, msgspec.json.encode(content))

@@ -17,7 +17,7 @@ import msgspec
 
 from gantry.doors import http
 from gantry.doors.neutron import access, faults
-from gantry.runtime import bounded_json, interface
+from gantry.runtime import bounded_json, http_interface, interface
 
 DOMAIN = {"id": "default", "name": "Default"}
 _UPDATED = "2016-10-06T00:00:00Z"
@@ -81,7 +81,7 @@ class Projects:
         body: bytes,
         base: str,
         peer: str,
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         """Answer a request below ``/v3`` from ``peer``; ``person`` is None for paths without authentication."""
         match method, *path:
             case ["GET"]:
@@ -113,7 +113,7 @@ class Projects:
         known = self._passwords.projects() if self._passwords else [access.PROJECT]
         return [name for name in known if person and access.may_enter(person, name)]
 
-    async def _token(self, body: bytes, base: str, *, peer: str) -> interface.HttpResponse:
+    async def _token(self, body: bytes, base: str, *, peer: str) -> http_interface.Response:
         """Issue a token for a name and a password; MiddlewareError 401, RefusedError 400."""
         try:
             login = bounded_json.decode(body, _Login).auth
@@ -128,7 +128,7 @@ class Projects:
         token, until = self._passwords.issue(person)
         content = {"token": _token_content(person, now=self._clock.now(), until=until, base=base)}
         response = _response(201, content)
-        return interface.HttpResponse(201, response.body, headers={"X-Subject-Token": token})
+        return http_interface.Response(201, response.body, headers={"X-Subject-Token": token})
 
 
 def version(base: str) -> dict[str, object]:
@@ -179,5 +179,5 @@ def _service(kind: str, name: str, url: str) -> dict[str, object]:
     return {"id": kind, "type": kind, "name": name, "endpoints": endpoints}
 
 
-def _response(status: int, content: object) -> interface.HttpResponse:
-    return interface.HttpResponse(status, msgspec.json.encode(content))
+def _response(status: int, content: object) -> http_interface.Response:
+    return http_interface.Response(status, msgspec.json.encode(content))

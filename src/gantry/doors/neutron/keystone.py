@@ -20,7 +20,7 @@ from urllib import parse
 import msgspec
 
 from gantry import errors
-from gantry.runtime import interface
+from gantry.runtime import http_interface, interface
 
 TIMEOUT_SECONDS = 10.0
 """Timeout of a request to Keystone."""
@@ -193,7 +193,7 @@ class Service:
             )
         return _decode(answer, _Validation, expected_status=200).token
 
-    async def _ask(self, token: str, service_token: str) -> interface.HttpResponse:
+    async def _ask(self, token: str, service_token: str) -> http_interface.Response:
         headers = {"x-auth-token": service_token, "x-subject-token": token, "accept": "application/json"}
         address = self._address
         try:
@@ -226,7 +226,7 @@ class Service:
                 self._back_off_until = self._clock.monotonic() + back_off
             return service_token.token
 
-    async def _send_login(self) -> interface.HttpResponse:
+    async def _send_login(self) -> http_interface.Response:
         address = self._address
         body = self._account.request(self._account.password(self._disk))
         try:
@@ -236,7 +236,7 @@ class Service:
         except OSError as error:
             raise self._unreachable(error) from None
 
-    def _read_token(self, answer: interface.HttpResponse) -> _ServiceToken:
+    def _read_token(self, answer: http_interface.Response) -> _ServiceToken:
         if answer.status == 401:
             raise errors.BusyError(
                 f"Keystone refused the login of user {self._account.user} for project {self._account.project}",
@@ -258,7 +258,7 @@ class Service:
         await self._http.close()
 
 
-def _decode(answer: interface.HttpResponse, kind: type[Decoded], *, expected_status: int) -> Decoded:
+def _decode(answer: http_interface.Response, kind: type[Decoded], *, expected_status: int) -> Decoded:
     """Return the decoded body of an answer; BusyError, with the status only, if the answer is unexpected."""
     if answer.status != expected_status:
         raise errors.BusyError(f"Keystone answered with the unexpected status {answer.status}")

@@ -10,7 +10,7 @@ import msgspec
 from gantry.doors.neutron import call as calls
 from gantry.doors.neutron import collection as collections
 from gantry.doors.neutron import faults, values
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 
 _TAG = values.text(values.TAG_LENGTH)
 _TAGS = values.list_of(_TAG)
@@ -18,7 +18,7 @@ _TAGS = values.list_of(_TAG)
 
 async def answer(
     collection: collections.Collection, call: calls.Call, *, method: str, key: str, tag: Sequence[str]
-) -> interface.HttpResponse:
+) -> http_interface.Response:
     """Answer a request for all tags, or for the tag in ``tag``."""
     for name in tag:
         if reason := _TAG(name):
@@ -29,7 +29,7 @@ async def answer(
 
 async def _answer(
     collection: collections.Collection, call: calls.Call, *, method: str, key: str, tag: Sequence[str]
-) -> interface.HttpResponse:
+) -> http_interface.Response:
     match method, *tag:
         case ["GET"]:
             return _tags(await collection.tags(call, key))
@@ -43,17 +43,17 @@ async def _answer(
             return _tags(names)
         case ["DELETE"]:
             await collection.set_tags(call, key, [])
-            return interface.HttpResponse(204, b"")
+            return http_interface.Response(204, b"")
         case ["PUT", name]:
             await collection.set_tags(call, key, [*await collection.tags(call, key), name])
-            return interface.HttpResponse(201, b"")
+            return http_interface.Response(201, b"")
         case ["GET" | "DELETE", name]:
             known = await collection.tags(call, key)
             if name not in known:
                 raise faults.FaultError(404, "TagNotFound", f"Tag {name} could not be found.")
             if method == "DELETE":
                 await collection.set_tags(call, key, [each for each in known if each != name])
-            return interface.HttpResponse(204, b"")
+            return http_interface.Response(204, b"")
     raise faults.no_method()
 
 
@@ -67,5 +67,5 @@ def _read_body(call: calls.Call) -> list[str]:
     return msgspec.convert(body["tags"], list[str])
 
 
-def _tags(tags: Sequence[str]) -> interface.HttpResponse:
-    return interface.HttpResponse(200, msgspec.json.encode({"tags": tags}))
+def _tags(tags: Sequence[str]) -> http_interface.Response:
+    return http_interface.Response(200, msgspec.json.encode({"tags": tags}))

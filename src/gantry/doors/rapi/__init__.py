@@ -18,7 +18,7 @@ from gantry.doors import http
 from gantry.doors.http import representation, users
 from gantry.doors.rapi import changes, metrics, reading, routes, wire
 from gantry.rpc import luxi
-from gantry.runtime import interface, limits, paths
+from gantry.runtime import http_interface, interface, limits, paths
 
 ROUTES: tuple[routes.Route, ...] = (*reading.ROUTES, *changes.ROUTES)
 
@@ -40,14 +40,14 @@ class Application:
         self._metrics = metrics.Metrics(runtime.disk, master, folders)
         self._gate = gate
 
-    async def admit(self, raw: interface.HttpRequest, trace: http.Trace) -> int:
+    async def admit(self, raw: http_interface.Request, trace: http.Trace) -> int:
         """Return the longest body of a request; only users may send a long one."""
         path, _ = http.split(raw.path)
         endpoint = await self.find(raw.method, path)
         user = await self._allowed_user(raw, trace, endpoint.access)
         return http.BODY_LIMIT if user else limits.STRANGER_BODY_BYTES
 
-    async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
+    async def answer(self, raw: http_interface.Request, trace: http.Trace) -> http_interface.Response:
         """Answer a request."""
         path, query = http.split(raw.path)
         if path == metrics.PATH and raw.method == "GET":
@@ -55,7 +55,7 @@ class Application:
             return await self._metrics.response(raw.headers.get("accept", ""))
         if path == DESCRIPTION and raw.method == "GET":
             await self._allowed_user(raw, trace, wire.Access.OPEN)
-            return interface.HttpResponse(200, _description())
+            return http_interface.Response(200, _description())
         kind = representation.content_type(raw.headers.get("accept", ""))
         if kind is None:
             raise http.RefusedError(
@@ -68,7 +68,7 @@ class Application:
         return wire.response(raw, await endpoint.call(request), kind)
 
     async def _allowed_user(
-        self, raw: interface.HttpRequest, trace: http.Trace, access: wire.Access
+        self, raw: http_interface.Request, trace: http.Trace, access: wire.Access
     ) -> users.User | None:
         """Return the user of a request, None without a login; RefusedError if the request lacks the permission."""
         user = await self._gate.user(raw)
@@ -76,7 +76,7 @@ class Application:
         self._gate.check(access, user)
         return user
 
-    def failure(self, error: http.Failure, trace: http.Trace) -> interface.HttpResponse:
+    def failure(self, error: http.Failure, trace: http.Trace) -> http_interface.Response:
         """Return the answer for a failure, in the format of the remote API."""
         return wire.failure(error)
 

@@ -16,7 +16,7 @@ from prometheus_client import core, exposition
 
 from gantry import __version__, errors, security
 from gantry.rpc import luxi
-from gantry.runtime import interface, paths
+from gantry.runtime import http_interface, interface, paths
 
 log = logging.getLogger(__name__)
 
@@ -76,12 +76,12 @@ class Metrics:
         self._master = master
         self._folders = folders
 
-    async def response(self, accept: str) -> interface.HttpResponse:
+    async def response(self, accept: str) -> http_interface.Response:
         """Return the present values, in the format for this Accept header."""
         families = _Families(await self._families())
         # The encoder gets no other part of the header: it fails on versions that are not numbers.
         encode, content_type = exposition.choose_encoder(_OPENMETRICS if _OPENMETRICS in accept.lower() else "")
-        return interface.HttpResponse(200, encode(families), content_type)
+        return http_interface.Response(200, encode(families), content_type)
 
     async def _families(self) -> list[core.Metric]:
         name, own_end = self._own_node()

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from gantry import errors
 from gantry.doors import http
 from gantry.doors.http import representation, users
-from gantry.runtime import bounded_json, interface
+from gantry.runtime import bounded_json, http_interface
 
 
 class Access(Enum):
@@ -69,7 +69,7 @@ class Gate:
     known: users.Users
     anonymous: bool = False
 
-    async def user(self, raw: interface.HttpRequest) -> users.User | None:
+    async def user(self, raw: http_interface.Request) -> users.User | None:
         """Return the user of a request, None without a login; RefusedError 401 if the password is wrong, or 429."""
         header = raw.headers.get("authorization", "")
         if not header:
@@ -97,7 +97,7 @@ def _unauthorized() -> http.RefusedError:
     return http.RefusedError(401, "wrong or missing user name or password", headers=challenge)
 
 
-def decode_body(raw: interface.HttpRequest) -> object:
+def decode_body(raw: http_interface.Request) -> object:
     """Return the decoded body of a request, None without a body; RefusedError if the body is not JSON."""
     if not raw.body:
         return None
@@ -109,18 +109,18 @@ def decode_body(raw: interface.HttpRequest) -> object:
         raise http.RefusedError(400, f"the body is not valid JSON: {error}") from None
 
 
-def response(raw: interface.HttpRequest, answer: Answer, kind: str) -> interface.HttpResponse:
+def response(raw: http_interface.Request, answer: Answer, kind: str) -> http_interface.Response:
     """Return an answer in a content type, with its ETag; status 304 if the client already has this version."""
     body = representation.encode(answer.value, kind)
     if raw.method != "GET":
-        return interface.HttpResponse(200, body, kind)
+        return http_interface.Response(200, body, kind)
     headers = {"ETag": representation.tag(body, answer.version), "Vary": "Accept"}
     if representation.is_known(headers["ETag"], [raw.headers.get("if-none-match", "")]):
-        return interface.HttpResponse(304, b"", kind, headers)
-    return interface.HttpResponse(200, body, kind, headers)
+        return http_interface.Response(304, b"", kind, headers)
+    return http_interface.Response(200, body, kind, headers)
 
 
-def failure(error: http.Failure) -> interface.HttpResponse:
+def failure(error: http.Failure) -> http_interface.Response:
     """Return the answer for a failure, in the format of the remote API."""
     content = {"code": error.status, "message": HTTPStatus(error.status).phrase, "explain": str(error) or None}
-    return interface.HttpResponse(error.status, representation.encode(content, representation.JSON))
+    return http_interface.Response(error.status, representation.encode(content, representation.JSON))

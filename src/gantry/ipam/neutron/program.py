@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+import gantry
 from gantry import errors
 
 INTERVAL_SECONDS = 60.0
@@ -20,6 +21,7 @@ def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gantry-neutron-ipam", description="Compare the IPAM driver's tables with Neutron's ports."
     )
+    parser.add_argument("--version", action="version", version=f"gantry-neutron-ipam {gantry.__version__}")
     parser.add_argument("command", choices=("check", "repair"), help="print the differences, or also repair them")
     parser.add_argument("--config-file", action="append", required=True, help="path of neutron.conf; may be repeated")
     parser.add_argument(

@@ -8,6 +8,7 @@ connections; the master calls it in threads. Import its modules by name::
     allocation      chooses and allocates one address
     checks          compares the allocations with another list, and repairs
     sharing         a master's functions on a database that others use too
+    fence           refuses the changes of a former master there
     availability    the ranges of free addresses: taken by compare-and-set, returned, recalculated
     records         the stored objects, and the text form of addresses
     engines         where statements run: in own connections, or in the caller's transaction

@@ -95,6 +95,19 @@ class Kind(Protocol):
         ...
 
 
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Use a write-ahead log. SQLite does not wait for a connection that sets this mode too, but a transaction does."""
+    for _ in range(ATTEMPTS):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        else:
+            return
+    connection.execute("PRAGMA journal_mode = WAL")
+
+
 class Sqlite:
     """An SQLite file, for the processes of one machine."""
 
@@ -110,7 +123,7 @@ class Sqlite:
             connection = sqlite3.connect(
                 self._path, timeout=TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
             )
-            connection.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error as error:
             raise faults.translate(error, self.name) from error

@@ -4,13 +4,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from gantry import errors
+from gantry import __version__, errors
 from gantry.ipam.sql import engines, schema
 
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments, which also generates the reference page."""
     parser = argparse.ArgumentParser(prog="gantry-ipam", description="Manage the tables of the SQL IPAM driver.")
+    parser.add_argument("--version", action="version", version=f"gantry-ipam {__version__}")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, text in (
         ("prepare", "create the tables, or upgrade them for this version; older versions can still work on them"),

@@ -40,6 +40,13 @@ CREATE TABLE gantry_allocations (
 -- An owner has one address for each of its keys.
 CREATE UNIQUE INDEX gantry_allocations_owner ON gantry_allocations (owner, subnet, key) WHERE owner <> '';
 
+-- The latest master of each cluster that has worked on this database: its epoch, and its node (fence.py).
+CREATE TABLE gantry_masters (
+    mark TEXT NOT NULL PRIMARY KEY,
+    epoch BIGINT NOT NULL,
+    node TEXT NOT NULL
+);
+
 -- The applied steps.
 CREATE TABLE gantry_migrations (
     name TEXT NOT NULL PRIMARY KEY

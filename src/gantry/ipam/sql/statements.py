@@ -1,8 +1,8 @@
 """The SQL statements of the driver, by name: read from statements.sql once, and translated for the engine.
 
 One text serves both engines. Parameters are ``:name`` in the file and for SQLite, ``%(name)s`` for PostgreSQL. Row
-locks and the sort order (COLLATE "C") are for PostgreSQL only: SQLite has one writer at a time, and sorts by bytes.
-Every value that a statement reads is text.
+locks with their time limit (set_config), and the sort order (COLLATE "C"), are for PostgreSQL only: SQLite has one
+writer at a time, and sorts by bytes. Every value that a statement reads is text.
 """
 
 import functools
@@ -18,7 +18,7 @@ Values = Mapping[str, str | int]
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 _PARAMETER = re.compile(r":([a-z]+)")
-_POSTGRESQL_ONLY = re.compile(r' COLLATE "C"| FOR (SHARE|UPDATE)')
+_POSTGRESQL_ONLY = re.compile(r' COLLATE "C"| FOR (SHARE|UPDATE)|, set_config\([^)]*\)')
 
 
 class Dialect(Enum):

@@ -131,6 +131,21 @@ INSERT INTO gantry_ranges (subnet, first, last) VALUES (:subnet, :first, :last)
 -- name: remove_ranges
 DELETE FROM gantry_ranges WHERE subnet = :subnet
 
+-- name: master
+SELECT CAST(epoch AS TEXT), node FROM gantry_masters WHERE mark = :mark
+
+-- name: share_master
+-- Waits for a master that is being recorded, and lets none be recorded before the end of the transaction. So that a
+-- master that stands still in a transaction does not stop its successor for ever, the server ends such transactions.
+SELECT CAST(epoch AS TEXT), node, set_config('idle_in_transaction_session_timeout', '30s', TRUE)
+  FROM gantry_masters WHERE mark = :mark FOR SHARE
+
+-- name: record_master
+-- Compare-and-set, and waits for the transactions that share the row.
+INSERT INTO gantry_masters (mark, epoch, node) VALUES (:mark, :epoch, :node)
+ON CONFLICT (mark) DO UPDATE SET epoch = excluded.epoch, node = excluded.node
+ WHERE gantry_masters.epoch < excluded.epoch OR :force = 1
+
 -- name: snapshot
 -- The transaction reads from one snapshot; SQLite always does.
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY

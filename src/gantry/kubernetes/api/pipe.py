@@ -1,7 +1,7 @@
 """Pipe: requests to the embedded API server over one local connection, multiplexed.
 
 ``daemons.kube`` uses it for controllers that ``gantry-kube serve`` starts; ``pipe_server`` is the other end. It
-implements ``interface.HttpClient``, so controllers send the same requests, and get the same answers and watches, as
+implements ``http_interface.Client``, so controllers send the same requests, and get the same answers and watches, as
 from any API server, without the overhead of HTTP: all messages of one turn of the event loop are sent in one write.
 
 A message is its length in four bytes, big-endian, and an array in MessagePack. An answer has the number of its request.
@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from gantry import errors
-from gantry.runtime import bytestream, interface
+from gantry.runtime import bytestream, http_interface
 
 CANCEL = "CANCEL"
 """Method of a message that cancels the request of this number."""
@@ -101,7 +101,7 @@ async def messages(
         yield batch
 
 
-class Pipe(interface.HttpClient):
+class Pipe(http_interface.Client):
     """The client end; hosts, ports and timeouts are ignored.
 
     There are no timeouts, because the server is on the same machine and answers each request when it is done. Pieces
@@ -126,17 +126,17 @@ class Pipe(interface.HttpClient):
         body: bytes = b"",
         timeout: float,
         headers: Mapping[str, str] | None = None,
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         """Send a request; ConnectionResetError."""
         number = self._next_number()
         pending = self._pending[number] = asyncio.get_running_loop().create_future()
         self._messages.send(Request(number, method, path, body, dict(headers or {})))
         answer = await pending
-        return interface.HttpResponse(answer.status, answer.body, answer.content_type, answer.headers)
+        return http_interface.Response(answer.status, answer.body, answer.content_type, answer.headers)
 
     async def stream(
         self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         """Send a GET and return when its answer begins; ConnectionResetError."""
         number = self._next_number()
         stream = self._streams[number] = asyncio.Queue()
@@ -147,7 +147,7 @@ class Pipe(interface.HttpClient):
             self._forget(number)
             raise
         pieces = self._pieces(number, stream)
-        return interface.HttpResponse(first.status, b"", first.content_type, first.headers, pieces)
+        return http_interface.Response(first.status, b"", first.content_type, first.headers, pieces)
 
     async def _pieces(self, number: int, stream: asyncio.Queue[Answer | None]) -> AsyncGenerator[bytes, None]:
         try:

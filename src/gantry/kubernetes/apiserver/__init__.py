@@ -11,9 +11,9 @@ It is an application of ``doors.http``::
     write           create ... delete           bodies              bodies of writes, patches
     selectors       label and field selectors   protobuf            bodies of newer kubectl
     managed_fields  server-side apply           metadata            metadata set by the server
-    admission       admission rules             garbage_collector   owner references, namespaces
-    store           the objects, in one file    status_errors       errors as Status objects
-    pipe_server     requests of the controllers that it starts
+    validation      schema, defaults, rules     admission           admission rules
+    store           the objects, in one file    garbage_collector   owner references, namespaces
+    pipe_server     requests of the controllers status_errors       errors as Status objects
 
 Each token of the token list gives full access; there are no roles.
 """
@@ -37,16 +37,17 @@ from gantry.kubernetes.apiserver import (
     resources,
     status_errors,
     store,
+    validation,
     write,
 )
-from gantry.runtime import interface
+from gantry.runtime import http_interface, interface
 
 MAX_BODY_BYTES = 3 << 20
 """Maximum bytes of a request body, as in other API servers."""
 
 _HEALTH = ("healthz", "livez", "readyz")
 _APPLY = "application/apply-patch+yaml"
-_FIELD_VALIDATIONS = (write.STRICT, write.WARN, write.IGNORE)
+_FIELD_VALIDATIONS = (validation.STRICT, validation.WARN, validation.IGNORE)
 
 Parameters = Mapping[str, list[str]]
 
@@ -75,12 +76,12 @@ class Application:
         await self._collector.close()
         await self._store.close()
 
-    async def admit(self, raw: interface.HttpRequest, trace: http.Trace) -> int:
+    async def admit(self, raw: http_interface.Request, trace: http.Trace) -> int:
         """Return the longest body of a request; StatusError without a valid token."""
         self._authenticate(raw, trace)
         return MAX_BODY_BYTES
 
-    async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
+    async def answer(self, raw: http_interface.Request, trace: http.Trace) -> http_interface.Response:
         """Answer a request; StatusError."""
         parts, query = http.split(raw.path)
         if parts[:1] and parts[0] in _HEALTH:
@@ -91,7 +92,7 @@ class Application:
         accept = raw.headers.get("accept", "")
         document = discovery.answer(parts, accept) if raw.method in ("GET", "HEAD") else None
         if document:
-            return interface.HttpResponse(200, *document)
+            return http_interface.Response(200, *document)
         match parts:
             case ("api", version, *rest):
                 target = resources.resolve("", version, tuple(rest))
@@ -103,17 +104,17 @@ class Application:
             return self._read(raw, target, query)
         return await self._write(raw, target, query)
 
-    def failure(self, error: http.Failure, trace: http.Trace) -> interface.HttpResponse:
+    def failure(self, error: http.Failure, trace: http.Trace) -> http_interface.Response:
         """Return a failure as a Status."""
         body = status_errors.body(error)
-        return interface.HttpResponse(error.status, content_types.ENCODE(body) + b"\n")
+        return http_interface.Response(error.status, content_types.ENCODE(body) + b"\n")
 
-    def _health(self) -> interface.HttpResponse:
+    def _health(self) -> http_interface.Response:
         if self._store.is_writable:
-            return interface.HttpResponse(200, b"ok", "text/plain")
-        return interface.HttpResponse(500, b"the object store has failed; restart the server", "text/plain")
+            return http_interface.Response(200, b"ok", "text/plain")
+        return http_interface.Response(500, b"the object store has failed; restart the server", "text/plain")
 
-    def _authenticate(self, raw: interface.HttpRequest, trace: http.Trace) -> None:
+    def _authenticate(self, raw: http_interface.Request, trace: http.Trace) -> None:
         if self._users is None:
             trace.known = True
             return
@@ -125,27 +126,29 @@ class Application:
                 return
         raise status_errors.StatusError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
 
-    def _view(self, raw: interface.HttpRequest, target: resources.Target, query: Parameters) -> content_types.View:
+    def _view(self, raw: http_interface.Request, target: resources.Target, query: Parameters) -> content_types.View:
         accepted = content_types.negotiate(raw.headers.get("accept", ""))
         include = _text(query, "includeObject") or "Metadata"
         return content_types.View(target, accepted, now=self._clock.now(), include=include)
 
-    def _read(self, raw: interface.HttpRequest, target: resources.Target, query: Parameters) -> interface.HttpResponse:
+    def _read(
+        self, raw: http_interface.Request, target: resources.Target, query: Parameters
+    ) -> http_interface.Response:
         view = self._view(raw, target, query)
         parameters = _query(query)
         if _flag(query, "watch"):
             pieces = self._reader.watch(target, parameters, view)
-            return interface.HttpResponse(200, b"", "application/json", pieces=pieces)
+            return http_interface.Response(200, b"", "application/json", pieces=pieces)
         body = (
             view.encode_object(self._reader.get_object(target).body)
             if target.name
             else self._reader.list_objects(target, parameters, view)
         )
-        return interface.HttpResponse(200, body, view.content_type)
+        return http_interface.Response(200, body, view.content_type)
 
     async def _write(
-        self, raw: interface.HttpRequest, target: resources.Target, query: Parameters
-    ) -> interface.HttpResponse:
+        self, raw: http_interface.Request, target: resources.Target, query: Parameters
+    ) -> http_interface.Response:
         options = _options(raw, query)
         match raw.method, bool(target.name):
             case "POST", False:
@@ -165,8 +168,8 @@ class Application:
         raise status_errors.StatusError(405, "the server does not allow this method on the requested resource")
 
     async def _patch(
-        self, raw: interface.HttpRequest, target: resources.Target, query: Parameters, *, options: write.Options
-    ) -> interface.HttpResponse:
+        self, raw: http_interface.Request, target: resources.Target, query: Parameters, *, options: write.Options
+    ) -> http_interface.Response:
         kind = raw.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == _APPLY:
             if not _text(query, "fieldManager"):
@@ -181,8 +184,8 @@ class Application:
         return self._write_response(raw, target, query, body=body, options=options)
 
     async def _delete(
-        self, raw: interface.HttpRequest, target: resources.Target, query: Parameters, *, options: write.Options
-    ) -> interface.HttpResponse:
+        self, raw: http_interface.Request, target: resources.Target, query: Parameters, *, options: write.Options
+    ) -> http_interface.Response:
         deletion = _deletion(raw, query)
         dry_run = options.dry_run or bool(deletion.dry_run)
         if not target.name:
@@ -194,17 +197,17 @@ class Application:
         definition = target.definition
         details = {"name": target.name, "group": definition.group, "kind": definition.plural, "uid": item.uid}
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-        return interface.HttpResponse(200, content_types.ENCODE(status) + b"\n")
+        return http_interface.Response(200, content_types.ENCODE(status) + b"\n")
 
     async def _delete_all(
         self,
-        raw: interface.HttpRequest,
+        raw: http_interface.Request,
         target: resources.Target,
         query: Parameters,
         *,
         deletion: write.Deletion,
         dry_run: bool,
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         view = self._view(raw, target, query)
         items = self._reader.select(target, _query(query))
         targets = (msgspec.structs.replace(target, namespace=item.key.namespace, name=item.key.name) for item in items)
@@ -214,24 +217,24 @@ class Application:
         for error in results:
             if isinstance(error, BaseException) and not _is_absence(error):
                 raise error
-        return interface.HttpResponse(200, view.encode_list(items, {}), view.content_type)
+        return http_interface.Response(200, view.encode_list(items, {}), view.content_type)
 
     def _write_response(
         self,
-        raw: interface.HttpRequest,
+        raw: http_interface.Request,
         target: resources.Target,
         query: Parameters,
         *,
         body: bytes,
         options: write.Options,
         status: int = HTTPStatus.OK,
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         view = self._view(raw, target, query)
         header = ", ".join(
             '299 - "{}"'.format(warning.replace("\\", "\\\\").replace('"', '\\"')) for warning in options.warnings
         )
         headers = {"Warning": header} if header else {}
-        return interface.HttpResponse(status, view.encode_object(body), view.content_type, headers)
+        return http_interface.Response(status, view.encode_object(body), view.content_type, headers)
 
 
 def _is_absence(error: BaseException) -> bool:
@@ -261,11 +264,11 @@ def _query(query: Parameters) -> read.Query:
     )
 
 
-def _options(raw: interface.HttpRequest, query: Parameters) -> write.Options:
-    validation = _text(query, "fieldValidation") or write.WARN
-    if validation not in _FIELD_VALIDATIONS:
-        supported = ", ".join(f'"{validation}"' for validation in _FIELD_VALIDATIONS)
-        text = f'Unsupported value: "{validation}": supported values: {supported}'
+def _options(raw: http_interface.Request, query: Parameters) -> write.Options:
+    field_validation = _text(query, "fieldValidation") or validation.WARN
+    if field_validation not in _FIELD_VALIDATIONS:
+        supported = ", ".join(f'"{value}"' for value in _FIELD_VALIDATIONS)
+        text = f'Unsupported value: "{field_validation}": supported values: {supported}'
         raise _options_invalid("Options", schema.Cause(schema.UNSUPPORTED, "fieldValidation", text))
     if any(value != "All" for value in query.get("dryRun", [])):
         text = 'Unsupported value: supported values: "All"'
@@ -274,7 +277,7 @@ def _options(raw: interface.HttpRequest, query: Parameters) -> write.Options:
     return write.Options(
         manager=_text(query, "fieldManager") or agent,
         dry_run="dryRun" in query,
-        validation=validation,
+        field_validation=field_validation,
         force=_flag(query, "force"),
     )
 
@@ -285,7 +288,7 @@ def _options_invalid(kind: str, cause: schema.Cause) -> status_errors.StatusErro
     return status_errors.StatusError(422, f'{kind}.meta.k8s.io "" is invalid: {cause}', details=details)
 
 
-def _deletion(raw: interface.HttpRequest, query: Parameters) -> write.Deletion:
+def _deletion(raw: http_interface.Request, query: Parameters) -> write.Deletion:
     """Return the delete options, from the body and the query."""
     try:
         deletion = msgspec.convert(content_types.decode_body(raw) if raw.body else {}, write.Deletion)

@@ -1,7 +1,7 @@
 """Built-in admission (contracts/ippool-claims.md#admission): applies the admission rules to the objects of the store.
 
-``write`` calls it before an object is stored; ``garbage_collector`` passes stored changes to it. Addresses are indexed
-by pool, so that the check of a pool does not scan all of them.
+``validation`` calls it before an object is stored; ``garbage_collector`` passes stored changes to it. Addresses are
+indexed by pool, so that the check of a pool does not scan all of them.
 """
 
 import logging

@@ -17,7 +17,7 @@ import yaml
 from gantry.doors.http import representation
 from gantry.kubernetes.api import schema, tables
 from gantry.kubernetes.apiserver import protobuf, resources, status_errors, watch_cache
-from gantry.runtime import bounded_json, interface
+from gantry.runtime import bounded_json, http_interface
 
 MAX_DEPTH = bounded_json.MAX_DEPTH
 """Maximum nesting of a body and of a patched object, because stored objects are processed recursively."""
@@ -73,7 +73,7 @@ def negotiate(header: str) -> AcceptEntry:
     )
 
 
-def decode_body(raw: interface.HttpRequest) -> object:
+def decode_body(raw: http_interface.Request) -> object:
     """Decode a body by its content type: JSON (the default), YAML, Protocol Buffers; StatusError 400, 415."""
     kind = raw.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/yaml", "application/apply-patch+yaml"):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gantry.kubernetes.api import pipe
-from gantry.runtime import bytestream, interface
+from gantry.runtime import bytestream, http_interface
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _REQUEST = msgspec.msgpack.Decoder(pipe.Request)
 class Server:
     """Answers the requests of pipes; ``headers``, for authentication, are added to each."""
 
-    def __init__(self, handler: interface.HttpHandler, *, headers: Mapping[str, str]) -> None:
+    def __init__(self, handler: http_interface.Handler, *, headers: Mapping[str, str]) -> None:
         self._handler = handler
         self._headers = headers
 
@@ -44,7 +44,7 @@ class Server:
 class _Connection:
     """A connection with its requests."""
 
-    def __init__(self, handler: interface.HttpHandler, writer: bytestream.Writer, headers: Mapping[str, str]) -> None:
+    def __init__(self, handler: http_interface.Handler, writer: bytestream.Writer, headers: Mapping[str, str]) -> None:
         self._handler = handler
         self._writer = writer
         self._headers = headers
@@ -68,7 +68,7 @@ class _Connection:
     async def _answer(self, request: pipe.Request) -> None:
         number, headers = request.number, {**request.headers, **self._headers}
         try:
-            answer = await self._handler(interface.HttpRequest(request.method, request.path, request.body, headers))
+            answer = await self._handler(http_interface.Request(request.method, request.path, request.body, headers))
             answer_headers = {name.lower(): value for name, value in answer.headers.items()}
             if request.is_stream:
                 self._messages.send(pipe.Answer(number, answer.status, b"", False, answer.content_type, answer_headers))
@@ -83,7 +83,7 @@ class _Connection:
         finally:
             self._tasks.pop(number, None)
 
-    async def _send(self, number: int, answer: interface.HttpResponse) -> None:
+    async def _send(self, number: int, answer: http_interface.Response) -> None:
         """Send the body of an answer in pieces, as fast as the client reads them."""
         self._send_piece(number, answer.body)
         if answer.pieces:

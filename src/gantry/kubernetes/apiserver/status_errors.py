@@ -25,6 +25,7 @@ _REASONS = {
     422: "Invalid",
     429: "TooManyRequests",
     503: "ServiceUnavailable",
+    504: "Timeout",
 }
 MAX_CAUSES = 100
 """Maximum number of causes in an error, and of fields in a warning."""

@@ -17,7 +17,7 @@ from gantry.doors import http
 from gantry.kubernetes.api import definitions, ipam, meta, schema
 from gantry.kubernetes.apiserver import status_errors
 from gantry.kubernetes.claims import admission, cache
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
@@ -67,11 +67,11 @@ class Application:
         self._cache = objects
         self._is_ready = is_ready
 
-    async def admit(self, raw: interface.HttpRequest, trace: http.Trace) -> int:
+    async def admit(self, raw: http_interface.Request, trace: http.Trace) -> int:
         """Return the longest body of a review; API servers call without credentials."""
         return http.BODY_LIMIT
 
-    async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
+    async def answer(self, raw: http_interface.Request, trace: http.Trace) -> http_interface.Response:
         """Answer a review; StatusError for any other request."""
         if raw.path.partition("?")[0] != PATH:
             raise status_errors.StatusError(404, f"admission reviews are served at {PATH}")
@@ -79,11 +79,11 @@ class Application:
             raise status_errors.StatusError(405, f"method {raw.method} is not allowed, use POST")
         review_request = _request(raw.body)
         body = {"apiVersion": API_VERSION, "kind": KIND, "response": self._response(review_request)}
-        return interface.HttpResponse(200, _ENCODE(body))
+        return http_interface.Response(200, _ENCODE(body))
 
-    def failure(self, error: http.Failure, trace: http.Trace) -> interface.HttpResponse:
+    def failure(self, error: http.Failure, trace: http.Trace) -> http_interface.Response:
         """Return a failure as a Status."""
-        return interface.HttpResponse(error.status, _ENCODE(status_errors.body(error)))
+        return http_interface.Response(error.status, _ENCODE(status_errors.body(error)))
 
     def _response(self, review_request: _Request) -> _Response:
         if review_request.operation not in ("CREATE", "UPDATE") or review_request.sub_resource:

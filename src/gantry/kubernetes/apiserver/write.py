@@ -2,8 +2,8 @@
 
 The application calls it with a target and a body, and so does the garbage collector. A write is based on the state
 after all pending writes, and does not yield before it is itself pending, so no two writes are based on the same state.
-The order: metadata set by the server, unknown fields, defaults, schema, admission, managed fields, store; a dry run
-ends before the store.
+The order: metadata set by the server, validation (``validation``), managed fields, store; a dry run ends before the
+store.
 
 Invariant: a stored object has passed its schema and the admission rules in the version in which it was written.
 
@@ -12,12 +12,10 @@ See contracts/kubernetes-api.md#create, contracts/kubernetes-api.md#updates and 
 
 import datetime
 import functools
-import itertools
 from collections.abc import Callable
 
 import msgspec
 
-from gantry import errors
 from gantry.kubernetes.api import meta, schema
 from gantry.kubernetes.apiserver import (
     admission,
@@ -28,13 +26,11 @@ from gantry.kubernetes.apiserver import (
     resources,
     status_errors,
     store,
+    validation,
     watch_cache,
 )
 from gantry.runtime import interface
 
-STRICT = "Strict"
-WARN = "Warn"
-IGNORE = "Ignore"
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 _FINALIZERS = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
@@ -47,7 +43,7 @@ class Options(msgspec.Struct):
 
     manager: str = ""
     dry_run: bool = False
-    validation: str = WARN
+    field_validation: str = validation.WARN
     force: bool = False
     warnings: list[str] = msgspec.field(default_factory=list)
 
@@ -74,7 +70,7 @@ class Writer:
         self._clock = runtime.clock
         self._random = runtime.random
         self._store = objects
-        self._rules = rules
+        self._validator = validation.Validator(objects, rules)
 
     async def create(self, target: resources.Target, body: schema.Json, options: Options) -> bytes:
         """Create an object and return it; StatusError."""
@@ -111,7 +107,7 @@ class Writer:
             new.pop("status", None)
         if definition is resources.NAMESPACES:
             new |= {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
-        checked = self._admit(target, new, None, options)
+        checked = self._checked(target, new, None, options)
         existing = self._store.current(_object_key(target, name))
         if existing:
             raise status_errors.exists(definition, name, is_deleting=existing.is_deleting)
@@ -264,7 +260,7 @@ class Writer:
         owned: Callable[[schema.Json], list[schema.Json]],
     ) -> bytes:
         before = metadata.of(old)
-        checked = self._admit(target, new, old, options)
+        checked = self._checked(target, new, old, options)
         new_metadata = metadata.of(checked)
         entries = owned(checked)
         changed = bodies.changed_fields(checked, old)
@@ -292,58 +288,12 @@ class Writer:
             return (await self._store.remove(title, complete)).body
         return (await self._store.put(title, complete)).body
 
-    def _admit(
+    def _checked(
         self, target: resources.Target, new: schema.Json, old: schema.Json | None, options: Options
     ) -> schema.Json:
-        """Return the object pruned and defaulted, if it passes validation and admission; StatusError."""
-        definition = target.definition
-        # Unchanged parts have been validated before, and must not fail newer rules.
-        unchanged = frozenset(bodies.unchanged_fields(new, old) if old else ())
-        node = definition.schema(target.version, without=unchanged)
-        changed = {key: value for key, value in new.items() if key not in unchanged}
-        is_plain = schema.fits(node, changed)
-        unknown_paths = itertools.chain(
-            () if is_plain else schema.unknown_fields(node, changed), metadata.unknown_fields(metadata.of(new))
+        return self._validator.check(
+            target, new, old, field_validation=options.field_validation, warnings=options.warnings
         )
-        unknown = list(itertools.islice(unknown_paths, status_errors.MAX_CAUSES))
-        if unknown and options.validation == STRICT:
-            names = ", ".join(f'unknown field "{field}"' for field in unknown)
-            raise status_errors.bad(
-                f'{definition.kind} in version "{target.version}" cannot be handled as a '
-                f"{definition.kind}: strict decoding error: {names}"
-            )
-        if options.validation == WARN:
-            options.warnings += [f'unknown field "{field}"' for field in unknown]
-        checked = new
-        if not is_plain:
-            changed = content_types.json_object(schema.prune(node, changed)) if unknown else changed
-            changed = content_types.json_object(schema.apply_defaults(node, changed))
-            checked = {**{key: value for key, value in new.items() if key in unchanged or key in changed}, **changed}
-        if definition is resources.SECRETS:
-            checked = bodies.encode_secret(checked)
-        checked = metadata.in_stored_form(checked, metadata.of(checked))
-        new_metadata = metadata.of(checked)
-        before = metadata.of(old) if old else {}
-        causes = [*metadata.check(definition, new_metadata, before), *(() if is_plain else schema.check(node, changed))]
-        if causes:
-            raise status_errors.invalid(definition, str(new_metadata.get("name", "")), causes)
-        if definition not in resources.BUILT_IN and not (
-            "spec" in unchanged and new_metadata.get("annotations") == before.get("annotations")
-        ):
-            self._review(target, checked, old, options)
-        return checked
-
-    def _review(self, target: resources.Target, new: schema.Json, old: schema.Json | None, options: Options) -> None:
-        definition, name = target.definition, str(metadata.of(new)["name"])
-        try:
-            causes = self._rules.review(definition, new, old)
-        except errors.InvalidError as error:
-            raise status_errors.unreadable(error) from None
-        if causes:
-            raise status_errors.invalid(definition, name, causes)
-        title = status_errors.title(definition)
-        if title == admission.POOLS and (old is None or old.get("spec") != new.get("spec")):
-            options.warnings += admission.warnings(new, self._store.collection(title).items(target.namespace))
 
     def _existing(self, target: resources.Target) -> watch_cache.Item:
         item = self._store.current(_object_key(target, target.name))

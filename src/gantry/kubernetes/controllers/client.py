@@ -22,7 +22,7 @@ import msgspec
 from gantry import errors
 from gantry.kubernetes.api import meta, schema
 from gantry.kubernetes.controllers import kubeconfig, metrics, rate_limit
-from gantry.runtime import interface
+from gantry.runtime import http_interface, interface
 
 TIMEOUT_SECONDS = 30.0
 """Timeout of a request in seconds; a healthy API server answers within one second."""
@@ -89,7 +89,7 @@ class Client:
         target: kubeconfig.Access,
         *,
         tls: ssl.SSLContext | None = None,
-        http: interface.HttpClient | None = None,
+        http: http_interface.Client | None = None,
         limit: rate_limit.RateLimit,
         counts: metrics.Metrics,
     ) -> None:
@@ -182,9 +182,9 @@ class Client:
                     raise _refused_error(410, _decode(bytes(event.body)))
                 yield event
 
-    async def _refused_watch(self, answer: interface.HttpResponse, lines: AsyncGenerator[bytes, None]) -> None:
+    async def _refused_watch(self, answer: http_interface.Response, lines: AsyncGenerator[bytes, None]) -> None:
         body = b"\n".join([line async for line in lines])
-        self._check_answer("WATCH", interface.HttpResponse(answer.status, body, answer.content_type, answer.headers))
+        self._check_answer("WATCH", http_interface.Response(answer.status, body, answer.content_type, answer.headers))
 
     async def _wait_for_limit(self) -> None:
         waited = await self._limit.take()
@@ -195,7 +195,7 @@ class Client:
         self._counts.count("gantry_kube_requests_total", method=method, status="0")
         return UnknownError(f"no answer from the API server {self._target.host}: {str(error) or type(error).__name__}")
 
-    def _check_answer(self, method: str, answer: interface.HttpResponse) -> bytes:
+    def _check_answer(self, method: str, answer: http_interface.Response) -> bytes:
         self._counts.count("gantry_kube_requests_total", method=method, status=str(answer.status))
         if answer.status < 300:
             return answer.body

@@ -131,7 +131,8 @@ class ClusterPorts:
         """Return the existing networks of these names, and all reservations for claims of the site."""
         networks, subnets = list[_Network](), list[_Subnet]()
         if names:
-            rows = await self._rows("network", _Network, _any_of("name", names))
+            # The master refuses a filter that only selects names if one of them does not exist.
+            rows = await self._rows("network", _Network, ["&", _any_of("name", names)])
             networks = msgspec.convert(rows, list[_Network])
         uuids = [network.uuid for network in networks]
         if uuids:

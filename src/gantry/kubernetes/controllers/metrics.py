@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Literal
 
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 
 METRICS: dict[str, tuple[Literal["counter", "gauge"], str]] = {
     "gantry_kube_requests_total": ("counter", "Requests to the API server, by method and status (0: no answer)."),
@@ -63,20 +63,20 @@ def _labels(*labels: tuple[str, str]) -> str:
 
 
 class Health:
-    """Answers probes and scrapes; implements ``interface.HttpHandler``."""
+    """Answers probes and scrapes; implements ``http_interface.Handler``."""
 
     def __init__(self, metrics: Metrics, *, is_ready: Callable[[], bool]) -> None:
         self._metrics = metrics
         self._is_ready = is_ready
 
-    async def __call__(self, request: interface.HttpRequest) -> interface.HttpResponse:
+    async def __call__(self, request: http_interface.Request) -> http_interface.Response:
         """Answer one request."""
         path = request.path.partition("?")[0].rstrip("/")
         if path == "/metrics":
-            return interface.HttpResponse(200, self._metrics.text().encode(), "text/plain; version=0.0.4")
+            return http_interface.Response(200, self._metrics.text().encode(), "text/plain; version=0.0.4")
         if path in ("/healthz", "/livez"):
-            return interface.HttpResponse(200, b"ok", "text/plain")
+            return http_interface.Response(200, b"ok", "text/plain")
         if path == "/readyz":
             ready = self._is_ready()
-            return interface.HttpResponse(200 if ready else 503, b"ok" if ready else b"not listed yet", "text/plain")
-        return interface.HttpResponse(404, b"not found, use /healthz, /livez, /readyz or /metrics", "text/plain")
+            return http_interface.Response(200 if ready else 503, b"ok" if ready else b"not listed yet", "text/plain")
+        return http_interface.Response(404, b"not found, use /healthz, /livez, /readyz or /metrics", "text/plain")

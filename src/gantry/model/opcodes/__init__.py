@@ -21,7 +21,10 @@ from gantry.model.opcodes.cluster import (
     ClusterSetParams,
     ClusterVerify,
     NodeAdd,
+    NodeInvite,
+    NodeQueryInvitations,
     NodeRemove,
+    NodeRevokeInvitation,
     NodeSetParams,
     OsDiagnose,
     StrayGuestRepair,
@@ -104,7 +107,10 @@ AnyOpcode = (
     | ClusterSetParams
     | ClusterVerify
     | NodeAdd
+    | NodeInvite
+    | NodeQueryInvitations
     | NodeRemove
+    | NodeRevokeInvitation
     | NodeSetParams
     | GroupAdd
     | GroupSetParams
@@ -298,11 +304,14 @@ __all__ = [
     "NicSpec",
     "NodeAdd",
     "NodeEvacuate",
+    "NodeInvite",
     "NodeMigrate",
     "NodeModifyStorage",
+    "NodeQueryInvitations",
     "NodeQueryStorage",
     "NodeQueryvols",
     "NodeRemove",
+    "NodeRevokeInvitation",
     "NodeSetParams",
     "Opcode",
     "OsDiagnose",

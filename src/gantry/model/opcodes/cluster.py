@@ -134,10 +134,43 @@ class NodeAdd(Opcode, frozen=True):
     primary_ip: Annotated[str, Meta(max_length=64, description="Address of the node daemon")] = ""
     port: Annotated[int, Meta(ge=1, le=65535)] = 1811
     join_token: Annotated[str, Meta(max_length=16384, description="Content of the node's join-token file")] = ""
+    invitation: Annotated[str, Meta(max_length=64, description="Id of the invitation that the machine shows")] = ""
     group: Annotated[str, Meta(max_length=255)] = ""
     master_capable: bool = True
     vm_capable: bool = True
     ndparams: base.Parameters = {}
+
+
+SecretHash = Annotated[
+    str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)", description="SHA-256 of the secret that the machine will show, in hex")
+]
+
+
+class NodeInvite(Opcode, frozen=True):
+    """Invite a machine: it may join by itself as this node, once and within an hour, if it shows a secret."""
+
+    DESCRIBES = "node_name"
+
+    node_name: Name
+    secret_hash: SecretHash
+    primary_ip: Annotated[str, Meta(max_length=64, description="Address of the node daemon")] = ""
+    port: Annotated[int, Meta(ge=1, le=65535)] = 1811
+    group: Annotated[str, Meta(max_length=255)] = ""
+    master_capable: bool = True
+    vm_capable: bool = True
+    ndparams: base.Parameters = {}
+
+
+class NodeQueryInvitations(Opcode, frozen=True):
+    """List the invitations of machines: name, group, address, state and end, without their secrets."""
+
+
+class NodeRevokeInvitation(Opcode, frozen=True):
+    """Revoke the invitation of a machine that has not joined yet."""
+
+    DESCRIBES = "node_name"
+
+    node_name: Name
 
 
 class NodeRemove(Opcode, frozen=True):

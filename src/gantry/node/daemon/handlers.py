@@ -5,7 +5,7 @@ needs a line here, and a method if it is more than a single method call of a com
 """
 
 from gantry.node import call_table, drivers
-from gantry.node.daemon import disk_calls, hooks, instance_calls, node_info
+from gantry.node.daemon import disk_calls, hooks, instance_calls, node_info, packages
 from gantry.node.hypervisors.kvm import accelerator_probe, driver
 from gantry.node.membership import master_process, replica, ssconf
 from gantry.node.os import backup, os_definitions
@@ -30,6 +30,7 @@ class Handlers:
         accelerators: accelerator_probe.Accelerators,
         disks: disk_calls.Disks,
         exports: backup.Backup,
+        own_packages: packages.Packages,
     ) -> None:
         self._runtime = runtime
         self._registry = registry
@@ -42,6 +43,7 @@ class Handlers:
         self._accelerators = accelerators
         self._disks = disks
         self._exports = exports
+        self._packages = own_packages
 
     def table(self) -> call_table.Table:
         """Return the table of all calls that a node answers while it belongs to a cluster."""
@@ -54,10 +56,10 @@ class Handlers:
         table.add(calls.MasterName, self._master_name)
         table.add(calls.CandidateStatus, lambda call: self._replica.status())
         table.add(calls.MasterPromise, self._replica.promise)
-        table.add(calls.LeaseRenew, self._replica.renew_lease)
+        table.add_for_caller(calls.LeaseRenew, self._replica.renew_lease)
         table.add(calls.LeaseStatus, self._lease_status)
-        table.add(calls.JournalAppend, self._replica.append)
-        table.add(calls.CheckpointStore, self._replica.store)
+        table.add_for_caller(calls.JournalAppend, self._replica.append)
+        table.add_for_caller(calls.CheckpointStore, self._replica.store)
         table.add(calls.ReplicaPrune, self._replica.prune)
         table.add(calls.JournalFetch, self._replica.following)
         table.add(calls.CopyFetch, self._replica.fetch)
@@ -75,6 +77,7 @@ class Handlers:
         table.add(calls.HooksRun, self._hooks.run)
         self._disks.add_to(table)
         self._exports.add_to(table)
+        self._packages.add_to(table)
         instance_calls.Instances(self._registry, self._runtime.disk).add_to(table)
         table.add(calls.NicValidate, self._nic_validate)
         table.add(calls.TestDelay, lambda call: self._runtime.clock.sleep(call.duration))

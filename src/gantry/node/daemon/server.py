@@ -3,17 +3,21 @@
     POST /<procedure>   body: the call's fields as a JSON object
     answer              [true, result] or [false, [error class, arguments]] (``calls``)
 
-Before the node joins a cluster, it answers ``Version``, ``NodeClock``, ``Join`` and ``Enrol`` to any client;
-afterwards all calls, but only to the master. TLS demands a client certificate of the cluster's authority, and
-``membership.callers`` checks that its key is that of a master candidate. A former master may be one;
-``membership.fence`` recognizes it by the epoch in its calls, also in those that only read. A connection from before the
-joining has no client certificate and is refused. The runtime's server runs every request in a task of its own.
+Before the node joins a cluster, it answers ``Version``, ``NodeClock``, ``Join`` and ``Enrol`` to any client; afterwards
+all calls, but only to the master. TLS accepts client certificates of the cluster's authority only, and
+``membership.callers`` checks at each call that it still is the authority, and that the key is that of a master
+candidate. A former master may be one; ``membership.fence`` recognizes it by the epoch in its calls, also in those that
+only read. A caller whose protocol numbers (``calls.protocol``) do not overlap with those of this version is refused. A
+client without a certificate, such as one that connected before the joining, is refused before its body is read, unless
+its call is one of a machine with an invitation: those go to ``visitors``. Each answer has headers with the node's
+version, protocol numbers and time, also a refusal. The runtime's server runs every request in a task of its own.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from typing import Protocol
 
 import msgspec
 
@@ -21,11 +25,13 @@ from gantry import errors
 from gantry.node import call_table
 from gantry.node.membership import callers, enrollment, fence
 from gantry.rpc import calls
-from gantry.runtime import interface, limits, repeated_logs
+from gantry.rpc.calls import protocol
+from gantry.runtime import http_interface, interface, limits, repeated_logs
 
 logger = logging.getLogger(__name__)
 
 _INTRODUCTION = calls.MastersStore.procedure()
+_PROOF, _USE = calls.ProveInvitation.procedure(), calls.UseInvitation.procedure()
 BODY_LIMIT = 64 << 20
 STRANGER_BODY_LIMIT = 1 << 20
 """For the calls of a node without a cluster, and of a master whose key the node does not know yet."""
@@ -33,12 +39,24 @@ LINGER_SECONDS = 0.5
 """Time to send the answer to ``NodeLeave`` before its connection is closed."""
 
 
+class Visitors(Protocol):
+    """Answers machines that want to join with an invitation (``daemons.invitations``); ``peer`` is their address."""
+
+    async def prove(self, call: calls.ProveInvitation, peer: str) -> calls.Proven:
+        """Prove that the cluster has made an invitation."""
+        ...
+
+    async def use(self, call: calls.UseInvitation, peer: str) -> calls.JoinProgress:
+        """Let the machine be added."""
+        ...
+
+
 class Agent:
     """The server of a node.
 
     ``table`` has the calls that the node answers while it belongs to a cluster; ``forget`` removes the cluster's files.
-    ``clients`` refuses strangers, ``barrier`` former masters. ``prepare`` runs once, concurrently with the first calls,
-    and ``settle`` before them.
+    ``visitors`` answers machines with an invitation; without it they are refused. ``clients`` refuses strangers,
+    ``barrier`` former masters. ``prepare`` runs once, concurrently with the first calls, and ``settle`` before them.
     """
 
     def __init__(
@@ -53,6 +71,7 @@ class Agent:
         prepare: Callable[[], Coroutine[None, None, None]],
         settle: Callable[[], Awaitable[None]],
         software: str,
+        visitors: Visitors | None = None,
     ) -> None:
         self._runtime = runtime
         self._identity = identity
@@ -62,24 +81,27 @@ class Agent:
         self._prepare = prepare
         self._settle = settle
         self._software = software
+        self._visitors = visitors
         self._allowed: limits.HttpLimits | None = None
         self._failures = repeated_logs.RepeatedLog(logger)
         self._reopen = asyncio.Event()
+        self._server: interface.HttpServer | None = None
         self._member_calls = table
         self._member_calls.add(calls.Version, self._version)
         self._member_calls.add(calls.NodeLeave, self._leave)
         self._member_calls.add(calls.CertificateRequest, self._identity.request)
-        self._member_calls.add(calls.CertificateStore, self._identity.store)
+        self._member_calls.add(calls.CertificateStore, self._store)
         self._member_calls.add(calls.Vouch, self._clients.vouch)
         self._bootstrap_calls = call_table.Table()
         self._bootstrap_calls.add(calls.Version, self._version)
         self._bootstrap_calls.add(calls.NodeClock, self._clock)
         self._bootstrap_calls.add(calls.Join, self._identity.join)
-        self._bootstrap_calls.add(calls.Enrol, self._identity.enrol)
+        self._bootstrap_calls.add(calls.Enrol, self._enrol)
 
     def procedures(self) -> set[str]:
         """Return the names of all calls that are answered, before or after joining."""
-        return self._bootstrap_calls.procedures() | self._member_calls.procedures() | {_INTRODUCTION}
+        more_calls = {_INTRODUCTION, _PROOF, _USE}
+        return self._bootstrap_calls.procedures() | self._member_calls.procedures() | more_calls
 
     async def run(
         self,
@@ -104,7 +126,7 @@ class Agent:
             await self._identity.prepare()
             tls = self._identity.context()
             self._reopen.clear()
-            server = await self._runtime.network.serve_http(
+            self._server = server = await self._runtime.network.serve_http(
                 host, port, self.answer, tls=tls, body_limit=BODY_LIMIT, allowed=self._allowed, guard=self
             )
             try:
@@ -124,30 +146,40 @@ class Agent:
             if not self._identity.joined:
                 return
 
-    async def admit(self, request: interface.HttpRequest) -> limits.Admission | interface.HttpResponse:
+    async def admit(self, request: http_interface.Request) -> limits.Admission | http_interface.Response:
         """Decide about a call by its headers: only the master of a node that belongs to a cluster may send much."""
         procedure = request.path.removeprefix("/")
-        if not self._identity.joined or procedure == _INTRODUCTION:
+        if not self._identity.joined or (procedure == _INTRODUCTION and request.peer_certificate):
             return limits.Admission(STRANGER_BODY_LIMIT)
+        if procedure in (_PROOF, _USE):
+            return limits.Admission(limits.STRANGER_BODY_BYTES)
         try:
             self._clients.identify(request.peer_certificate)
         except errors.GantryError as error:
-            return self._failed(procedure, error)
+            return self._failed(procedure, error, is_stranger=not request.peer_certificate)
         return limits.Admission(BODY_LIMIT, known=True)
 
-    def refuse(self, status: int, message: str) -> interface.HttpResponse:
-        """Return the answer for a call that the server refuses before it is read."""
-        return interface.HttpResponse(status, _encoded(errors.BusyError(message)))
+    def knows(self, certificate: bytes) -> bool:
+        """Return whether a client certificate is that of a master candidate now."""
+        try:
+            self._clients.identify(certificate)
+        except (errors.GantryError, OSError, ValueError):  # also a list of keys that cannot be read
+            return False
+        return True
 
-    def _failed(self, procedure: str, failure: errors.GantryError) -> interface.HttpResponse:
-        if self._identity.joined:
+    def refuse(self, status: int, message: str) -> http_interface.Response:
+        """Return the answer for a call that the server refuses before it is read."""
+        return http_interface.Response(status, _encoded(errors.BusyError(message)))
+
+    def _failed(self, procedure: str, failure: errors.GantryError, *, is_stranger: bool) -> http_interface.Response:
+        if self._identity.joined and not is_stranger:
             # An error may quote what the call contains, which the caller chooses.
             logger.info("%.100s: %.1000s", procedure, failure)
         else:  # anybody may call, whatever procedure
-            self._failures.write(logging.INFO, "failed calls before joining", "%.40s: %.1000s", procedure, failure)
-        return interface.HttpResponse(failure.status, _encoded(failure))
+            self._failures.write(logging.INFO, "failed calls of strangers", "%.40s: %.1000s", procedure, failure)
+        return http_interface.Response(failure.status, _encoded(failure), headers=self._headers())
 
-    async def answer(self, request: interface.HttpRequest) -> interface.HttpResponse:
+    async def answer(self, request: http_interface.Request) -> http_interface.Response:
         """Answer a request; any exception becomes an error answer."""
         procedure = request.path.removeprefix("/")
         try:
@@ -160,14 +192,27 @@ class Agent:
             logger.exception("%s failed", procedure)
             failure = errors.InternalError(f"{procedure}: {type(error).__name__}: {error}")
         else:
-            return interface.HttpResponse(200, msgspec.json.encode((True, result)))
-        return self._failed(procedure, failure)
+            return http_interface.Response(200, msgspec.json.encode((True, result)), headers=self._headers())
+        return self._failed(procedure, failure, is_stranger=not request.peer_certificate)
 
-    async def _dispatch(self, procedure: str, request: interface.HttpRequest) -> object:
+    def _headers(self) -> dict[str, str]:
+        """Return what a caller may know of this node, also if the node refuses the call."""
+        now = self._runtime.clock.now()
+        return {
+            calls.SOFTWARE_HEADER: self._software,
+            protocol.HEADER: str(protocol.OWN),
+            calls.TIME_HEADER: f"{now:.3f}",
+        }
+
+    async def _dispatch(self, procedure: str, request: http_interface.Request) -> object:
         if request.method != "POST":
             raise errors.ProtocolError(f"{request.method} is not supported for calls to a node, use POST")
+        if not self._member_calls.takes_any_protocol(procedure):
+            _check_protocol(request, self._software)
         if not self._identity.joined:
             return await self._bootstrap_calls.answer(procedure, request.body)
+        if procedure in (_PROOF, _USE):
+            return await self._visit(procedure, request)
         if procedure == _INTRODUCTION:
             introduction = call_table.decoded(calls.MastersStore, request.body)
             await self._clients.learn(introduction, request.peer_certificate)
@@ -177,7 +222,15 @@ class Agent:
         epoch = _epoch(request)
         if self._member_calls.is_fenced(procedure):
             await self._barrier.admit(epoch, caller)
-        return await self._member_calls.answer(procedure, request.body)
+        return await self._member_calls.answer(procedure, request.body, caller=caller)
+
+    async def _visit(self, procedure: str, request: http_interface.Request) -> object:
+        """Answer a machine with an invitation; it has no certificate of this cluster."""
+        if self._visitors is None:
+            raise errors.WrongStateError("this node admits no machines", hint="use gnt-node add --join-token-file")
+        if procedure == _PROOF:
+            return await self._visitors.prove(call_table.decoded(calls.ProveInvitation, request.body), request.peer)
+        return await self._visitors.use(call_table.decoded(calls.UseInvitation, request.body), request.peer)
 
     async def _version(self, call: calls.Version) -> calls.VersionInfo:
         member = self._identity.member()
@@ -187,6 +240,19 @@ class Agent:
 
     async def _clock(self, call: calls.NodeClock) -> float:
         return self._runtime.clock.now()
+
+    async def _enrol(self, call: calls.Enrol) -> None:
+        await self._identity.enrol(call)
+        self._renew_tls()
+
+    async def _store(self, call: calls.CertificateStore) -> None:
+        await self._identity.store(call)
+        self._renew_tls()
+
+    def _renew_tls(self) -> None:
+        """Use the stored certificates from the next connection on."""
+        if self._server is not None:
+            self._server.renew_tls(self._identity.context())
 
     async def _leave(self, call: calls.NodeLeave) -> None:
         await self._forget()
@@ -199,7 +265,18 @@ def _encoded(failure: errors.GantryError) -> bytes:
     return msgspec.json.encode((False, failure.luxi_pair()))
 
 
-def _epoch(request: interface.HttpRequest) -> int:
+def _check_protocol(request: http_interface.Request, software: str) -> None:
+    header = request.headers.get(protocol.HEADER)
+    if protocol.are_too_far_apart(header):
+        caller = protocol.described(request.headers.get(calls.SOFTWARE_HEADER, ""), header)
+        own_version = protocol.described(software, str(protocol.OWN))
+        raise errors.IncompatibleError(
+            f"this node runs {own_version}, the caller {caller}: they do not understand each other",
+            hint="upgrade the older of the two, one release at a time (gnt-cluster upgrade)",
+        )
+
+
+def _epoch(request: http_interface.Request) -> int:
     text = request.headers.get(calls.EPOCH_HEADER, "0")
     if not (text.isascii() and text.isdecimal() and len(text) <= calls.EPOCH_DIGITS):
         raise errors.ProtocolError(

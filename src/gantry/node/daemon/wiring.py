@@ -6,7 +6,7 @@ A new driver needs a line here.
 import dataclasses
 
 from gantry.node import drivers
-from gantry.node.daemon import disk_calls, handlers, hooks, node_info, server
+from gantry.node.daemon import disk_calls, handlers, hooks, node_info, packages, server
 from gantry.node.hypervisors import chroot, fake
 from gantry.node.hypervisors.kvm import accelerator_probe, driver
 from gantry.node.hypervisors.xen import driver as xen
@@ -59,13 +59,24 @@ def registry(
     return dataclasses.replace(parts, hypervisors=hypervisors)
 
 
-def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, secure: bool = True) -> server.Agent:
-    """Return a node's server, whose ``run`` serves until cancelled; ``secure`` as in ``enrollment.Enrolment``."""
+def node(
+    runtime: interface.Runtime,
+    folders: paths.Paths,
+    *,
+    software: str,
+    secure: bool = True,
+    visitors: server.Visitors | None = None,
+) -> server.Agent:
+    """Return a node's server, whose ``run`` serves until cancelled; ``secure`` as in ``enrollment.Enrolment``.
+
+    ``visitors`` as in ``server.Agent``.
+    """
     accelerators = accelerator_probe.Accelerators(runtime, folders, bootid=node_info.boot_id(runtime.disk))
     node_drivers = registry(runtime, folders, accelerators=accelerators, secure=secure)
     files = ssconf.Files(runtime.disk, folders)
     barrier = fence.Fence(runtime, folders, files=files)
     definitions = os_definitions.Definitions(runtime, folders, registry=node_drivers)
+    own_packages = packages.Packages(runtime)
     parts = handlers.Handlers(
         runtime,
         node_drivers,
@@ -81,9 +92,15 @@ def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, sec
             volumes=lvm.Lvm(programs.Programs(runtime)),
             providers=external.Providers(runtime, folders.storage_providers),
         ),
+        own_packages=own_packages,
         exports=backup.Backup(runtime, folders, registry=node_drivers, definitions=definitions, secure=secure),
     )
     identity = enrollment.Enrolment(runtime, folders, secure=secure)
+
+    async def settle() -> None:
+        await runtime.processes.track(f"{folders.run}/programs")
+        await own_packages.remember()
+
     return server.Agent(
         runtime,
         identity,
@@ -92,6 +109,7 @@ def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, sec
         barrier=barrier,
         forget=parts.forget,
         prepare=parts.prepare,
-        settle=lambda: runtime.processes.track(f"{folders.run}/programs"),
+        settle=settle,
         software=software,
+        visitors=visitors,
     )

@@ -15,7 +15,7 @@ who is root on the node.
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -46,6 +46,7 @@ class Chroot:
         self._clock = runtime.clock
         self._disk = runtime.disk
         self._tools = programs.Programs(runtime)
+        self._processes = runtime.processes
         self._drivers = parts
         self._folder = f"{folders.instances}/{NAME}"
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -103,10 +104,12 @@ class Chroot:
 
     async def _run_script(self, instance: calls.Instance, action: str, *, timeout: float) -> None:
         script = str(instance.hvparams["init_script"])
+        arguments: Sequence[str] = ["chroot", self._root(instance.name), script, action]
+        if action == "start":
+            arguments = await self._processes.in_scope(instance.name, arguments)
         await self._succeed(
-            "chroot", self._root(instance.name), script, action,
-            failure=f"{script} {action} of instance {instance.name} failed", timeout=timeout,
-        )  # fmt: skip
+            *arguments, failure=f"{script} {action} of instance {instance.name} failed", timeout=timeout
+        )
 
     async def _succeed(self, *arguments: str, failure: str, timeout: float = SCRIPT_TIMEOUT_SECONDS) -> None:
         package = "util-linux" if arguments[0] == "mount" else "coreutils"

@@ -1,11 +1,12 @@
 """Who may call a node: the master candidates, by the keys that the cluster records.
 
     lib/ssconf/ssconf_master_candidates_certs       a line for each key of a master candidate: UUID=digest
-    lib/ssconf/ssconf_revoked_certificates          serial numbers of certificates that no longer count
+    lib/ssconf/ssconf_revoked_certificates          serial numbers of nodes' certificates that were replaced
 
 ``daemon.server`` asks for every call. A certificate of the cluster's authority is not enough: its key must be one of
 those in the file, so what a demoted or removed node has is worthless as soon as the master has written the file, even
-if that node kept a copy of the authority's key. Until the file is there, the keys count that came with the node's
+if that node kept a copy of the authority's key. The authority counts that the node trusts at the call: one that was
+replaced after the handshake does not. Until the file is there, the keys count that came with the node's
 certificate. A node that joined an older version has neither: it accepts each certificate of a master.
 
 A node that was away while all of this changed may not know the key of a new master. A candidate that it knows vouches
@@ -41,8 +42,7 @@ class Callers:
 
         UnknownCallerError if the certificate, in DER, is not that of a master candidate.
         """
-        _check_master(certificate)
-        assert certificate is not None
+        certificate = self._of_master(certificate)
         known = self._known()
         if not known:
             return ""
@@ -55,6 +55,17 @@ class Callers:
             )
         return node
 
+    def _of_master(self, certificate: bytes | None) -> bytes:
+        """Return a caller's certificate; ProtocolError unless it is a master's, of an authority that is trusted now."""
+        if certificate is None or security.common_name(certificate) != security.MASTER:
+            raise errors.ProtocolError("only the cluster's master may call this node")
+        if not security.is_issued(certificate, self._identity.authority()):
+            raise errors.ProtocolError(
+                "the caller's certificate is not of an authority that this node trusts",
+                hint="the authority was replaced: connect with a certificate of the present one",
+            )
+        return certificate
+
     async def vouch(self, call: calls.Vouch) -> calls.Voucher:
         """Sign the keys of the master candidates for a node that does not know the master."""
         own, epoch = self._identity.pair(earlier=call.earlier), self._barrier.epoch()
@@ -63,10 +74,9 @@ class Callers:
 
     async def learn(self, call: calls.MastersStore, certificate: bytes | None) -> None:
         """Take new keys of master candidates that a candidate vouches for; ProtocolError if it may not."""
-        _check_master(certificate)
+        certificate = self._of_master(certificate)
         member = self._identity.member()
         assert member is not None
-        assert certificate is not None
         try:
             voucher, signer_certificate = call.voucher, call.voucher.certificate.encode()
             signer = security.key_of(security.der_of(signer_certificate))
@@ -80,11 +90,6 @@ class Callers:
             raise errors.ProtocolError("the caller is not among the master candidates that it names")
         self._barrier.check(voucher.epoch)
         await self._files.write({MASTERS: "\n".join(sorted(call.masters))})
-
-
-def _check_master(certificate: bytes | None) -> None:
-    if certificate is None or security.common_name(certificate) != security.MASTER:
-        raise errors.ProtocolError("only the cluster's master may call this node")
 
 
 def _statement(epoch: int, uuid: str, masters: tuple[str, ...]) -> bytes:

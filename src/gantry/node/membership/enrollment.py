@@ -8,13 +8,14 @@
 
 All have mode 0600. An administrator copies the token to the master. The master connects to the node, checks the node's
 certificate against the token (only the node has the key), and sends the token's secret with ``Join``; the answer is a
-certificate request. Then the master sends certificate and authority with ``Enrol``. From then on the node demands the
-cluster's certificate from all clients. ``NodeLeave`` deletes all of these files and creates a new token.
+certificate request. Then the master sends certificate and authority with ``Enrol``. From then on the node obeys only
+clients with the cluster's certificate. ``NodeLeave`` deletes all of these files and creates a new token.
 
 A member's certificate is renewed in the same two halves, ``CertificateRequest`` and ``CertificateStore``. The new
 certificate is written before its key takes the place of the old one; a daemon that starts between both completes that.
 """
 
+import asyncio
 import hmac
 import logging
 import ssl
@@ -24,7 +25,7 @@ from msgspec import structs
 
 from gantry import errors, security
 from gantry.rpc import calls
-from gantry.runtime import interface, paths
+from gantry.runtime import http_interface, interface, paths
 
 logger = logging.getLogger(__name__)
 
@@ -59,10 +60,10 @@ class Enrolment:
         self._token = f"{folders.lib}/join-token"
         self._folder = folders.certificates
         self._secure = secure
-        self._tls: ssl.SSLContext | None = None
         self._pending: tuple[Member, bytes] | None = None
         self._refused = 0
         self._made: float | None = None
+        self._joining = asyncio.Lock()
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}"
@@ -96,16 +97,17 @@ class Enrolment:
         return 0.0 if self._made is None else self._made + TOKEN_SECONDS - self._runtime.clock.monotonic()
 
     def context(self) -> ssl.SSLContext:
-        """Return the TLS context for the node's server until the node leaves; joining changes the context in place."""
+        """Return a TLS context for the node's server; after ``enrol``, ``store`` and ``leave`` it needs another one."""
         if not self._secure:
-            self._tls = interface.UncheckedContext(ssl.PROTOCOL_TLS_SERVER)
-        elif self.joined:
-            authority = self._disk.read(self._path("authority.pem"))
+            return http_interface.UncheckedContext(ssl.PROTOCOL_TLS_SERVER)
+        if self.joined:
             own = self._path("node.pem"), self._path("node.key")
-            self._tls = security.node_server_context(*own, authority=authority)
-        else:
-            self._tls = security.bootstrap_server_context(self._path("bootstrap.pem"), self._path("bootstrap.key"))
-        return self._tls
+            return security.node_server_context(*own, authority=self.authority())
+        return security.bootstrap_server_context(self._path("bootstrap.pem"), self._path("bootstrap.key"))
+
+    def authority(self) -> bytes:
+        """Return the certificates of the authorities that this member of a cluster trusts now."""
+        return self._disk.read(self._path("authority.pem"))
 
     async def _make_token(self) -> None:
         bootstrap = security.make_bootstrap(self._runtime.host, self._runtime.clock.now())
@@ -120,6 +122,10 @@ class Enrolment:
         await self._disk.write(self._path(name), content, mode=0o600)
 
     def _check_secret(self, secret: str) -> None:
+        if self.joined:
+            raise errors.WrongStateError(
+                "this node has joined a cluster meanwhile", hint="remove it there with gnt-node remove, then repeat"
+            )
         if self._seconds_left() <= 0:
             raise errors.InvalidError(
                 f"this node's join token is older than {TOKEN_SECONDS / 3600:g} h and has ended",
@@ -137,37 +143,33 @@ class Enrolment:
 
     async def join(self, call: calls.Join) -> str:
         """Answer the first call: create a key and return a certificate request for it."""
-        self._check_secret(call.secret)
-        key, request = security.make_request(call.node)
-        member = Member(cluster=call.cluster, node=call.node, uuid=call.uuid, address=call.address)
-        self._pending = member, key
-        return request.decode()
+        async with self._joining:
+            self._check_secret(call.secret)
+            key, request = security.make_request(call.node)
+            member = Member(cluster=call.cluster, node=call.node, uuid=call.uuid, address=call.address)
+            self._pending = member, key
+            return request.decode()
 
     async def enrol(self, call: calls.Enrol) -> None:
-        """Answer the second call: store the certificates, and make the server's context demand the cluster's."""
-        self._check_secret(call.secret)
-        if self._pending is None:
-            raise errors.WrongStateError("this node has not requested a certificate", hint="start joining again")
-        member, key = self._pending
-        certificate, authority = call.certificate.encode(), call.authority.encode()
-        try:
-            security.check_issued(security.Pair(certificate, key), authority)
-        except ValueError as error:
-            raise errors.InvalidError(f"the certificate for {member.node} cannot be used: {error}") from None
-        await self._write("node.key", key)
-        await self._write("authority.pem", authority)
-        await self._write("member.json", msgspec.json.encode(structs.replace(member, masters=call.masters)))
-        await self._write("node.pem", certificate)
-        for path in (self._token, self._path("bootstrap.pem"), self._path("bootstrap.key")):
-            await self._disk.remove(path)
-        self._load(authority)
-        self._pending = None
-        logger.info("joined cluster %s as %s", member.cluster, member.node)
-
-    def _load(self, authority: bytes) -> None:
-        """Present the stored certificate from the next connection on, and require one of these authorities."""
-        if self._secure and self._tls is not None:
-            security.require_authority(self._tls, self._path("node.pem"), self._path("node.key"), authority=authority)
+        """Answer the second call: store the certificates, so that ``context`` is that of a member."""
+        async with self._joining:
+            self._check_secret(call.secret)
+            if self._pending is None:
+                raise errors.WrongStateError("this node has not requested a certificate", hint="start joining again")
+            member, key = self._pending
+            certificate, authority = call.certificate.encode(), call.authority.encode()
+            try:
+                security.check_issued(security.Pair(certificate, key), authority)
+            except ValueError as error:
+                raise errors.InvalidError(f"the certificate for {member.node} cannot be used: {error}") from None
+            await self._write("node.key", key)
+            await self._write("authority.pem", authority)
+            await self._write("member.json", msgspec.json.encode(structs.replace(member, masters=call.masters)))
+            await self._write("node.pem", certificate)
+            for path in (self._token, self._path("bootstrap.pem"), self._path("bootstrap.key")):
+                await self._disk.remove(path)
+            self._pending = None
+            logger.info("joined cluster %s as %s", member.cluster, member.node)
 
     async def request(self, call: calls.CertificateRequest) -> str:
         """Answer the first half of a renewal: return a certificate request for the present key, or for a new one."""
@@ -180,7 +182,7 @@ class Enrolment:
         return request.decode()
 
     async def store(self, call: calls.CertificateStore) -> None:
-        """Answer the second half of a renewal: store the certificates, and present the new one."""
+        """Answer the second half of a renewal: store the certificates, so that ``context`` has them."""
         certificate, authority = call.certificate.encode(), call.authority.encode()
         try:
             security.end_of(authority)
@@ -195,7 +197,6 @@ class Enrolment:
             await self._write("node.pem", certificate)
             await self._complete_renewal()
             logger.info("the certificate of this node was renewed")
-        self._load(authority)
 
     def _key_of(self, certificate: bytes, authority: bytes) -> str:
         """Return the name of the file with the key of a certificate; ValueError if the node has no such key."""

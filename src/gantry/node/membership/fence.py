@@ -5,10 +5,10 @@
     lib/promise     the last promised epoch and the node it was promised to; on stable storage before the answer
     lib/given-up    highest epoch and serial of the replicas that the node has deleted; written before the deletion
 
-``daemon.server`` asks the fence before each call. Every confirmed master has a higher epoch than all before, and each
-of its calls has that epoch (``rpc.client``). So a former master cannot start anything on a node that its successor has
-called. A node that wants to become master requests promises first: two nodes at the same time cannot both have the
-promises of a majority.
+``daemon.server`` asks the fence before each call that is fenced, ``replica`` before it takes records or grants the
+lease. Every confirmed master has a higher epoch than all before, and each of its calls has that epoch (``rpc.client``).
+So a former master cannot start anything on a node that its successor has called. A node that wants to become master
+requests promises first: two nodes at the same time cannot both have the promises of a majority.
 """
 
 import asyncio
@@ -53,6 +53,8 @@ class Fence:
         self._journal_end_path = folders.journal_end
         self._files = files
         self._seen: tuple[int, str] | None = None
+        # The highest epoch of any call, also of one that ``admit`` does not record, and the UUID of its master's node.
+        self._used = (0, "")
         self._lock = asyncio.Lock()
 
     def epoch(self) -> int:
@@ -84,28 +86,41 @@ class Fence:
     async def admit(self, epoch: int, owner: str = "") -> None:
         """Record a higher epoch, which then belongs to the node with UUID ``owner``; it may be unknown (empty).
 
-        FencedError for a lower epoch and for an epoch of another node, ProtocolError for one that cannot be true.
+        Errors are those of ``check``, ``check_step`` and ``check_owner``.
         """
         if self._is_news(epoch, owner):
             async with self._lock:
                 self.check_step(epoch)
+                self.check_owner(epoch, owner)
                 if self._is_news(epoch, owner):
                     content = b"%d %s" % (epoch, owner.encode()) if owner else b"%d" % epoch
                     line = b"%s %s\n" % (content, _checksum(content))
                     await self._disk.write(self._path, line * 2, mode=0o444)
                     self._seen = epoch, owner
         self.check(epoch)
-        owner_of_epoch = self._newest()[1]
-        if epoch == self.epoch() and owner and owner_of_epoch not in ("", owner):
-            raise errors.FencedError(
-                f"epoch {epoch} belongs to the node with UUID {owner_of_epoch}, not to that with UUID {owner}",
-                hint="a master that is confirmed again gets an epoch of its own",
-            )
+        self.check_owner(epoch, owner)
 
     def _is_news(self, epoch: int, owner: str) -> bool:
         """Return whether an epoch is higher than all seen, or the highest whose owner becomes known now."""
         newest, known_owner = self._newest()
         return epoch > newest or (epoch == newest > 0 and owner > known_owner == "")
+
+    def check_owner(self, epoch: int, owner: str) -> None:
+        """Raise PromisedError for an epoch that belongs to another node than that with UUID ``owner``.
+
+        An epoch above all that were seen belongs to the first node that uses it. Only ``admit`` writes that to the
+        disk: its callers are masters whose first record is durable.
+        """
+        if not (epoch and owner):
+            return
+        # The highest that was used may be above the one on the disk, which the fence lets pass until then.
+        for known_epoch, known_owner in (self._newest(), self._used):
+            if epoch == known_epoch and known_owner not in ("", owner):
+                raise errors.PromisedError(
+                    f"epoch {epoch} belongs to the node with UUID {known_owner}, not to that with UUID {owner}",
+                    hint="a master that is confirmed again gets an epoch of its own",
+                )
+        self._used = max(self._used, self._newest(), (epoch, owner))
 
     def check_step(self, epoch: int, *, at_least: int = 0) -> None:
         """Refuse an epoch that no series of confirmed masters can have reached: nobody could follow such a master.
@@ -189,7 +204,7 @@ class Fence:
 
     async def forget(self) -> None:
         """Delete epoch, promise, deleted replicas and the end mark, because the node leaves its cluster."""
-        self._seen = None
+        self._seen, self._used = None, (0, "")
         for path in (self._path, self._promise_path, self._given_up_path, self._journal_end_path):
             if self._disk.exists(path):
                 await self._disk.remove(path)

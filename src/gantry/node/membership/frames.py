@@ -19,7 +19,10 @@ from gantry.rpc import calls
 _LINE = re.compile(rb"([0-9a-f]{8}) ([1-9][0-9]{0,11}) (.*)\n", re.DOTALL)
 
 
-FETCH_LIMIT, FETCH_BYTES = 1000, 16 << 20
+JOB_DIGEST_LENGTH = 16
+"""Hexadecimal digits of the digests of the jobs' files in ``config.data``, the first of their SHA-256."""
+
+FETCH_LIMIT, FETCH_BYTES = 1000, 1 << 20
 """The maximum number of frames in an answer, and of their bytes unless a single frame has more."""
 
 
@@ -59,6 +62,14 @@ class _Checkpoint(msgspec.Struct, frozen=True):
     journal: Position
 
 
+class _Jobs(msgspec.Struct, frozen=True):
+    jobs: dict[int, str] = {}
+
+
+class _List(msgspec.Struct, frozen=True):
+    journal: _Jobs
+
+
 _BODY = msgspec.json.Decoder(_Body)
 _HEAD = msgspec.json.Decoder(_Head)
 _JOB = msgspec.json.Decoder(_Job)
@@ -72,6 +83,11 @@ def checkpoint(data: bytes) -> Position:
         return _CHECKPOINT.decode(data).journal
     except msgspec.DecodeError as error:
         raise ValueError(f"not a configuration: {error}") from None
+
+
+def listed_jobs(data: bytes) -> dict[int, str]:
+    """Return the jobs that a valid ``config.data`` lists, with the digests of their files."""
+    return msgspec.json.decode(data, type=_List).journal.jobs
 
 
 def follow(end: Position, line: bytes) -> Position:

@@ -1,11 +1,12 @@
 """How far a node's copy of the state ever reached: ``lib/journal-end``, beside the copy, so that a lost tail shows.
 
-    <serial> <epoch> <chain hash of the frame> <CRC-32 of the line before it, 8 hex digits>
+    job <highest job number> <CRC-32 of the text before it, 8 hex digits>
+    <serial> <epoch> <chain hash of the frame> <CRC-32 of the text before it, 8 hex digits>
 
-The file is the master's too (``state.end_mark`` in the master's code), since a master daemon opens the copy as it is. A
-line follows each frame that the node acknowledges, a moment later: the master does not wait for it. A copy that ends
-before the highest line has lost records which may have been acknowledged, by a disk that lied or by a person. Such a
-node still takes frames, but it confirms no master that lacks these records (``replica.Replica``).
+The file is the master's too (``state.end_mark`` in the master's code), since a master daemon opens the copy as it is.
+These lines follow each frame that the node acknowledges, a moment later: the master does not wait for them. A copy that
+ends before the highest position has lost records which may have been acknowledged, by a disk that lied or by a person.
+Such a node still takes frames, but it confirms no master that lacks these records (``replica.Replica``).
 """
 
 import asyncio
@@ -14,14 +15,14 @@ import re
 import zlib
 
 from gantry import errors
-from gantry.node.membership import frames, queue_lock
+from gantry.node.membership import frames, open_file, queue_lock
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
 logger = logging.getLogger(__name__)
 
 SIZE = 64 << 10
-"""Bytes after which the file is replaced by its last line."""
+"""Bytes after which the file is replaced by its last two lines."""
 
 _LINE = re.compile(rb"(([0-9]{1,15}) ([0-9]{1,%d}) [0-9a-f]*) ([0-9a-f]{8})\n" % calls.EPOCH_DIGITS)
 
@@ -33,6 +34,7 @@ class JournalEnd:
         self._disk = runtime.disk
         self._host = runtime.host
         self._path = folders.journal_end
+        self._open = open_file.OpenFile(runtime.disk)
         self._owner = owner
         self._unwritten: frames.Position | None = None
         self._task: asyncio.Task[None] | None = None
@@ -106,15 +108,18 @@ class JournalEnd:
     async def _write(self, end: frames.Position) -> None:
         if (end.epoch, end.serial) <= self.furthest():
             return
-        text = f"{end.serial} {end.epoch} {end.digest}".encode()
-        line = b"%s %08x\n" % (text, zlib.crc32(text))
+        lines = _checked(f"job {end.last_job}") + _checked(f"{end.serial} {end.epoch} {end.digest}")
         if self._failing or not self._disk.exists(self._path) or self._disk.status(self._path).size >= SIZE:
-            await self._disk.write(self._path, line)
+            await self._disk.write(self._path, lines)
         else:
-            file = await self._disk.append_file(self._path)
             try:
-                await file.append(line)
-            finally:
-                file.close()
+                await (await self._open.at(self._path)).append(lines)
+            except BaseException:  # the next lines sync what these have left
+                self._open.close()
+                raise
         # Nobody else writes while this node holds the lock, so the file need not be read for each frame.
         self._known = self._version(), (end.epoch, end.serial)
+
+
+def _checked(text: str) -> bytes:
+    return b"%s %08x\n" % (text.encode(), zlib.crc32(text.encode()))

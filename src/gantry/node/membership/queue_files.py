@@ -38,7 +38,7 @@ class QueueFiles:
         ``segments`` maps the paths of segments, in order, to the number of bytes that count.
         """
         archived = await self._runtime.block(lambda: _archived(self._disk, segments))
-        files = {self._path(number): content for number, content in archived.items() if content is not None}
+        files = {self.path(number): content for number, content in archived.items() if content is not None}
         for batch in batches(list(files)):
             for error in (await self._disk.write_all({path: files[path] for path in batch})).values():
                 raise error
@@ -49,8 +49,8 @@ class QueueFiles:
         folders = {number: f"{self._folder}/archive/{number // ARCHIVE_SIZE}" for number in numbers}
         for folder in sorted(set(folders.values())):
             await self._disk.make_directory(folder)
-        for batch in batches([number for number in numbers if self._disk.exists(self._path(number))]):
-            await self._disk.rename({self._path(number): f"{folders[number]}/job-{number}" for number in batch})
+        for batch in batches([number for number in numbers if self._disk.exists(self.path(number))]):
+            await self._disk.rename({self.path(number): f"{folders[number]}/job-{number}" for number in batch})
 
     async def clear(self) -> None:
         """Remove the files of the queue, except the archive."""
@@ -58,8 +58,20 @@ class QueueFiles:
             if QUEUE_FILE.fullmatch(name):
                 await self._disk.remove(f"{self._folder}/{name}")
 
-    def _path(self, number: int) -> str:
+    async def limit_serial(self, last_job: int) -> None:
+        """Lower ``serial`` to a job number if it is above, unsynced."""
+        path = f"{self._folder}/serial"
+        text = self._disk.read(path).strip() if self._disk.exists(path) else b""
+        if text.isdigit() and int(text) > last_job:
+            await self._disk.write(path, b"%d\n" % last_job, sync=False)
+
+    def path(self, number: int) -> str:
+        """Return the path of a job's file in the queue."""
         return f"{self._folder}/job-{number}"
+
+    def archived_path(self, number: int) -> str:
+        """Return the path of a job's file in the archive."""
+        return f"{self._folder}/archive/{number // ARCHIVE_SIZE}/job-{number}"
 
 
 def _archived(disk: interface.Disk, segments: Mapping[str, int]) -> dict[int, bytes | None]:

@@ -28,13 +28,16 @@ from collections.abc import AsyncIterator
 from gantry import errors
 from gantry.node.membership import (
     arrival,
+    divergence,
     fence,
     frames,
     journal_end,
     lease,
+    open_file,
     queue_files,
     queue_lock,
     reading,
+    replica_contents,
     segments,
     ssconf,
 )
@@ -42,22 +45,6 @@ from gantry.rpc import calls
 from gantry.runtime import interface, paths, retention
 
 logger = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Contents:
-    """The contents of the replica: its end, the last segment (empty before the first), and how many bytes of it count.
-
-    ``start`` is the serial of the checkpoint, ``written`` size and time of the segment for the next frame,
-    ``config_time`` the time of ``config.data``.
-    """
-
-    end: frames.Position = frames.START
-    start: int = 0
-    segment: str = ""
-    good: int = 0
-    written: tuple[int, float] = (0, 0.0)
-    config_time: float = 0.0
 
 
 class Replica:
@@ -73,9 +60,12 @@ class Replica:
         self._folders = folders
         self._files = files
         self._barrier = barrier
-        self._cached: _Contents | None = None
+        self._cached: replica_contents.Contents | None = None
         self._arrival = arrival.Arrival(runtime, folders)
         self._segments = segments.Segments(runtime.disk, folders.journal)
+        self._open = open_file.OpenFile(runtime.disk)
+        self._divergence = divergence.Divergence(runtime, folders, self._segments)
+        self._reader = replica_contents.Reader(runtime.disk, folders, self._segments)
         self._archive = retention.ArchiveFolder(runtime, f"{folders.queue}/archive")
         self._owner = queue_lock.QueueLock(runtime, folders)
         self._mark = journal_end.JournalEnd(runtime, folders, owner=self._owner)
@@ -118,14 +108,27 @@ class Replica:
         given_up, mark = self._barrier.given_up(), self._mark.furthest()
         return max(given_up, mark) if mark > (end.epoch, end.serial) else given_up
 
-    async def append(self, call: calls.JournalAppend) -> calls.CandidateState:
-        """Append frames; see ``calls.JournalAppend``. StorageError if they cannot be written."""
-        async with self._locked():
+    async def append(self, call: calls.JournalAppend, caller: str = "") -> calls.CandidateState:
+        """Append frames; see ``calls.JournalAppend``. StorageError if they cannot be written.
+
+        ``caller`` is the UUID of the calling node, here and below; empty if it is not known.
+        """
+        async with contextlib.AsyncExitStack() as locks:
+            if call.replaces:
+                # The installation of a checkpoint writes files of jobs as the frames have them that are cut.
+                await locks.enter_async_context(self._storing)
+            await locks.enter_async_context(self._locked())
             contents = await self._contents()
-            self._check_epoch(contents, call.epoch)
-            if call.previous != contents.end.digest or not self._disk.exists(self._folders.config):
+            self._check_epoch(contents, call.epoch, caller)
+            if not self._disk.exists(self._folders.config):
                 return self._state(contents.end)
-            lines, end = call.frame.encode(), contents.end
+            cut = None
+            if call.previous != contents.end.digest:
+                cut = await self._divergence.find(contents, call)
+                if cut is None:
+                    return self._state(contents.end)
+            start = cut.contents if cut else contents
+            lines, end = call.frame.encode(), start.end
             try:
                 for line in lines.splitlines(keepends=True):
                     end = frames.follow(end, line)
@@ -135,15 +138,30 @@ class Replica:
                 raise errors.ProtocolError(
                     f"a frame cannot be appended on {self._host}: it has epoch {end.epoch}, its call epoch {call.epoch}"
                 )
-            self._cached = await self._append(contents, end, lines=lines, begins=call.begins_segment)
+            if cut:
+                await self._cut(contents, cut)
+            self._cached = await self._append(start, end, lines=lines, begins=call.begins_segment)
             self._mark.note(end)
             return self._state(end)
 
-    def _check_epoch(self, contents: _Contents, epoch: int) -> None:
-        """Refuse a former master: its successor's epoch may be known only from a record in the replica."""
+    async def _cut(self, contents: replica_contents.Contents, cut: divergence.Cut) -> None:
+        """Cut off frames that the master's journal does not have; StorageError if that fails."""
+        kept = cut.contents.end
+        logger.warning("records %d to %d are not the master's: cut off", kept.serial + 1, contents.end.serial)
+        self._cached = None
+        self._open.close()
+        try:
+            await self._barrier.give_up(contents.end.epoch, contents.end.serial)
+            await self._divergence.cut(cut)
+        except OSError as error:
+            raise errors.StorageError(f"the replica on {self._host} cannot be cut: {error.strerror}") from error
+
+    def _check_epoch(self, contents: replica_contents.Contents, epoch: int, caller: str) -> None:
+        """Refuse a former master, whose successor may be known only from a record, and the epoch of another master."""
         self._barrier.check(epoch, at_least=max(contents.end.epoch, self._arrival.epoch))
         self._barrier.check_promise(epoch)
         self._barrier.check_step(epoch, at_least=contents.end.epoch)
+        self._barrier.check_owner(epoch, caller)
 
     async def promise(self, call: calls.MasterPromise) -> calls.Promise:
         """Promise an epoch to a node whose replica has all of this one's records; see ``calls.MasterPromise``."""
@@ -156,10 +174,10 @@ class Replica:
             granted = not lacks_records and await self._barrier.promise(request)
             return calls.Promise(granted=granted, epoch=self._barrier.promised().epoch)
 
-    async def renew_lease(self, call: calls.LeaseRenew) -> None:
+    async def renew_lease(self, call: calls.LeaseRenew, caller: str = "") -> None:
         """Grant the lease to a master that this node obeys; see ``calls.LeaseRenew``."""
         async with self._locked():
-            self._check_epoch(await self._contents(), call.epoch)
+            self._check_epoch(await self._contents(), call.epoch, caller)
             if call.masters:
                 await self._files.replace("master_candidates_certs", "\n".join(call.masters))
             await self._lease.grant(call.node, call.epoch)
@@ -168,8 +186,10 @@ class Replica:
         """Return the lease that was granted last."""
         return self._lease.status()
 
-    async def _append(self, contents: _Contents, end: frames.Position, *, lines: bytes, begins: bool) -> _Contents:
-        segment = self._next_segment(contents, begins=begins)
+    async def _append(
+        self, contents: replica_contents.Contents, end: frames.Position, *, lines: bytes, begins: bool
+    ) -> replica_contents.Contents:
+        segment = self._reader.next_segment(contents, begins=begins)
         self._cached = None
         try:
             if not self._disk.exists(self._folders.journal):
@@ -179,21 +199,21 @@ class Replica:
                 await self._truncate(contents)
                 # An earlier attempt may have created the file without syncing its name, which later syncs omit.
                 await self._disk.write(segment, b"")
-            file = await self._disk.append_file(segment)
+            good = contents.good if segment == contents.segment else 0
             try:
-                good = contents.good if segment == contents.segment else 0
+                file = await self._open.at(segment)
                 if file.size > good:
                     logger.warning("%s: truncated at byte offset %d: the rest is not valid", segment, good)
                     await file.truncate(good)
                 await file.append(lines)
-                size = file.size
-            finally:
-                file.close()
+            except BaseException:  # a cancelled write ends before anybody reads the file
+                self._open.close()
+                raise
         except OSError as error:
             raise errors.StorageError(f"{segment} on {self._host} cannot be written: {error.strerror}") from error
-        return self._with_times(dataclasses.replace(contents, end=end, segment=segment, good=size))
+        return self._reader.with_times(dataclasses.replace(contents, end=end, segment=segment, good=good + len(lines)))
 
-    async def _truncate(self, contents: _Contents) -> None:
+    async def _truncate(self, contents: replica_contents.Contents) -> None:
         """Cut off what an interrupted append left at the end of the last segment, before another begins."""
         if contents.segment and self._disk.status(contents.segment).size > contents.good:
             file = await self._disk.append_file(contents.segment)
@@ -202,13 +222,13 @@ class Replica:
             finally:
                 file.close()
 
-    async def _remove_segments(self, contents: _Contents) -> None:
+    async def _remove_segments(self, contents: replica_contents.Contents) -> None:
         """Remove segments that do not follow from the checkpoint."""
         for path in self._segments.after(contents.end.serial):
             if path != contents.segment:
                 await self._disk.remove(path)
 
-    async def store(self, call: calls.CheckpointStore) -> calls.CandidateState:
+    async def store(self, call: calls.CheckpointStore, caller: str = "") -> calls.CandidateState:
         """Store a part of a checkpoint, and install it with the last part; see ``calls.CheckpointStore``."""
         patterns = (queue_files.QUEUE_FILE, queue_files.ARCHIVED_FILE)
         invalid = [name for name in call.jobs if not any(pattern.fullmatch(name) for pattern in patterns)]
@@ -216,7 +236,7 @@ class Replica:
             raise errors.ProtocolError(f"{invalid[0]!r} is not a file of the queue")
         async with self._storing, self._owned():
             async with self._lock:
-                self._check_epoch(await self._contents(), call.epoch)
+                self._check_epoch(await self._contents(), call.epoch, caller)
             try:
                 await self._store(call)
             except OSError as error:
@@ -240,50 +260,30 @@ class Replica:
             contents = await self._contents()
             self._cached = None
             await self._barrier.give_up(contents.end.epoch, contents.end.serial)
-            await self._arrival.replace(self._sizes(contents, until=contents.end.serial))
+            await self._arrival.replace(self._reader.sizes(contents, until=contents.end.serial))
 
     async def _fold(self, position: frames.Position) -> None:
         """Install a checkpoint in front of the frames that follow it; the lock is free while files are written."""
         async with self._lock:
             contents = await self._contents()
-            if not self._ends_segment(contents, position):
+            if not self._reader.ends_segment(contents, position):
                 logger.warning("ignored a checkpoint that does not end a segment here: record %d", position.serial)
                 return
-            segments = self._sizes(contents, until=position.serial)
+            segments = self._reader.sizes(contents, until=position.serial)
         await self._arrival.fold(segments)
         async with self._lock:
             contents = await self._contents()
             # A frame may have been appended to the segment that was the last.
-            if not self._ends_segment(contents, position):
+            if not self._reader.ends_segment(contents, position):
                 return
             self._cached = None
             await self._truncate(contents)
             await self._arrival.install()
-            folded = dataclasses.replace(contents, start=position.serial, config_time=self._config_time())
+            folded = dataclasses.replace(contents, start=position.serial, config_time=self._reader.config_time())
             if contents.end.serial == position.serial:
                 folded = dataclasses.replace(folded, segment="", good=0)
-            self._cached = self._with_times(folded)
+            self._cached = self._reader.with_times(folded)
         await self._disk.sync(self._folders.lib)
-
-    def _ends_segment(self, contents: _Contents, position: frames.Position) -> bool:
-        """Return whether a later checkpoint is where the replica ends, or where one of its segments ends."""
-        if position.serial <= contents.start:
-            return False
-        if position.serial == contents.end.serial:
-            return position.digest == contents.end.digest
-        path = self._segments.path(position.serial + 1)
-        if path not in self._segments.after(position.serial) or position.serial > contents.end.serial:
-            return False
-        data = self._disk.read(path)
-        return frames.previous(data[: data.find(b"\n") + 1]) == position.digest
-
-    def _sizes(self, contents: _Contents, *, until: int) -> dict[str, int]:
-        """Return the segments between the checkpoint and a later record, with the bytes that count."""
-        return {
-            path: self._counted(contents, path)
-            for path in self._segments.after(contents.start)
-            if path <= self._segments.path(until)
-        }
 
     async def forget(self) -> None:
         """Remove the replica with archived jobs, unless a running master daemon uses these files."""
@@ -293,6 +293,7 @@ class Replica:
             async with self._storing, self._locked():
                 contents = await self._contents()
                 self._cached = None
+                self._open.close()
                 await self._barrier.give_up(contents.end.epoch, contents.end.serial)
                 await self._arrival.discard()
                 if self._disk.exists(self._folders.config):
@@ -337,20 +338,16 @@ class Replica:
             contents = await self._contents()
             if not contents.end.serial:
                 raise errors.WrongStateError(f"{self._host} has no copy of the state that can be read")
-            segments = {path: self._counted(contents, path) for path in self._segments.after(0)}
+            segments = {path: self._reader.counted(contents, path) for path in self._segments.after(0)}
             return reading.part(self._disk, self._folders, segments, call)
 
-    def _counted(self, contents: _Contents, path: str) -> int:
-        """Return how many bytes of a segment count."""
-        return contents.good if path == contents.segment else self._disk.status(path).size
-
-    async def _contents(self) -> _Contents:
-        if self._cached is None or not self._unchanged(self._cached):
+    async def _contents(self) -> replica_contents.Contents:
+        if self._cached is None or not self._reader.is_unchanged(self._cached):
             self._cached = None
             await self._recover()
-            loaded = self._load()
+            loaded = self._reader.load()
             await self._sync(loaded)
-            self._cached = self._with_times(loaded)
+            self._cached = self._reader.with_times(loaded)
         return self._cached
 
     async def _recover(self) -> None:
@@ -362,7 +359,7 @@ class Replica:
         except OSError as error:
             raise errors.StorageError(f"the replica on {self._host} cannot be written: {error.strerror}") from error
 
-    async def _sync(self, loaded: _Contents) -> None:
+    async def _sync(self, loaded: replica_contents.Contents) -> None:
         """Bring the loaded files to stable storage.
 
         A previous daemon's sync may have failed, which the kernel reports only once, so the segment is rewritten.
@@ -376,48 +373,3 @@ class Replica:
             raise errors.StorageError(
                 f"the replica on {self._host} was read, but cannot be synced to its disk: {error.strerror}"
             ) from error
-
-    def _unchanged(self, contents: _Contents) -> bool:
-        return contents.written == self._written(contents) and self._config_time() == contents.config_time
-
-    def _with_times(self, contents: _Contents) -> _Contents:
-        return dataclasses.replace(contents, written=self._written(contents))
-
-    def _written(self, contents: _Contents) -> tuple[int, float]:
-        path = self._next_segment(contents, begins=False)
-        status = self._disk.status(path) if self._disk.exists(path) else None
-        return (status.size, status.mtime) if status else (0, 0.0)
-
-    def _next_segment(self, contents: _Contents, *, begins: bool) -> str:
-        """Return the segment to which the next frame is appended; a new one if the frame ``begins`` a segment."""
-        return self._segments.path(contents.end.serial + 1) if begins or not contents.segment else contents.segment
-
-    def _config_time(self) -> float:
-        path = self._folders.config
-        return self._disk.status(path).mtime if self._disk.exists(path) else 0.0
-
-    def _load(self) -> _Contents:
-        """Read the replica as far as its frames are valid; empty if the checkpoint cannot be read."""
-        config_time = self._config_time()
-        try:
-            end = frames.checkpoint(self._disk.read(self._folders.config))
-        except FileNotFoundError:
-            return _Contents()
-        except ValueError as error:
-            logger.warning("%s: %s", self._folders.config, error)
-            return _Contents(config_time=config_time)
-        segment, good, start = "", 0, end.serial
-        for path in self._segments.after(end.serial):
-            if path != self._segments.path(end.serial + 1):
-                logger.warning("%s: not read: the records before it are missing", path)
-                break
-            data = self._disk.read(path)
-            segment, good = path, 0
-            try:
-                for line in data.splitlines(keepends=True):
-                    end = frames.follow(end, line)
-                    good += len(line)
-            except ValueError as error:
-                logger.warning("%s: read up to byte offset %d: %s", path, good, error)
-                break
-        return _Contents(end, start, segment, good=good, config_time=config_time)

@@ -19,6 +19,9 @@ from gantry.runtime import interface, paths
 SIZE_LIMIT = 8 << 20
 """The maximum length of a value in bytes: the names of some hundred thousand instances."""
 
+OF_MASTERS = ("master.pem", "master.key", "next.pem", "next-authority.key")
+"""What a master keeps with its certificates; the last two are an authority that is to follow (``daemons.identity``)."""
+
 _KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -29,6 +32,7 @@ class Files:
         self._disk = disk
         self._folder = folders.ssconf
         self._certificates = folders.certificates
+        self._issued = folders.issued_remote_certificate
         self._uploads = {
             "authority.key": f"{folders.certificates}/authority.key",
             "authority.pem": f"{folders.certificates}/authority.pem",
@@ -97,16 +101,22 @@ class Files:
         return [f"ssconf_{key} is out of date" for key in self._differing(digests)]
 
     async def forget(self) -> None:
-        """Remove all ssconf files and uploads."""
+        """Remove all ssconf files and uploads, except the authority's certificate.
+
+        Callers are verified with that one until the node's own certificate is removed too, so a call that failed half
+        way can be repeated.
+        """
         await self._disk.remove_tree(self._folder)
-        for path in self._uploads.values():
+        uploads = [path for name, path in self._uploads.items() if name != "authority.pem"]
+        for path in (*uploads, self._issued):
             if self._disk.exists(path):
                 await self._disk.remove(path)
 
     async def forget_secrets(self) -> None:
         """Remove the files of a master candidate; keep the authority's certificate, which verifies callers."""
         uploads = [self._uploads[name] for name in ("authority.key", "rapi.pem", "users")]
-        for path in (*uploads, f"{self._certificates}/master.pem", f"{self._certificates}/master.key"):
+        own = [f"{self._certificates}/{name}" for name in OF_MASTERS]
+        for path in (*uploads, *own, self._issued):
             if self._disk.exists(path):
                 await self._disk.remove(path)
 

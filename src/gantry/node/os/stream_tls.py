@@ -31,8 +31,8 @@ class Contexts:
             return None
         return security.member_context(self._disk.read(f"{self._certificates}/authority.pem"), keys=self._keys)
 
-    def _keys(self, _: str) -> frozenset[str]:
-        """Return the keys of all nodes; empty if the cluster has not recorded them."""
+    def _keys(self, _: str) -> frozenset[str] | None:
+        """Return the keys of all nodes; None if the cluster has not recorded them."""
         if not self._disk.exists(self._node_keys):
-            return frozenset()
-        return frozenset(calls.nodes_by_key(self._disk.read(self._node_keys).decode()))
+            return None
+        return frozenset(calls.nodes_by_key(self._disk.read(self._node_keys).decode())) or None

@@ -116,7 +116,7 @@ class FileStorage:
         return path
 
     async def _sync(self) -> None:
-        """Bring created and removed files to stable storage, because the job will report them as process."""
+        """Bring created, moved and removed files to stable storage, because the job will report that."""
         await self._disk.sync(self._root)
 
     async def _create_image(self, disk: calls.Disk, path: str) -> None:
@@ -166,6 +166,7 @@ class FileStorage:
             await self._image("info", "-f", self._format(disk), old)
             await self._move(old, path)
         self._existing(disk)
+        await self._sync()
         return await self._size(disk) // MIB
 
     def _existing(self, disk: calls.Disk) -> str:
@@ -264,6 +265,8 @@ class FileStorage:
         new = self._checked(to[-1] if to else "")
         if not self._disk.exists(new):
             await self._move(self._existing(disk), new)
+        # Also if an earlier call has moved the file: that call may have ended before its sync.
+        await self._sync()
 
     async def set_info(self, disk: calls.Disk, owner: str) -> None:
         """Do nothing: the name of the folder is the instance's name."""

@@ -46,8 +46,8 @@ DATABASE = "works on the database, not on a node"
 async def check(environment: base.Environment, owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> None:
     """Check whether the change is possible; raises the obstacles before anything is changed."""
     driver, url = _driver_and_url(owner, op)
-    if driver == "sql" and url != owner.ipam_database:
-        await environment.addresses.check(url)
+    if driver == "sql" and (url != owner.ipam_database or op.force):
+        await environment.addresses.check(url, force=op.force)
     elif driver != owner.ipam_driver and not op.force:
         await environment.addresses.check_alone()
 
@@ -56,7 +56,8 @@ def plan(environment: base.Environment, snapshot: states.Snapshot, op: opcodes.C
     """Move the addresses, and put the cluster with its new driver."""
     owner, scripts = snapshot.the_cluster, hook_environment.of_cluster_modify(snapshot)
     driver, url = _driver_and_url(owner, op)
-    if (driver, url) == (owner.ipam_driver, owner.ipam_database):
+    takes_over = driver == "sql" and op.force
+    if (driver, url) == (owner.ipam_driver, owner.ipam_database) and not takes_over:
         note = "nothing changes: this IPAM driver and database are already in use"
         return base.Plan(lines=[note], steps=[base.Step(note)])
     addresses = environment.addresses
@@ -64,7 +65,7 @@ def plan(environment: base.Environment, snapshot: states.Snapshot, op: opcodes.C
     if driver == "sql":
 
         async def move_in() -> None:
-            await addresses.move_in(url)
+            await addresses.move_in(url, force=takes_over)
 
         begin, undo, settle = (base.Procedure(DATABASE, run) for run in (move_in, addresses.abandon, addresses.settle))
         step = base.Step(f"copy all addresses to {confidential.database(url)}", (begin,), (undo,))

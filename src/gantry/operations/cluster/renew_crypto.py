@@ -196,7 +196,11 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
     async def _spread_authority(self) -> list[errors.GantryError]:
         """Send all nodes the authorities that the master trusts; return the errors."""
         call = calls.CertificateStore(authority=self.environment.authority.certificates)
-        answers = await self.environment.nodes.fan_out(self._members(), call)
+        return await self._sent(call, self._members())
+
+    async def _sent(self, call: calls.CertificateStore, members: Sequence[targets.Target]) -> list[errors.GantryError]:
+        """Send nodes a call; return the errors."""
+        answers = await self.environment.nodes.fan_out(members, call)
         return [answer.error for answer in answers if answer.error]
 
     def _members(self) -> list[targets.Target]:
@@ -276,6 +280,13 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
             names = ", ".join(sorted(renewed.failed))
             self.environment.log.warning(f"{names}: run gnt-cluster renew-crypto again when these nodes answer")
             return
+        # The master's own file comes last: as long as it has two authorities, the next renewal knows that one is to go.
+        own = self.environment.snapshot().the_cluster.master_node
+        call = calls.CertificateStore(authority=authority.own_certificate)
+        members = self._members()
+        failures = await self._sent(call, [member for member in members if member.uuid != own])
         await authority.forget_others()
-        for error in await self._spread_authority():
+        await authority.renew_master()
+        failures += await self._sent(call, [member for member in members if member.uuid == own])
+        for error in failures:
             self.environment.log.warning(f"a node trusts a former authority until it is renewed again: {error}")

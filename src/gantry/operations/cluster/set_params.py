@@ -1,214 +1,21 @@
-"""The settings of the cluster: their checks, and OP_CLUSTER_SET_PARAMS, which changes them.
+"""OP_CLUSTER_SET_PARAMS: change settings of the cluster.
 
-``applied`` is pure and the only way to other settings; a cluster's initialization uses it too. The unit checks what
-``applied`` cannot: whether an instance uses a removed setting, and whether the nodes accept a value. A new size of the
-candidate pool fills or empties the pool at once (``node.candidate_pool``).
-
-See contracts/cluster-design.md#object-parameters.
+The new settings come from ``settings.applied``. The unit checks what that cannot: whether an instance uses a removed
+setting, and whether the nodes accept a value. A new size of the candidate pool fills or empties the pool at once
+(``node.candidate_pool``).
 """
 
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from msgspec import structs
-
 from gantry import errors
-from gantry.model import allowed, cluster, instance, lock, opcodes, parameters, retention
 from gantry.model import base as entities
+from gantry.model import cluster, instance, lock, opcodes, parameters
 from gantry.operations import base, fill, hook_environment, parameter_levels
-from gantry.operations.cluster import ipam_database
-from gantry.operations.disk_planning import disk_spec
-from gantry.operations.network import nics
+from gantry.operations.cluster import ipam_database, settings
 from gantry.operations.node import accelerators, candidate_pool
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
-
-LISTS = (
-    "enabled_hypervisors",
-    "enabled_disk_templates",
-    "network_thresholds",
-    "hidden_os",
-    "blacklisted_os",
-    "allowed",
-)
-SETTINGS = (
-    *parameters.CLUSTER,
-    *LISTS,
-    "default_hypervisor",
-    "hvparams",
-    "beparams",
-    "nicparams",
-    "ndparams",
-    "diskparams",
-    "osparams",
-    "osparams_private_cluster",
-    "os_hvp",
-    "ipolicy",
-    "default_iallocator_params",
-)
-
-_FRESH = cluster.Cluster(uuid="", name="", master_node="")
-_PROGRAM = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.+-]*)?")
-_DEVICE = re.compile(r"[^\s/]{0,15}")
-
-
-def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Cluster:
-    """Return the cluster with the settings of an opcode; raises InvalidError."""
-    hypervisors = _chosen(owner, op, "enabled_hypervisors", what="hypervisor", known=parameters.HYPERVISORS)
-    backend = parameters.merge(owner.beparams.get(parameters.RESET, {}), parameters.backend(op.beparams or {}))
-    parameters.check_memory(parameters.fill(parameters.BACKEND, backend))
-    nic = parameters.nic(op.nicparams or {})
-    checked = {name: parameters.hypervisor(name, values) for name, values in (op.hvparams or {}).items()}
-    changed = structs.replace(
-        owner,
-        **_values(op),
-        enabled_hypervisors=_with_first(hypervisors, op.default_hypervisor),
-        enabled_disk_templates=_chosen(
-            owner, op, "enabled_disk_templates", what="disk template", known=parameters.DISK_TEMPLATES
-        ),
-        network_thresholds=_thresholds(op, owner.network_thresholds),
-        hvparams=parameter_levels.merged(owner.hvparams, checked),
-        beparams={parameters.RESET: backend} if backend else {},
-        nicparams=parameter_levels.merged(owner.nicparams, {parameters.RESET: nic}),
-        ndparams=parameter_levels.node(owner.ndparams, op.ndparams),
-        diskparams=parameter_levels.disks(owner.diskparams, op.diskparams),
-        osparams=parameter_levels.merged(owner.osparams, op.osparams or {}),
-        osparams_private_cluster=parameter_levels.merged(
-            owner.osparams_private_cluster, op.osparams_private_cluster or {}
-        ),
-        os_hvp=parameter_levels.systems(owner.os_hvp, op.os_hvp),
-        allowed=allowed.applied(owner, op),
-        hidden_os=_listed(owner.hidden_os, op.hidden_os or ()),
-        blacklisted_os=_listed(owner.blacklisted_os, op.blacklisted_os or ()),
-        ipolicy=parameter_levels.limits(owner.ipolicy, op.ipolicy),
-        default_iallocator_params=parameters.merge(owner.default_iallocator_params, op.default_iallocator_params or {}),
-    )
-    allowed.check_change(changed, op)
-    return changed
-
-
-def _values(op: opcodes.ClusterSetParams) -> entities.Parameters:
-    """Return the settings that have a single value, converted to their types."""
-    requested = {name: getattr(op, name) for name in parameters.CLUSTER if getattr(op, name) is not None}
-    size = requested.get("default_disk_size")
-    if size is not None and size != parameters.RESET:
-        requested["default_disk_size"] = parameters.size(size)
-    checked = parameters.check(requested, parameters.CLUSTER, noun="cluster")
-    values = {
-        name: parameters.CLUSTER[name].default if value == parameters.RESET else value
-        for name, value in checked.items()
-    }
-    return values | {name: form(str(values[name])) for name, form in _FORMS.items() if name in values}
-
-
-def _device(name: str) -> str:
-    if not _DEVICE.fullmatch(name):
-        raise errors.InvalidError(f"{name!r} is not a network device name", hint="15 characters, no space, no slash")
-    return name
-
-
-def _group(name: str) -> str:
-    if not disk_spec.is_volume_name(name):
-        raise errors.InvalidError(f"{name!r} is not a valid volume group name")
-    return name
-
-
-def _program(name: str) -> str:
-    if not _PROGRAM.fullmatch(name):
-        raise errors.InvalidError(
-            f"{name!r} is not a valid allocator name", hint="use the program's name without a folder"
-        )
-    return name
-
-
-_FORMS: dict[str, Callable[[str], str]] = {
-    "mac_prefix": nics.checked_prefix,
-    "master_netdev": _device,
-    "default_iallocator": _program,
-    "vg_name": _group,
-    "journal_retention": retention.checked,
-    "archive_retention": retention.checked,
-}
-
-
-def _chosen(
-    owner: cluster.Cluster, op: opcodes.ClusterSetParams, field: str, *, what: str, known: Collection[str]
-) -> tuple[str, ...]:
-    """Return a list of known names, each once; ``default`` alone is the list of a new cluster."""
-    requested: tuple[str, ...] | None = getattr(op, field)
-    if requested is None:
-        current: tuple[str, ...] = getattr(owner, field)
-        return current
-    names: tuple[str, ...] = getattr(_FRESH, field) if requested == (parameters.RESET,) else requested
-    if unknown := [name for name in names if name not in known]:
-        raise parameters.unknown(what, unknown, known)
-    if not names:
-        raise errors.InvalidError(f"the list of {what}s is empty", hint=f"known: {', '.join(sorted(known))}")
-    return tuple(dict.fromkeys(names))
-
-
-def _listed(current: tuple[str, ...], changes: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return a list of names after additions and removals, by name; redundant changes are ignored."""
-    names = {*current}
-    for action, name in changes:
-        names = names | {name} if action == "add" else names - {name}
-    return tuple(sorted(names))
-
-
-def _with_first(names: tuple[str, ...], first: str | None) -> tuple[str, ...]:
-    if first is None:
-        return names
-    if first not in names:
-        raise errors.InvalidError(f"hypervisor {first} is not enabled", hint=f"enabled: {', '.join(names)}")
-    return (first, *(name for name in names if name != first))
-
-
-def _thresholds(op: opcodes.ClusterSetParams, current: tuple[int, int]) -> tuple[int, int]:
-    requested = op.network_thresholds
-    if requested is None:
-        return current
-    warning, critical = _FRESH.network_thresholds if isinstance(requested, str) else requested
-    if not 0 < warning <= critical <= 100:
-        raise errors.InvalidError(
-            f"network thresholds {warning},{critical} are invalid",
-            hint="use two percentages, the warning first, as in 80,95",
-        )
-    return warning, critical
-
-
-def differences(old: cluster.Cluster, new: cluster.Cluster) -> list[str]:
-    """Return the differences, a line each."""
-    plain = [(name, getattr(old, name), getattr(new, name)) for name in (*parameters.CLUSTER, *LISTS)]
-    text = parameter_levels.text
-    lines = [f"{name}: {text(before)} becomes {text(after)}" for name, before, after in plain if before != after]
-    lines += _private_differences(old.osparams_private_cluster, new.osparams_private_cluster)
-    return [
-        *lines,
-        *parameter_levels.differences(_classes(old, new)),
-        *parameter_levels.limit_differences(old.ipolicy, new.ipolicy),
-    ]
-
-
-def _private_differences(old: parameter_levels.ByName, new: parameter_levels.ByName) -> Iterator[str]:
-    for system in sorted({*old, *new}):
-        before, after = old.get(system, {}), new.get(system, {})
-        for name in sorted({*before, *after}):
-            if before.get(name) != after.get(name):
-                yield f"OS {system} {name}: its private value {'changes' if name in after else 'is removed'}"
-
-
-def _classes(old: cluster.Cluster, new: cluster.Cluster) -> Iterator[parameter_levels.Class]:
-    yield from parameter_levels.by_name("hypervisor", parameters.HYPERVISORS, old.hvparams, new.hvparams)
-    reset = parameters.RESET
-    yield "backend", parameters.BACKEND, old.beparams.get(reset, {}), new.beparams.get(reset, {})
-    yield "NIC", parameters.NIC, old.nicparams.get(reset, {}), new.nicparams.get(reset, {})
-    yield "node", parameters.NODE, old.ndparams, new.ndparams
-    yield from parameter_levels.by_name("disk", parameters.DISK, old.diskparams, new.diskparams)
-    yield from parameter_levels.by_name("OS", {}, old.osparams, new.osparams)
-    for system in sorted({*old.os_hvp, *new.os_hvp}):
-        before, after = old.os_hvp.get(system, {}), new.os_hvp.get(system, {})
-        yield from parameter_levels.by_name(f"OS {system}: hypervisor", {}, before, after)
 
 
 @dataclass(frozen=True)
@@ -272,7 +79,7 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
         snapshot = parameter_levels.with_changes(snapshot, *facts.updated)
         old, new, now = snapshot.the_cluster, self._changed(snapshot), self.environment.inputs.now
         leaving, coming = self._leaving(snapshot, new, first=facts.lagging), self._coming(snapshot, new)
-        lines = [*differences(old, new), *(f"{node.name} is no longer a master candidate" for node in leaving)]
+        lines = [*settings.differences(old, new), *(f"{node.name} is no longer a master candidate" for node in leaving)]
         if not lines and not coming:
             note = f"nothing changes: cluster {old.name} already has these settings"
             return base.Plan(lines=[note], steps=[base.Step(note)])
@@ -294,10 +101,10 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
 
     def _changed(self, snapshot: states.Snapshot) -> cluster.Cluster:
         """Return the cluster with the changes; raises PrerequisiteError."""
-        if all(getattr(self.op, name) is None for name in SETTINGS):
+        if all(getattr(self.op, name) is None for name in settings.NAMES):
             raise errors.InvalidError("no change of the cluster was requested", hint="specify at least one setting")
         old = snapshot.the_cluster
-        new = applied(old, self.op)
+        new = settings.applied(old, self.op)
         _check_instances(snapshot, old, new)
         for field, attribute, what in (
             ("enabled_hypervisors", "hypervisor", "hypervisor"),

@@ -22,6 +22,8 @@ from gantry.rpc import calls, liveness, targets
 from gantry.state import history, ssconf
 from gantry.state import snapshot as states
 
+DISKS_TIMEOUT_SECONDS = 20.0
+"""For the states of the disks of one instance: every change of the cluster waits for the locks of verify meanwhile."""
 CERTIFICATE_SECONDS = 30 * 86400.0
 """How long before its end a certificate is reported."""
 
@@ -84,8 +86,10 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         examined = await asyncio.gather(*(stray_guests.examine(self.environment.nodes, stray) for stray in strays))
         good &= self._report(_check_strays(snapshot, examined))
         answering = [answer.target for answer in running if answer.value is not None]
-        for findings in await asyncio.gather(*(self._verify_disks(snapshot, target) for target in answering)):
+        of_disks = await asyncio.gather(*(self._verify_disks(snapshot, target) for target in answering))
+        for findings, _ in of_disks:
             good &= self._report(iter(findings))
+        answering = [target for target, (_, is_silent) in zip(answering, of_disks, strict=True) if not is_silent]
         log.info("* Verifying orphan volumes")
         owners = disk_spec.owners_of_volumes(snapshot)
         groups = {unit.name for unit in disk_spec.cluster_units(snapshot) if unit.kind in templates.IN_VOLUME_GROUPS}
@@ -110,16 +114,34 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             log.info(line)
         return good
 
-    async def _verify_disks(self, snapshot: states.Snapshot, target: targets.Target) -> list[Finding]:
-        """Ask a node for the disks of its instances whose admin state is up, one instance after the other."""
+    async def _verify_disks(self, snapshot: states.Snapshot, target: targets.Target) -> tuple[list[Finding], bool]:
+        """Ask a node for the disks of its instances whose admin state is up, one instance after the other.
+
+        After an instance whose disks it does not report in time, which is the second value, it is not asked for the
+        remaining ones: its disks may hang.
+        """
         here = [snapshot.instances[uuid] for uuid in snapshot.on_node.get(target.uuid) or ()]
         up = [vm for vm in here if vm.admin_state is instance.AdminState.UP and vm.disks]
         findings: list[Finding] = []
         for vm in sorted(up, key=lambda vm: vm.name):
             whole = fill.fill(snapshot, vm).disks
-            (answer,) = await liveness.attend(self.environment.nodes, [target], calls.BlockdevStatus(disks=whole))
+            answer = await self._disks(target, whole)
             findings += _check_disks(vm.name, whole, answer)
-        return findings
+            if isinstance(answer.error, errors.RemoteError):
+                return findings, True
+        return findings, False
+
+    async def _disks(
+        self, target: targets.Target, whole: tuple[calls.Disk, ...]
+    ) -> targets.Answer[tuple[calls.DiskState | None, ...]]:
+        ask = calls.BlockdevStatus(disks=whole)
+        try:
+            async with asyncio.timeout(DISKS_TIMEOUT_SECONDS):
+                (answer,) = await liveness.attend(self.environment.nodes, [target], ask)
+        except TimeoutError:
+            error = errors.RemoteError(f"it has not answered {ask.procedure()} within {DISKS_TIMEOUT_SECONDS:.0f} s")
+            return targets.Answer(target, error=error)
+        return answer
 
     async def _ask(
         self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]

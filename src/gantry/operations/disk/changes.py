@@ -1,9 +1,10 @@
 """Disks of an existing instance: add, remove, change, attach and detach them, for ``instance.set_params``.
 
 ``Facts`` is what nodes report; ``Change`` is pure. A running instance gets and loses disks at once if its hypervisor
-supports hotplug. Removed disks are lost, so the removal comes last, when nothing else can fail. A detached disk stays
-on its nodes, in the state as a disk without an instance; while a disk is attached or detached, a lock with its UUID
-keeps other jobs away (``locks``).
+supports hotplug. Until then the state contains the disks that it loses as disks of the instance (``during``). Removed
+disks are lost, so the removal comes last, when nothing else can fail. A detached disk stays on its nodes, in the state
+as a disk without an instance; while a disk is attached or detached, a lock with its UUID keeps other jobs away
+(``locks``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, lock, opcodes, templates
-from gantry.operations import base, device_index, fill
+from gantry.operations import base, device_index, draws, fill
 from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -45,7 +46,7 @@ class Facts:
     new_disks: Sequence[tuple[str, str]] = ()
     physical_volumes: volumes.PhysicalVolumes = field(default_factory=dict)
     moved: Mapping[str, str] = field(default_factory=dict)
-    drawn: base.Draws = field(default_factory=base.Draws)
+    drawn: draws.Draws = field(default_factory=draws.Draws)
 
 
 NOTHING = Facts()
@@ -107,7 +108,7 @@ async def ask(
     first = max((index for index, disk in enumerate(draft.vm.disks) if disk.uuid in uuids), default=0)
     paths = calls.BlockdevPath(dev_type=vm.disk_template, instance=vm.name, uuids=uuids, first=first)
     new_disks = [*zip(uuids, await environment.nodes.call(target, paths), strict=True)]
-    recorder = base.Recorder(environment.inputs)
+    recorder = draws.Recorder(environment.inputs)
     new = Change(environment, snapshot, vm, changes, Facts(new_disks, moved=moved), inputs=recorder.inputs).vm
     await volumes.check_free_space(environment, snapshot, new, only=uuids)
     physical_volumes = await volumes.Volumes(environment, snapshot, new, only=uuids).choose_physical_volumes()
@@ -143,7 +144,7 @@ class Change:
         changes: Sequence[opcodes.DiskChange],
         facts: Facts,
         *,
-        inputs: base.Inputs | None = None,
+        inputs: draws.Inputs | None = None,
     ) -> None:
         self._environment, self._snapshot, self._old = environment, snapshot, old
         self._inputs = inputs or facts.drawn.replay(environment.inputs)
@@ -166,8 +167,16 @@ class Change:
 
     @property
     def during(self) -> instance.Instance:
-        """Return the instance with the disks that the state contains while the steps run."""
-        return self.vm
+        """Return the instance with the disks that the state contains while the steps run.
+
+        It has the removed and the detached disks too, where they were: if a step fails and cannot be undone, they are
+        still on the node, and perhaps in the guest.
+        """
+        disks = list(self.vm.disks)
+        for index, disk in enumerate(self._old.disks):
+            if disk.uuid in (*self.removed, *self.detached):
+                disks.insert(index, disk)
+        return structs.replace(self.vm, disks=tuple(disks))
 
     def _now(self) -> instance.Instance:
         return structs.replace(self._old, disks=tuple(self._disks), disk_template=self._template)
@@ -267,17 +276,22 @@ class Change:
         self.report += [(f"disk.{name}/{index}", value) for name, value in values.items()]
 
     def changes(self) -> list[states.Change]:
-        """Return the changes of disks without an instance, in addition to the change of the instance."""
-        leaving = [disk for disk in self._old.disks if disk.uuid in self.detached]
-        detached_disks = [
-            instance.DetachedDisk(
-                disk=disk,
-                nodes=self._old.nodes if disk.mirror else (self._old.primary_node,),
-                instance=self._old.name,
+        """Return the changes of disks without an instance that come with ``during``: attached disks."""
+        return [states.Delete("disks", uuid) for uuid in self.attached]
+
+    def last_changes(self) -> list[states.Change]:
+        """Return the changes of disks without an instance that come with ``vm``: detached disks."""
+        return [
+            states.Put(
+                instance.DetachedDisk(
+                    disk=disk,
+                    nodes=self._old.nodes if disk.mirror else (self._old.primary_node,),
+                    instance=self._old.name,
+                )
             )
-            for disk in leaving
+            for disk in self._old.disks
+            if disk.uuid in self.detached
         ]
-        return [*map(states.Put, detached_disks), *(states.Delete("disks", uuid) for uuid in self.attached)]
 
     def check_running(self, running: calls.RunningInstance | None, *, hotplug: bool) -> None:
         """Refuse to remove disks that a running instance needs, or that its hypervisor cannot unplug."""

@@ -18,7 +18,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import instance, lock, opcodes, parameters, templates
-from gantry.operations import base, fill
+from gantry.operations import base, draws, fill
 from gantry.operations.disk import changes
 from gantry.operations.disk_planning import disk_spec, remirror, transfer, volumes
 from gantry.operations.move import relocation
@@ -41,7 +41,7 @@ class Facts:
     physical_volumes: volumes.PhysicalVolumes = field(default_factory=dict)
     secondary: str = ""
     why: Sequence[str] = ()
-    drawn: base.Draws = field(default_factory=base.Draws)
+    drawn: draws.Draws = field(default_factory=draws.Draws)
 
 
 AnyFacts = changes.Facts | Facts
@@ -79,7 +79,7 @@ async def ask(
     target = snapshot.target(snapshot.nodes[vm.primary_node])
     new_disks = [*zip(uuids, await environment.nodes.call(target, names), strict=True)]
     facts = Facts(new_disks, {}, "".join(node.uuid for node in secondary.nodes), secondary.why)
-    recorder = base.Recorder(environment.inputs)
+    recorder = draws.Recorder(environment.inputs)
     draft = _kind(vm, template)(environment, snapshot, vm, op, facts, inputs=recorder.inputs)
     return replace(facts, physical_volumes=await draft.choose_physical_volumes(), drawn=recorder.drawn())
 
@@ -164,7 +164,7 @@ class Conversion(changes.Change):
         op: opcodes.InstanceSetParams,
         facts: Facts,
         *,
-        inputs: base.Inputs | None = None,
+        inputs: draws.Inputs | None = None,
     ) -> None:
         inputs = inputs or facts.drawn.replay(environment.inputs)
         super().__init__(environment, snapshot, old, (), changes.NOTHING, inputs=inputs)

@@ -225,15 +225,20 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
     def _plan_new(
         self, snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node, *, facts: Facts, hooks: base.Hooks
     ) -> base.Plan:
-        new = self._moved(vm, node.uuid)
+        old, new = snapshot.nodes[vm.secondary_nodes[0]], self._moved(vm, node.uuid)
         there = volumes.Volumes(self.environment, snapshot, new, nodes={node.uuid})
         here = volumes.Volumes(self.environment, snapshot, new, nodes={vm.primary_node})
         before = volumes.Volumes(self.environment, snapshot, vm, nodes={vm.primary_node})
         remove_old = volumes.Volumes(self.environment, snapshot, vm, nodes=set(vm.secondary_nodes)).remove(
             tolerant=True
         )
+        # A primary node that fails meanwhile connects to the recorded peer when its disks are activated again.
         reconnect = [
-            base.Step(f"connect to {node.name}: {step.text.removeprefix('activate ')}", step.do, back.do)
+            base.Step(
+                f"connect to {node.name}: {step.text.removeprefix('activate ')}",
+                step.do,
+                base.tolerant(back.do, errors.GantryError, warning=f"not connected to {old.name} again"),
+            )
             for step, back in zip(here.assemble(), before.assemble(), strict=True)
         ]
         steps = [
@@ -248,8 +253,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
         late = here.wait() if self.op.early_release else []
         return base.Plan(
             lines=[
-                f"change the secondary node of instance {vm.name} to {node.name}, from "
-                f"{snapshot.nodes[vm.secondary_nodes[0]].name}",
+                f"change the secondary node of instance {vm.name} to {node.name}, from {old.name}",
                 *facts.why,
                 *(step.text for step in [*steps, *remove_old]),
             ],

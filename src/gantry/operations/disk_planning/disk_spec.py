@@ -13,7 +13,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.ipam import mirrors
 from gantry.model import instance, opcodes, parameters, templates
-from gantry.operations import base
+from gantry.operations import draws
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -123,7 +123,7 @@ class Maker:
     snapshot: states.Snapshot
     template: str
     nodes: tuple[str, ...]
-    inputs: base.Inputs
+    inputs: draws.Inputs
     picks: mirrors.Picks
 
     def make(self, index: int, spec: opcodes.DiskSpec, *, size: int, uuid: str, name: str) -> instance.Disk:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from gantry import errors
 from gantry.model import allowed, cluster, confidential, instance, lock, opcodes, parameters
 from gantry.model import base as entities
-from gantry.operations import base, fill, hook_environment, parameter_levels
+from gantry.operations import base, draws, fill, hook_environment, parameter_levels
 from gantry.operations.backup import restore
 from gantry.operations.disk_planning import disk_spec, transfer, volumes
 from gantry.operations.network import nics
@@ -37,7 +37,7 @@ class Facts:
     physical_volumes: volumes.PhysicalVolumes = field(default_factory=dict)
     export: restore.Source | None = None
     why: tuple[str, ...] = ()
-    drawn: base.Draws = field(default_factory=base.Draws)
+    drawn: draws.Draws = field(default_factory=draws.Draws)
 
 
 class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
@@ -100,7 +100,7 @@ class _Creation:
         if sizes:
             paths = calls.BlockdevPath(dev_type=template, instance=self.op.instance_name, uuids=uuids)
             disk_ids = await self.environment.nodes.call(target, paths)
-        recorder = base.Recorder(self.environment.inputs)
+        recorder = draws.Recorder(self.environment.inputs)
         facts = Facts(self.op, chosen, uuids, disk_ids, sizes, export=export, why=tuple(self._why))
         if any(spec.adopt for spec in self.op.disks):
             draft = self._draft(snapshot, facts, self.environment.inputs, allocate=False)
@@ -315,7 +315,7 @@ class _Creation:
         return parameters.fill(parameters.BACKEND, defaults, own_values)
 
     def _draft(
-        self, snapshot: states.Snapshot, facts: Facts, inputs: base.Inputs, *, allocate: bool
+        self, snapshot: states.Snapshot, facts: Facts, inputs: draws.Inputs, *, allocate: bool
     ) -> instance.Instance:
         """Return the instance to create; without ``allocate`` its NICs have no addresses from pools yet."""
         op = self.op
@@ -349,7 +349,7 @@ class _Creation:
         )
 
     def _nics(
-        self, snapshot: states.Snapshot, group: cluster.NodeGroup, inputs: base.Inputs, *, allocate: bool
+        self, snapshot: states.Snapshot, group: cluster.NodeGroup, inputs: draws.Inputs, *, allocate: bool
     ) -> tuple[instance.Nic, ...]:
         ledger = self.environment.ledger
         allocations = ledger.allocations(snapshot) if allocate else None

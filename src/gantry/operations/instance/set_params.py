@@ -2,8 +2,8 @@
 
 The changes are one transaction. If the instance runs and its hypervisor supports hotplug, steps on the node follow,
 each with its undo. Removed addresses linger until those steps are done, so that no other owner gets an address that
-the guest may still use. Changes that cannot be, or were not to be, applied to a running guest take effect at its next
-start, and the job's log says so.
+the guest may still use; removed and detached disks leave the instance only then. Changes that cannot be, or were not to
+be, applied to a running guest take effect at its next start, and the job's log says so.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import allowed, confidential, instance, lock, opcodes, parameters
 from gantry.model import base as entities
-from gantry.operations import base, device_index, fill, hook_environment, parameter_levels
+from gantry.operations import base, device_index, draws, fill, hook_environment, parameter_levels
 from gantry.operations.disk import changes, convert
 from gantry.operations.instance import hotplug
 from gantry.operations.network import nics
@@ -33,7 +33,7 @@ class Facts:
 
     running: Running
     disks: convert.AnyFacts = changes.NOTHING
-    drawn: base.Draws = field(default_factory=base.Draws)
+    drawn: draws.Draws = field(default_factory=draws.Draws)
 
 
 Report = list[tuple[str, object]]
@@ -72,7 +72,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
             )
         allowed.check(snapshot.the_cluster, vm.hypervisor, op.hvparams)
         disk_facts = await convert.ask(self.environment, snapshot, vm, op)
-        recorder = base.Recorder(self.environment.inputs)
+        recorder = draws.Recorder(self.environment.inputs)
         change = _Change(self, snapshot, disk_facts, recorder.inputs)
         draft, drawn = change.vm, recorder.drawn()
         node, nodes = snapshot.nodes[vm.primary_node], self.environment.nodes
@@ -101,12 +101,14 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         old, running, plugs = snapshot.instance(self.op.instance_name), facts.running, self.op.hotplug
         change = _Change(self, snapshot, facts.disks, facts.drawn.replay(self.environment.inputs))
         new = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=running))
-        # If a step fails and cannot be undone, the guest may keep any of its addresses.
-        first = structs.replace(
-            change.during, lingering=self._lingering(old, change.vm, running=running, plugged=False)
-        )
         steps = [*self._memory_steps(snapshot, new, running=running), *self._steps(snapshot, old, new, running=running)]
         steps += change.disks.steps(new, running, hotplug=plugs, wait=self.op.wait_for_sync)
+        # If a step fails and cannot be undone, the guest may keep any of its addresses and disks.
+        lingering = self._lingering(old, change.vm, running=running, plugged=False)
+        first = structs.replace(change.during, lingering=lingering) if steps else new
+        # A change of the instance holds the numbers of its mirrored disks until the job has deactivated removed ones.
+        puts = first != old or bool(change.disks.removed)
+        detached_disks = change.disks.last_changes()
         after = change.disks.after()
         notes = self._notes(old, new, running=running) + change.disks.notes(running, hotplug=plugs)
         return base.Plan(
@@ -114,11 +116,14 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
             + [step.text for step in [*steps, *after]]
             + notes,
             changes=[
-                *([states.Put(base.changed(first, self.environment.inputs.now))] if first != old else []),
+                *([states.Put(base.changed(first, self.environment.inputs.now))] if puts else []),
                 *change.disks.changes(),
+                *(detached_disks if first == new else []),
             ],
             steps=[*steps, *base.log_steps(notes)],
-            finish=None if first == new else lambda _: [states.Put(base.changed(new, self.environment.inputs.now))],
+            finish=None
+            if first == new
+            else lambda _: [states.Put(base.changed(new, self.environment.inputs.now)), *detached_disks],
             after=after,
             result=lambda: change.report,
             hooks=hook_environment.of_instance(
@@ -209,7 +214,7 @@ class _Change:
     """The instance after the opcode (``vm``) and during its steps (``during``), and the ``report`` of the changes."""
 
     def __init__(
-        self, unit: InstanceSetParams, snapshot: states.Snapshot, disk_facts: convert.AnyFacts, inputs: base.Inputs
+        self, unit: InstanceSetParams, snapshot: states.Snapshot, disk_facts: convert.AnyFacts, inputs: draws.Inputs
     ) -> None:
         old = snapshot.instance(unit.op.instance_name)
         self._networks = snapshot.networks

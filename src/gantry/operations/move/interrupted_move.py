@@ -30,8 +30,11 @@ class Finding:
     lines: tuple[str, ...]
 
 
-def judge(name: str, primary: str, reported: Mapping[str, str]) -> Finding:
+def judge(name: str, primary: str, reported: Mapping[str, str], *, up: bool = True) -> Finding:
     """Decide from the state on each node (by name): an instance state, ``NOTHING``, ``SILENT`` or ``OFFLINE``.
+
+    ``up`` is whether the admin state is up. If not, and one of the two paused guests of a migration is missing, the
+    instance has been stopped since, and the other guest is cleared.
 
     Raises WrongStateError if it runs twice, EnvironmentFaultError if a node that may run it does not answer.
     """
@@ -49,14 +52,16 @@ def judge(name: str, primary: str, reported: Mapping[str, str]) -> Finding:
         )
     arrived = [node for node, state in reported.items() if state == "arrived"]
     departed = [node for node, state in reported.items() if state == "migrated"]
-    node = (runs or arrived[:1] or departed[:1] or [primary])[0]
+    # A stop ends the guest on the primary node only; the other guest is older, or was never resumed.
+    is_stopped = not up and not (arrived and departed)
+    continues = runs if is_stopped else runs or arrived or departed
+    node = (continues or [primary])[0]
     clear = {other: state for other, state in reported.items() if other != node and state in (*HALF, "migrated")}
-    if reported.get(node) == "incoming":
-        clear[node] = "incoming"
+    here = reported.get(node, NOTHING)
+    if here in (*HALF, "migrated") and (here == "incoming" or not continues):
+        clear[node], here = here, NOTHING
     lines = [f"node {other}: {_DESCRIPTIONS[state]}" for other, state in reported.items() if state != NOTHING]
-    return Finding(
-        node, reported.get(node, NOTHING), clear, (*lines, _outcome(name, node, reported.get(node, NOTHING)))
-    )
+    return Finding(node, here, clear, (*lines, _outcome(name, node, here)))
 
 
 _DESCRIPTIONS = {
@@ -103,8 +108,11 @@ class Cleanup:
         reported = {}
         for answer in answers:
             silent = OFFLINE if answer.offline else SILENT
-            reported[answer.target.name] = silent if answer.error else answer.value.state if answer.value else NOTHING
-        return judge(vm.name, snapshot.nodes[vm.primary_node].name, reported)
+            # A removed instance of the same name may have left a paused guest, which must not continue as this one.
+            state = answer.value.state if answer.value and answer.value.uuid == vm.uuid else NOTHING
+            reported[answer.target.name] = silent if answer.error else state
+        up = vm.admin_state is instance.AdminState.UP
+        return judge(vm.name, snapshot.nodes[vm.primary_node].name, reported, up=up)
 
     def plan(self, snapshot: states.Snapshot, finding: Finding) -> base.Plan:
         """Clear what must not continue, record the instance's node, and let the instance continue there."""

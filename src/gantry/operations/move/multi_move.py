@@ -80,12 +80,8 @@ class Many(base.Unit[base.Op, Facts]):
     """Base of the units that submit their work as jobs."""
 
     def to_jobs(self, spread: Spread | iallocator.Moves) -> Facts:
-        """Return the jobs of the moves, with the reason and the priority of the opcode."""
-        reason, priority = self.op.reason, self.op.priority
-        jobs = [
-            [structs.replace(op, reason=op.reason or reason, priority=priority) for op in job] for job in spread.jobs
-        ]
-        return Facts(jobs, dict(spread.stay), list(spread.lines))
+        """Return the jobs of the moves, and the instances that stay."""
+        return Facts([list(job) for job in spread.jobs], dict(spread.stay), list(spread.lines))
 
     def submitted(self, facts: Facts, *, title: str, hook: base.Hooks | None = None) -> base.Plan:
         """Return the plan that submits the jobs; its result lists the instances that stay."""

@@ -13,7 +13,7 @@ from gantry.address import ranges
 from gantry.ipam import driver
 from gantry.model import base as entities
 from gantry.model import cluster, instance, network, opcodes, parameters
-from gantry.operations import base
+from gantry.operations import draws
 from gantry.state import snapshot as states
 
 MAC_ATTEMPTS = 1000
@@ -97,7 +97,7 @@ def edit(change: opcodes.NicChange) -> Edit:
 class Macs:
     """The MAC addresses of one plan: unused ones, and not held for jobs (``held_macs``, with the job's number)."""
 
-    def __init__(self, snapshot: states.Snapshot, inputs: base.Inputs, *, held_macs: Mapping[str, int]) -> None:
+    def __init__(self, snapshot: states.Snapshot, inputs: draws.Inputs, *, held_macs: Mapping[str, int]) -> None:
         self._snapshot = snapshot
         self._inputs = inputs
         self._held = held_macs
@@ -134,7 +134,7 @@ class Maker:
         self,
         snapshot: states.Snapshot,
         group: cluster.NodeGroup,
-        inputs: base.Inputs,
+        inputs: draws.Inputs,
         *,
         macs: Macs,
         allocations: driver.Allocations | None,

@@ -1,15 +1,23 @@
 """Units that add a machine to the cluster and remove a node (contracts/cluster-design.md#node-flags)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import cluster, lock, opcodes
 from gantry.operations import base, hook_environment, parameter_levels
-from gantry.operations.node import accelerators, candidate_pool, enroll
+from gantry.operations.node import accelerators, candidate_pool, enroll, invitations
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 from gantry.state import ssconf
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The UUID of the node, and the machine's certificate request; None in a dry run."""
+
+    uuid: str
+    request: enroll.Request | None = None
 
 
 @dataclass
@@ -21,8 +29,14 @@ class _Newcomer:
     trusted: bool = False
 
 
-class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
-    """Adds a machine: signs a certificate for its join token, and sends a candidate the authority's key."""
+class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
+    """Adds a machine: signs a certificate for its join token, and sends a candidate the authority's key.
+
+    The state has the key of the machine before the machine is called as a node, so that nobody else answers for it, and
+    so that a master which takes over in between can still call it.
+
+    An invitation for its name is used up when the node has joined, so a machine that failed to join may try again.
+    """
 
     OPCODE = opcodes.NodeAdd
     status: calls.NodeStatus | None = None
@@ -40,13 +54,28 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             return snapshot.group(self.op.group)
         return min(snapshot.nodegroups.values(), key=lambda group: (group.name != "default", group.name))
 
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing: the machine has not joined yet."""
+    async def inspect(self, snapshot: states.Snapshot) -> Facts:
+        """Ask the machine for its certificate request; a dry run asks nothing."""
+        facts = Facts(self.environment.inputs.uuid())
+        target = snapshot.target(self._draft(snapshot, facts))
+        if self.op.dry_run:
+            return facts
+        request = await enroll.certificate_request(
+            self.environment.nodes,
+            target,
+            token=self.op.join_token,
+            cluster=snapshot.the_cluster.name,
+            now=self.environment.inputs.now,
+        )
+        return replace(facts, request=request)
 
-    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the node and let it join; then record what it reports, as a candidate if the pool needs one."""
-        del facts
+    def _draft(self, snapshot: states.Snapshot, facts: Facts) -> cluster.Node:
+        """Check the opcode, and return the node as the state records it while the machine joins."""
         op, inputs = self.op, self.environment.inputs
+        enroll.check_name(op.node_name)
+        if op.invitation:
+            # Another machine with the same token may have been faster; its end was checked when the job was submitted.
+            invitations.opened(invitations.find(snapshot, op.invitation), now=0.0)
         if ("nodes", op.node_name) in snapshot.names:
             raise errors.ExistsError(f"node {op.node_name} is already part of the cluster")
         if not op.join_token:
@@ -58,8 +87,8 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
         for other in snapshot.nodes.values():
             if (other.primary_ip, other.port) == (address, op.port):
                 raise errors.NotUniqueError(f"node {other.name} already has address {address} port {op.port}")
-        new = cluster.Node(
-            uuid=inputs.uuid(),
+        return cluster.Node(
+            uuid=facts.uuid,
             name=op.node_name,
             ctime=inputs.now,
             mtime=inputs.now,
@@ -70,39 +99,52 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             vm_capable=op.vm_capable,
             ndparams=parameter_levels.node({}, op.ndparams),
             joining=True,
+            certificate=cluster.Certificate(keys=(facts.request.key,)) if facts.request else cluster.NO_CERTIFICATE,
         )
+
+    def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
+        """Put the node and let it join; then record what it reports, as a candidate if the pool needs one."""
+        new = self._draft(snapshot, facts)
         target = snapshot.target(new)
         newcomer = _Newcomer()
 
         async def enroll_node() -> None:
-            newcomer.certificate = await self._join(target)
+            newcomer.certificate = await self._join(target, facts.request)
 
         async def query_node() -> None:
             await self._query(target, newcomer)
 
         warning = f"{target.name} was not notified that it left"
-        leave = base.Command(target, calls.NodeLeave(), errors.RemoteError, warning)
+
+        async def dismiss_node() -> None:
+            try:
+                await self.environment.nodes.call(target, calls.NodeLeave())
+            except errors.ProtocolError as error:
+                self.environment.log.warning(f"{warning}, because it had not joined: {error.message}")
+
+        reason = "a machine that has not joined does not know the call"
+        leave = base.Procedure(reason, dismiss_node, errors.RemoteError, warning)
         enrollment = base.Procedure("waits for the node to restart with its certificate", enroll_node)
         query = base.Procedure("the answer becomes part of the node's record", query_node)
         join = base.Step(f"send {new.name} its certificate", (enrollment,), (leave,))
         resources = base.Step(f"ask {new.name} for its resources and send it the cluster's files", (query,))
         return base.Plan(
-            lines=[f"add node {new.name} at {address}"],
+            lines=[f"add node {new.name} at {new.primary_ip}"],
             changes=[states.Put(new)],
             steps=[join, resources],
             finish=lambda current: self._finish(current, new.uuid, newcomer),
             hooks=hook_environment.of_node_add(snapshot, new),
         )
 
-    async def _join(self, target: targets.Target) -> cluster.Certificate:
+    async def _join(self, target: targets.Target, request: enroll.Request | None) -> cluster.Certificate:
+        assert request is not None, "a dry run ends before its steps"
         environment = self.environment
         return await enroll.join(
             environment.nodes,
             environment.authority,
             target,
+            request=request,
             token=self.op.join_token,
-            cluster=environment.snapshot().the_cluster.name,
-            now=environment.inputs.now,
             masters=ssconf.masters(environment.snapshot()),
             sleep=environment.sleep,
         )
@@ -121,7 +163,12 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
         candidate = newcomer.trusted and candidate_pool.missing(current) > 0
         now = self.environment.inputs.now
         flags = {"master_candidate": candidate, "joining": False, "certificate": newcomer.certificate}
-        return [states.Put(base.changed(node, now, **flags))]
+        changes: list[states.Change] = [states.Put(base.changed(node, now, **flags))]
+        owner = current.the_cluster
+        used = invitations.closed(owner.invitations, node.name, why=cluster.Closed.USED, address=node.primary_ip)
+        if used != owner.invitations:
+            changes.append(states.Put(base.changed(owner, now, invitations=used)))
+        return changes
 
 
 class NodeRemove(base.Planned[opcodes.NodeRemove]):
@@ -166,7 +213,9 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
         leave = base.Command(target, calls.NodeLeave(), errors.GantryError, warning)
         return base.Plan(
             lines=[f"remove node {node.name}"],
-            steps=[promotion.step] if node.master_candidate else [],
+            steps=[*candidate_pool.weakened(snapshot, without=node.uuid), promotion.step]
+            if node.master_candidate
+            else [],
             finish=lambda current: [
                 deletion,
                 *enroll.revocation(current, [node.certificate], now=self.environment.inputs.now),

@@ -23,10 +23,29 @@ def missing(snapshot: states.Snapshot, *, without: Collection[str] = ()) -> int:
 
     ``without`` are UUIDs of nodes that do not count, because they are about to leave.
     """
+    return snapshot.the_cluster.candidate_pool_size - _number(snapshot, without=without)
+
+
+def _number(snapshot: states.Snapshot, *, without: Collection[str] = ()) -> int:
+    """Return the number of master candidates, the master included."""
     owner = snapshot.the_cluster
     roles = (cluster.Role.MASTER, cluster.Role.CANDIDATE)
-    members = (node for node in snapshot.nodes.values() if node.uuid not in without)
-    return owner.candidate_pool_size - sum(node.role(owner) in roles for node in members)
+    return sum(node.role(owner) in roles for node in snapshot.nodes.values() if node.uuid not in without)
+
+
+def weakened(snapshot: states.Snapshot, *, without: str) -> list[base.Step]:
+    """Return the step that warns if so few candidates are left without a node that the master acknowledges alone.
+
+    No step is returned if another node replaces it, or if the policy of replication was set.
+    """
+    owner, remaining = snapshot.the_cluster, _number(snapshot, without=[without])
+    remaining += min(max(missing(snapshot, without=[without]), 0), len(eligible(snapshot, without=[without])))
+    policy = owner.replication_policy(remaining)
+    if policy is owner.replication_policy(_number(snapshot)):
+        return []
+    number = f"- WARNING: the cluster keeps {remaining} master candidates"
+    effect = "its master acknowledges changes alone if it does not reach the other one"
+    return [base.Step(f"{number}, so its replication policy becomes {policy.value}: {effect}")]
 
 
 def eligible(snapshot: states.Snapshot, *, without: Collection[str] = ()) -> list[cluster.Node]:

@@ -3,11 +3,15 @@
 Shared by the opcode that adds a node and by the initialization of a cluster. A node's private key never leaves it.
 Both sides authenticate each other before they exchange secrets: the token contains the node's provisional certificate
 and a secret that only the node's administrator can have read.
+
+The master calls a node with its certificate only after the state has recorded the key of its certificate request, so
+nobody else can answer for the node, even with a certificate that was signed with a stolen key of the authority.
 """
 
 import asyncio
 import datetime
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from gantry import errors, security
 from gantry.model.cluster import Certificate, Revoked
@@ -29,7 +33,44 @@ _RETRY_SECONDS = 0.1
 _CHECK_TIMEOUT_SECONDS = 5.0
 TOKEN_HINT = "gantry-noded on the machine wrote lib/join-token below its folder; pass it with --join-token-file"
 
+LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain"})
+"""What every machine is called, or one that nobody named."""
+
 Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A machine's certificate request in PEM, and the digest of its key."""
+
+    csr: str
+    key: str
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that says nothing about which machine the node is; raises InvalidError."""
+    if name in LOCAL_NAMES:
+        raise errors.InvalidError(
+            f"{name} is what every machine is called, so no node can have this name",
+            hint="set a name of its own: hostnamectl set-hostname NAME",
+        )
+
+
+async def certificate_request(
+    nodes: base.Nodes, target: targets.Target, *, token: str, cluster: str, now: float
+) -> Request:
+    """Return the certificate request of a machine that is to join; ``now`` is this machine's time of day.
+
+    Raises InvalidError for the token, EnvironmentFaultError for different clocks, RemoteError for everything else.
+    """
+    secret = _secret(target.name, token)
+    _check_clock(target.name, await nodes.join(target, token, calls.NodeClock()), now)
+    join_call = calls.Join(secret=secret, cluster=cluster, node=target.name, uuid=target.uuid, address=target.address)
+    csr = await nodes.join(target, token, join_call)
+    try:
+        return Request(csr, security.key_of_request(csr.encode()))
+    except ValueError as error:
+        raise errors.InvalidError(f"node {target.name} sent an invalid certificate request: {error}") from None
 
 
 async def send_certificate(
@@ -37,26 +78,24 @@ async def send_certificate(
     authority: base.Authority,
     target: targets.Target,
     *,
+    request: Request,
     token: str,
-    cluster: str,
-    now: float,
     masters: Sequence[str] = (),
 ) -> Certificate:
-    """Send a node its certificate, and return what the cluster records of it; ``now`` is this machine's time of day.
+    """Send a node its certificate, and return what the cluster records of it; errors as ``certificate_request``.
 
     ``masters`` are the keys of the master candidates; empty for the first node of a cluster, which is the only one.
-    Raises InvalidError for the token, EnvironmentFaultError for different clocks, RemoteError for everything else.
     """
+    certificate = _issue(authority, target, request)
+    known = tuple(masters) or (f"{target.uuid}={request.key}",)
     secret = _secret(target.name, token)
-    _check_clock(target.name, await nodes.join(target, token, calls.NodeClock()), now)
-    join_call = calls.Join(secret=secret, cluster=cluster, node=target.name, uuid=target.uuid, address=target.address)
-    request = await nodes.join(target, token, join_call)
-    certificate = authority.issue(request, uuid=target.uuid, name=target.name, address=target.address)
-    issued = issued_as(certificate)
-    known = tuple(masters) or tuple(f"{target.uuid}={key}" for key in issued.keys)
     enrol = calls.Enrol(secret=secret, certificate=certificate, authority=authority.certificates, masters=known)
     await nodes.join(target, token, enrol)
-    return issued
+    return issued_as(certificate)
+
+
+def _issue(authority: base.Authority, target: targets.Target, request: Request) -> str:
+    return authority.issue(request.csr, uuid=target.uuid, name=target.name, address=target.address)
 
 
 def _secret(node: str, token: str) -> str:
@@ -71,33 +110,24 @@ async def join(
     authority: base.Authority,
     target: targets.Target,
     *,
+    request: Request,
     token: str,
-    cluster: str,
-    now: float,
     masters: Sequence[str],
     sleep: Sleep,
 ) -> Certificate:
     """Send a node its certificate and wait until it listens with it; arguments and errors as ``send_certificate``.
 
-    A node that has joined already, because the answer to an earlier call was lost, gets another certificate.
+    A node that has joined already, because the answer to an earlier call was lost, gets another certificate. The state
+    must have recorded the request's key.
     """
-    _secret(target.name, token)
     if await _has_joined(nodes, target):
-        certificate = await request(nodes, authority, target)
+        certificate = _issue(authority, target, request)
         renewal = calls.CertificateStore(authority=authority.certificates, certificate=certificate)
         await nodes.call(target, renewal)
         return issued_as(certificate)
-    issued = await send_certificate(nodes, authority, target, token=token, cluster=cluster, now=now, masters=masters)
+    issued = await send_certificate(nodes, authority, target, request=request, token=token, masters=masters)
     await wait(nodes, target, sleep)
     return issued
-
-
-async def request(
-    nodes: base.Nodes, authority: base.Authority, target: targets.Target, *, new_key: bool = False
-) -> str:
-    """Return another certificate for a node, which keeps its key unless ``new_key`` is set; it is not sent yet."""
-    csr = await nodes.call(target, calls.CertificateRequest(new_key=new_key))
-    return authority.issue(csr, uuid=target.uuid, name=target.name, address=target.address)
 
 
 def issued_as(certificate: str) -> Certificate:

@@ -97,6 +97,8 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
         # The node may be offline afterwards; it is still notified if it answers.
         target = dataclasses.replace(snapshot.target(node), offline=node.offline or facts.silent)
         steps = [candidate_pool.demotion(self.environment, target)] if demoted else []
+        if demoted:
+            steps += candidate_pool.weakened(snapshot, without=node.uuid)
         if rising:
             steps.append(self._send_step(snapshot.target(new)))
         elif candidate_pool.missing(after) > 0:

@@ -1,5 +1,6 @@
 """Units for the storage of nodes: list volumes and free space, repair volume groups, check disks of instances."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -45,21 +46,27 @@ class NodeQueryvols(base.Unit[opcodes.NodeQueryvols, list[Row]]):
     async def inspect(self, snapshot: states.Snapshot) -> list[Row]:
         """Ask each node for its volume groups, and for the volumes in them."""
         fields, owners = _check_fields(self.op.output_fields, VOLUME_FIELDS), disk_spec.owners_of_volumes(snapshot)
-        rows, nodes = [], self.environment.nodes
-        for answer in await liveness.read(nodes, _targets(snapshot, self.op.nodes), calls.VgList()):
-            if answer.value is None:
-                self.environment.log.warning(f"node {answer.target.name} does not answer: {answer.error}")
-            for group in answer.value or ():
-                for volume in await self.environment.nodes.call(answer.target, calls.LvList(group=group.name)):
-                    row: dict[str, object] = {
-                        "node": answer.target.name,
-                        "phys": ",".join(volume.on),
-                        "vg": group.name,
-                        "name": volume.name,
-                        "size": volume.size,
-                        "instance": owners.get((answer.target.uuid, group.name, volume.name), "-"),
-                    }
-                    rows.append([row[name] for name in fields])
+        nodes = self.environment.nodes
+        groups = await liveness.read(nodes, _targets(snapshot, self.op.nodes), calls.VgList())
+        pairs = [(answer.target, group.name) for answer in groups for group in answer.value or ()]
+        asking = (liveness.read(nodes, [target], calls.LvList(group=group)) for target, group in pairs)
+        volumes = [answer for (answer,) in await asyncio.gather(*asking)]
+        failed = [(answer.target, answer.error) for answer in groups if answer.error]
+        failed += [(answer.target, answer.error) for answer in volumes if answer.error]
+        for target, error in dict(failed).items():
+            self.environment.log.warning(f"the volumes of node {target.name} are not listed: {error}")
+        rows = []
+        for (target, group), answer in zip(pairs, volumes, strict=True):
+            for volume in answer.value or ():
+                row: dict[str, object] = {
+                    "node": target.name,
+                    "phys": ",".join(volume.on),
+                    "vg": group,
+                    "name": volume.name,
+                    "size": volume.size,
+                    "instance": owners.get((target.uuid, group, volume.name), "-"),
+                }
+                rows.append([row[name] for name in fields])
         return rows
 
     def plan(self, snapshot: states.Snapshot, facts: list[Row]) -> base.Plan:

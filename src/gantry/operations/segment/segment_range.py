@@ -15,7 +15,7 @@ from gantry import errors
 from gantry.address import ranges, segments
 from gantry.ipam import segments as ledgers
 from gantry.model import lock, network, opcodes
-from gantry.operations import base
+from gantry.operations import base, draws
 from gantry.state import snapshot as states
 
 Op = TypeVar("Op", opcodes.SegmentRangeSetParams, opcodes.SegmentRangeRemove)
@@ -133,7 +133,7 @@ class SegmentRangeAdd(base.Planned[opcodes.SegmentRangeAdd]):
         )
 
 
-def _new_range(spec: opcodes.SegmentRangeSpec, inputs: base.Inputs) -> network.SegmentRange:
+def _new_range(spec: opcodes.SegmentRangeSpec, inputs: draws.Inputs) -> network.SegmentRange:
     """Return a new range; raises InvalidError for invalid fields."""
     segments.check_scope(spec.network_type, spec.physical_network)
     segments.checked_run(spec.network_type, spec.minimum, maximum=spec.maximum)

@@ -13,12 +13,21 @@ URGENT, FAST, NORMAL, SLOW = 60.0, 300.0, 900.0, 3600.0
 """Time limits in seconds (contracts/node-rpc.md#transport)."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A structure that is sent between nodes."""
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A structure that is sent between nodes.
+
+    A receiver ignores fields that it does not know, so that nodes of two versions work together (``protocol``).
+    """
 
 
 EPOCH_HEADER = "x-gantry-epoch"
 """The header that carries the epoch of a confirmed master."""
+
+SOFTWARE_HEADER = "x-gantry-software"
+"""The header of each answer of a node that has its software version."""
+
+TIME_HEADER = "x-gantry-time"
+"""The header of each answer of a node that has its time, in seconds since the epoch."""
 
 EPOCH_DIGITS = 10
 """The longest epoch: a cluster that changes its master every second needs more after three hundred years."""
@@ -39,12 +48,14 @@ class Call(Message, Generic[Result_co], frozen=True, kw_only=True):
     A node refuses a call from a master whose epoch is not the highest that it has seen, if the call is ``FENCED``.
     These calls are not: those of a vote, which a master makes before it has an epoch; those of joining, when a node
     knows no master; and those that carry the epoch of their records themselves. A call that ``READS`` changes nothing:
-    the master makes it without its lease too.
+    the master makes it without its lease too. Calls for ``ANY_PROTOCOL`` are answered to masters of every version: they
+    are those by which versions that are too far apart are found and changed.
     """
 
     LIMIT: ClassVar[float] = URGENT
     FENCED: ClassVar[bool] = True
     READS: ClassVar[bool] = False
+    ANY_PROTOCOL: ClassVar[bool] = False
 
     @classmethod
     def procedure(cls) -> str:

@@ -157,8 +157,13 @@ class JournalAppend(Call[CandidateState], frozen=True):
 
     ``begins_segment`` says that the master's journal has a segment that begins with the first of them, so that the
     candidate's segments begin with the same records. Refused when ``epoch`` is lower than the candidate has seen
-    (FencedError) or promised (PromisedError); when ``previous`` is not the hash the copy ends with nothing is written,
-    and the result shows where it ends.
+    (FencedError) or promised, or belongs to another node (PromisedError); when ``previous`` is not the hash the copy
+    ends with nothing is written, and the result shows where it ends.
+
+    ``replaces`` is the hash that the copy ends with if the master's journal has the frame ``previous``, but not those
+    after it: the candidate cuts these off first. It does not, and nothing is written, if its checkpoint includes them,
+    if one of them has the epoch of the call or a later one, if the first of them is also the first of ``frame``, or if
+    a job's file cannot return to what it was. Older nodes do not know the field, and write nothing.
     """
 
     FENCED: ClassVar[bool] = False
@@ -166,6 +171,7 @@ class JournalAppend(Call[CandidateState], frozen=True):
     previous: str
     frame: str
     begins_segment: bool = False
+    replaces: str = ""
 
 
 class CheckpointStore(Call[CandidateState], frozen=True):

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from gantry.rpc.calls.base import FAST, SLOW, Call, Message
+from gantry.rpc.calls.base import FAST, SLOW, Call, Count, Message
 from gantry.rpc.calls.instance import Nic
 
 
@@ -22,6 +22,7 @@ class Version(Call[VersionInfo], frozen=True):
 
     FENCED: ClassVar[bool] = False
     READS: ClassVar[bool] = True
+    ANY_PROTOCOL: ClassVar[bool] = True
 
 
 class NodeClock(Call[float], frozen=True):
@@ -57,6 +58,59 @@ class Enrol(Call[None], frozen=True):
     certificate: str
     authority: str
     masters: tuple[str, ...] = ()
+
+
+Id = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$(?!\n)")]
+Nonce = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
+
+
+class Proven(Message, frozen=True):
+    """The answer to a machine that has an invitation: the proof that it may trust this connection.
+
+    A node that is not the master's has ``master``, the address and port of the node that is, instead.
+    """
+
+    proof: str = ""
+    master: tuple[str, int] | None = None
+
+
+class ProveInvitation(Call[Proven], frozen=True):
+    """Ask a node of a cluster to prove that the cluster has made an invitation (``security.invitation``).
+
+    A member answers it to clients without a certificate too. NotFoundError or WrongStateError if
+    the invitation admits nobody.
+    """
+
+    FENCED: ClassVar[bool] = False
+    READS: ClassVar[bool] = True
+    invitation: Id
+    nonce: Nonce
+
+
+class JoinProgress(Message, frozen=True):
+    """The job that adds a machine: number, status, log messages (serial, seconds, text), the error that ended it."""
+
+    job: int
+    status: str
+    log: tuple[tuple[int, int, str], ...] = ()
+    error: tuple[str, list[object]] | None = None
+
+
+class UseInvitation(Call[JoinProgress], frozen=True):
+    """Ask to be added to the cluster: show the secret of an invitation, and the own join token.
+
+    ``node`` is the machine's name, ``address`` its own, empty for the one that the connection comes from. The answer
+    names a job; with its number in ``job``, the answer comes when the job has more log messages than ``serial``, has
+    ended, or after some seconds. A member answers this to clients without a certificate too.
+    """
+
+    FENCED: ClassVar[bool] = False
+    secret: Annotated[str, msgspec.Meta(max_length=255)]
+    join_token: Annotated[str, msgspec.Meta(max_length=12288)]
+    node: Annotated[str, msgspec.Meta(max_length=255)]
+    address: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    job: Count = 0
+    serial: Count = 0
 
 
 class CertificateRequest(Call[str], frozen=True):

@@ -28,8 +28,8 @@ class Clock:
         return time.time()
 
     def monotonic(self) -> float:
-        """Return seconds since an arbitrary moment; never decreases."""
-        return time.monotonic()
+        """Return seconds since an arbitrary moment, those of a machine that slept too; never decreases."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     async def sleep(self, seconds: float) -> None:
         """Return after ``seconds``."""

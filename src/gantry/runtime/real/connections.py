@@ -143,12 +143,12 @@ class Connections:
         self.remove(connection)
         connection.close()
 
-    def recognize(self, connection: Connection) -> None:
-        """Note that the client of a connection has proven who it is."""
-        if not connection.known:
-            connection.known = True
+    def recognize(self, connection: Connection, *, known: bool = True) -> None:
+        """Note that the client of a connection has proven who it is, or that its proof does not count any more."""
+        if connection.known is not known:
+            connection.known = known
             if connection in self._peers.get(connection.peer, {}):
-                self._strangers[connection.peer] -= 1
+                self._strangers[connection.peer] += -1 if known else 1
 
     def remove(self, connection: Connection) -> None:
         """Forget a connection that has ended; a second call does nothing."""

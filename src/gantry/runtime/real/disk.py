@@ -183,6 +183,13 @@ class AppendFile:
         """Return the length in bytes, including data that is not synced yet."""
         return os.fstat(self._descriptor).st_size
 
+    def is_at(self, path: str) -> bool:
+        """Return whether ``path`` still leads to this file."""
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), os.stat(path))
+        except FileNotFoundError:
+            return False
+
     async def append(self, data: bytes) -> None:
         """Write ``data`` at the end and sync it, in one call to the thread."""
         self._last = self._thread.submit(self._append, data)
@@ -337,8 +344,11 @@ class Disk:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(descriptor, 0)
-            _write_all(descriptor, b"%d\n" % os.getpid())
+            holder = b"%d\n" % os.getpid()
+            # A file system may begin to write a truncated file to the disk when it is closed (ext4: auto_da_alloc).
+            if os.pread(descriptor, len(holder) + 1, 0) != holder:
+                os.ftruncate(descriptor, 0)
+                _write_all(descriptor, holder)
         except OSError:
             os.close(descriptor)
             raise

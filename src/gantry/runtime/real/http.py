@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 import aiohttp
 import yarl
 
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 
 CLIENT_IDLE_SECONDS = 15.0
 """A client closes idle connections long before the server does, so it never sends a POST on a closing connection."""
@@ -42,9 +42,9 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
 _UNLIMITED = aiohttp.ClientTimeout(total=None)
 
 
-def _response(answer: aiohttp.ClientResponse, body: bytes) -> interface.HttpResponse:
+def _response(answer: aiohttp.ClientResponse, body: bytes) -> http_interface.Response:
     headers = {name.lower(): value for name, value in answer.headers.items()}
-    return interface.HttpResponse(answer.status, body, answer.headers.get("Content-Type", ""), headers)
+    return http_interface.Response(answer.status, body, answer.headers.get("Content-Type", ""), headers)
 
 
 async def _body(answer: aiohttp.ClientResponse) -> bytes:
@@ -52,9 +52,9 @@ async def _body(answer: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for piece in answer.content.iter_any():
         body += piece
-        if len(body) > interface.ANSWER_LIMIT:
+        if len(body) > http_interface.ANSWER_LIMIT:
             answer.close()
-            raise interface.answer_too_long()
+            raise http_interface.answer_too_long()
     return bytes(body)
 
 
@@ -69,7 +69,7 @@ async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]
         answer.close()
 
 
-class Client(interface.HttpClient):
+class Client(http_interface.Client):
     """Connections to any number of servers, kept open while they are in use."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
@@ -95,7 +95,7 @@ class Client(interface.HttpClient):
         body: bytes = b"",
         timeout: float,
         headers: Mapping[str, str] | None = None,
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         """Send one request; do not follow redirects."""
         limit = aiohttp.ClientTimeout(total=timeout)
         url = self._url(host, port, path)
@@ -123,7 +123,7 @@ class Client(interface.HttpClient):
 
     async def stream(
         self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         """Send one GET request; return when its answer begins."""
         try:
             async with asyncio.timeout(timeout):

@@ -1,4 +1,4 @@
-"""Requests and answers of aiohttp's server in the types of ``runtime.interface``."""
+"""Requests and answers of aiohttp's server in the types of ``runtime.http_interface``."""
 
 import asyncio
 import contextlib
@@ -6,15 +6,15 @@ from collections.abc import AsyncGenerator
 
 from aiohttp import web
 
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 
 DISCONNECT_POLL_SECONDS = 5.0
 """Interval at which a server checks whether the client of an answer in pieces is still connected."""
 
 
-def received(request: web.BaseRequest) -> interface.HttpRequest:
+def received(request: web.BaseRequest) -> http_interface.Request:
     """Return a request without its body."""
-    return interface.HttpRequest(
+    return http_interface.Request(
         method=request.method,
         path=request.raw_path,
         body=b"",
@@ -24,13 +24,13 @@ def received(request: web.BaseRequest) -> interface.HttpRequest:
     )
 
 
-def whole(response: interface.HttpResponse) -> web.Response:
+def whole(response: http_interface.Response) -> web.Response:
     """Return an answer that is complete."""
     headers = {"Content-Type": response.content_type, **response.headers}
     return web.Response(status=response.status, body=response.body, headers=headers)
 
 
-async def send(request: web.BaseRequest, response: interface.HttpResponse) -> web.StreamResponse:
+async def send(request: web.BaseRequest, response: http_interface.Response) -> web.StreamResponse:
     """Send an answer, until it ends or the client disconnects."""
     if response.pieces is None:
         answer = whole(response)

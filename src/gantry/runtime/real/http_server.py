@@ -1,7 +1,8 @@
 """The HTTP server of the real network, with aiohttp: it accepts connections itself, within limits, and has one handler.
 
 The path of a request is unchanged from the wire and includes the query; header names are in lower case. Before a body
-is read, the ``guard`` decides by the headers how long it may be. Refusals have the form of the guard's protocol:
+is read, the ``guard`` decides by the headers how long it may be. Refusals (``http_refusals``) have the form of the
+guard's protocol:
 
     408  headers or body take too long       429  the client's address has too many connections or requests
     413  the body is too long                503  the server is full
@@ -23,8 +24,8 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from gantry.runtime import interface, limits, repeated_logs
-from gantry.runtime.real import accepting, connections, http_messages
+from gantry.runtime import http_interface, limits, repeated_logs
+from gantry.runtime.real import accepting, connections, http_messages, http_refusals
 
 log = logging.getLogger(__name__)
 
@@ -42,38 +43,7 @@ UNCOLLECTED = 400
 SHUTDOWN_SECONDS = 0.1
 """``close`` ends the handlers first, so their connections have nothing to wait for."""
 
-_MESSAGES = {
-    400: "the request is not valid HTTP",
-    408: "the request took too long to arrive",
-    413: "the body of the request is too long: the limit is {} bytes",
-    429: "this address has too many connections or requests at a time; try again later",
-    431: f"the headers of the request have more than {limits.HEADER_BYTES} bytes",
-    503: "the server has too many connections or requests at a time; try again later",
-}
-_RETRIED = (429, 503)
-
 sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
-
-
-class _RefusedError(Exception):
-    """A request is refused with this answer."""
-
-    def __init__(self, answer: interface.HttpResponse) -> None:
-        super().__init__(answer.status)
-        self.answer = answer
-
-
-class _PlainGuard:
-    """The guard of a server without its own: any body up to the limit, refusals as plain text."""
-
-    def __init__(self, body_limit: int) -> None:
-        self._body_limit = body_limit
-
-    async def admit(self, request: interface.HttpRequest) -> limits.Admission | interface.HttpResponse:
-        return limits.Admission(self._body_limit, known=request.peer_certificate is not None)
-
-    def refuse(self, status: int, message: str) -> interface.HttpResponse:
-        return interface.HttpResponse(status, message.encode() + b"\n", "text/plain")
 
 
 class _Protocol(web.RequestHandler):
@@ -98,8 +68,7 @@ class _Protocol(web.RequestHandler):
         self.connection.close = transport.abort
         self.connection.end = functools.partial(self.refuse_headers, 408)
         tls = transport.get_extra_info("ssl_object")
-        if tls and tls.getpeercert(True):
-            self._server.connections.recognize(self.connection)
+        self._server.recognize(self.connection, tls.getpeercert(True) if tls else None)
         self._server.connections.enter(self.connection, connections.State.HEADERS)
         super().connection_made(transport)
 
@@ -121,7 +90,7 @@ class _Protocol(web.RequestHandler):
     def refuse_headers(self, status: int) -> None:
         """Answer a request whose headers are not complete, and end the connection; it is aborted if that is slow."""
         if self.transport and self._header_bytes:
-            self.transport.write(self._server.encoded_refusal(status))
+            self.transport.write(self._server.refusals.encoded(status))
         self.force_close()
         self.connection.end = None
         self._server.connections.enter(self.connection, connections.State.HEADERS)
@@ -156,7 +125,7 @@ class _Protocol(web.RequestHandler):
         )
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun")
-        return http_messages.whole(self._server.refusal(status))
+        return http_messages.whole(self._server.refusals.answer(status))
 
 
 def _cancel(task: asyncio.Task[None]) -> None:
@@ -168,19 +137,19 @@ class Server:
 
     def __init__(
         self,
-        handler: interface.HttpHandler,
+        handler: http_interface.Handler,
         body_limit: int,
         *,
         allowed: limits.HttpLimits | None = None,
-        guard: interface.HttpGuard | None = None,
+        guard: http_interface.Guard | None = None,
     ) -> None:
         self._handler = handler
         self._limits = (allowed or limits.HttpLimits()).within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        self._guard = guard or _PlainGuard(body_limit)
+        self._guard = guard or http_refusals.PlainGuard(body_limit)
         self._body_limit = body_limit
         self._body_bytes = 0
         self._not_begun = 0
-        self._tasks: set[asyncio.Task[interface.HttpResponse]] = set()
+        self._tasks: set[asyncio.Task[http_interface.Response]] = set()
         self._opening: set[asyncio.Task[None]] = set()
         self._accepted: dict[connections.Connection, socket.socket] = {}
         self._is_beginning = False
@@ -189,6 +158,7 @@ class Server:
         self._tls: ssl.SSLContext | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self.log = repeated_logs.RepeatedLog(log)
+        self.refusals = http_refusals.Refusals(self._guard, self.log)
         self.connections = connections.Connections(
             self._limits, time=lambda: asyncio.get_running_loop().time(), log=self.log
         )
@@ -216,10 +186,19 @@ class Server:
         ]
         self._sweep()
 
+    def renew_tls(self, tls: ssl.SSLContext) -> None:
+        """Begin the TLS of the next connections with another context; a handshake under way goes on with its own."""
+        self._tls = tls
+
     @property
     def idle_seconds(self) -> float:
         """Return how long a connection may wait for its next request."""
         return self._limits.idle_seconds
+
+    def recognize(self, connection: connections.Connection, certificate: bytes | None) -> None:
+        """Note whether the guard knows a client certificate, which may have become or ceased to be a known one."""
+        if certificate is not None:
+            self.connections.recognize(connection, known=self._guard.knows(certificate))
 
     def _accept(self, accepted: socket.socket, address: object) -> None:
         peer = limits.peer_of(str(address[0])) if isinstance(address, tuple) else ""
@@ -299,40 +278,24 @@ class Server:
                 connection.close()
         self._sweep_timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
 
-    def refusal(self, status: int, *arguments: object) -> interface.HttpResponse:
-        """Return the answer to a request that is refused with this status."""
-        message = _MESSAGES.get(status, HTTPStatus(status).phrase).format(*arguments)
-        response = self._guard.refuse(status, message)
-        retry = {"Retry-After": str(limits.RETRY_SECONDS)} if status in _RETRIED else {}
-        return interface.HttpResponse(
-            status, response.body, response.content_type, {**response.headers, **retry, "Connection": "close"}
-        )
-
-    def encoded_refusal(self, status: int) -> bytes:
-        """Return a refusal as it goes on the wire, for a request that aiohttp does not know."""
-        response = self.refusal(status)
-        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Content-Type: {response.content_type}"]
-        lines += [f"{name}: {value}" for name, value in response.headers.items()]
-        lines.append(f"Content-Length: {len(response.body)}")
-        return "\r\n".join(lines).encode() + b"\r\n\r\n" + response.body
-
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         protocol = request.protocol
         assert isinstance(protocol, _Protocol)
         connection = protocol.connection
         try:
             if self._manager is None:  # ``close`` was called
-                raise _RefusedError(self.refusal(503))
+                raise http_refusals.RefusedError(self.refusals.answer(503))
             if connection.refusal:
-                raise _RefusedError(self.refusal(connection.refusal))
+                raise http_refusals.RefusedError(self.refusals.answer(connection.refusal))
             received = http_messages.received(request)
+            self.recognize(connection, received.peer_certificate)
             if not request.can_read_body:
                 response = await self._work(received, connection)
             else:
                 async with self._body(request, received, connection) as body:
                     response = await self._work(dataclasses.replace(received, body=body), connection)
             return await http_messages.send(request, response)
-        except _RefusedError as refused:
+        except http_refusals.RefusedError as refused:
             answer = http_messages.whole(refused.answer)
             if not request.content.is_eof():
                 answer.force_close()
@@ -344,60 +307,49 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def _body(
-        self, request: web.BaseRequest, received: interface.HttpRequest, connection: connections.Connection
+        self, request: web.BaseRequest, received: http_interface.Request, connection: connections.Connection
     ) -> AsyncGenerator[bytes, None]:
         """Read the body of a request that the guard admits; its bytes count until the request is answered."""
         self.connections.enter(connection, connections.State.BODY)
         admission = await self._guard.admit(received)
-        if isinstance(admission, interface.HttpResponse):
-            raise _RefusedError(admission)
+        if isinstance(admission, http_interface.Response):
+            raise http_refusals.RefusedError(admission)
         if admission.known:
             self.connections.recognize(connection)
         limit = min(admission.body_bytes, self._body_limit)
         if (request.content_length or 0) > limit:
-            raise self._refused(received, 413, limit)
+            raise self.refusals.error(received, 413, limit)
         body = bytearray()
         try:
             try:
                 async with asyncio.timeout(self._limits.body_seconds):
                     await self._read(request, received, body, limit=limit)
             except TimeoutError:
-                raise self._refused(received, 408) from None
+                raise self.refusals.error(received, 408) from None
             except web.RequestPayloadError:
-                raise self._refused(received, 400) from None
+                raise self.refusals.error(received, 400) from None
             yield bytes(body)
         finally:
             self._body_bytes -= len(body)
 
     async def _read(
-        self, request: web.BaseRequest, received: interface.HttpRequest, body: bytearray, *, limit: int
+        self, request: web.BaseRequest, received: http_interface.Request, body: bytearray, *, limit: int
     ) -> None:
         """Append the pieces of a body as they arrive."""
         while piece := await request.content.readany():
             body += piece
             self._body_bytes += len(piece)
             if len(body) > limit:
-                raise self._refused(received, 413, limit)
+                raise self.refusals.error(received, 413, limit)
             if self._body_bytes > self._limits.body_bytes:
-                raise self._refused(received, 503)
-
-    def _refused(self, received: interface.HttpRequest, status: int, *arguments: object) -> _RefusedError:
-        self.log.write(
-            logging.INFO,
-            f"requests answered with status {status}",
-            "a request from %s is answered with status %d: %s",
-            received.peer,
-            status,
-            _MESSAGES[status].format(*arguments),
-        )
-        return _RefusedError(self.refusal(status, *arguments))
+                raise self.refusals.error(received, 503)
 
     async def _work(
-        self, received: interface.HttpRequest, connection: connections.Connection
-    ) -> interface.HttpResponse:
-        """Return the handler's answer; _RefusedError if too many requests are in work."""
+        self, received: http_interface.Request, connection: connections.Connection
+    ) -> http_interface.Response:
+        """Return the handler's answer; RefusedError if too many requests are in work."""
         if status := self.connections.begin_work(connection):
-            raise self._refused(received, status)
+            raise self.refusals.error(received, status)
         self.connections.enter(connection, connections.State.WORK)
         task = asyncio.ensure_future(self._handler(received))
         self._tasks.add(task)

@@ -5,8 +5,10 @@ import os
 import socket
 import ssl
 import struct
+from collections.abc import Sequence
 
-from gantry.runtime import bytestream, interface, limits
+from gantry.runtime import bytestream, http_interface, limits
+from gantry.runtime.real import groups as machine_groups
 from gantry.runtime.real import http, http_server, unix_server
 
 READ_TIMEOUT = struct.pack("ll", 0, 100_000)
@@ -14,10 +16,6 @@ READ_TIMEOUT = struct.pack("ll", 0, 100_000)
 
 PROBES = 4
 """Number of keep-alive probes on an idle connection within its timeout."""
-
-
-PEER_CREDENTIALS = struct.Struct("3i")
-"""Process, user and group of the peer of a UNIX socket (SO_PEERCRED)."""
 
 
 class Network:
@@ -31,20 +29,27 @@ class Network:
         mode: int,
         limit: int,
         allowed: limits.UnixLimits | None = None,
+        groups: Sequence[str] = (),
     ) -> unix_server.UnixServer:
         """Listen on a UNIX socket; replace a stale socket file."""
         server = unix_server.UnixServer(path, handler, allowed)
-        await server.start(mode=mode, limit=limit)
+        await server.start(mode=mode, limit=limit, groups=groups)
         return server
 
     def is_privileged(self, writer: bytestream.Writer) -> bool:
         """Return whether the peer is root or this process's own user, as the kernel recorded it at the connection."""
         assert isinstance(writer, asyncio.StreamWriter)
         credentials = writer.get_extra_info("socket").getsockopt(
-            socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_CREDENTIALS.size
+            socket.SOL_SOCKET, socket.SO_PEERCRED, machine_groups.CREDENTIALS.size
         )
-        _, user, _ = PEER_CREDENTIALS.unpack(credentials)
+        _, user, _ = machine_groups.CREDENTIALS.unpack(credentials)
         return user in (0, os.geteuid())
+
+    def is_member(self, writer: bytestream.Writer, group: str) -> bool | None:
+        """Return whether the peer is in a group, as the kernel recorded it at the connection."""
+        assert isinstance(writer, asyncio.StreamWriter)
+        number = machine_groups.number(group)
+        return None if number is None else number in machine_groups.of_peer(writer.get_extra_info("socket"))
 
     async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Connect to a UNIX socket."""
@@ -81,12 +86,12 @@ class Network:
         self,
         host: str,
         port: int,
-        handler: interface.HttpHandler,
+        handler: http_interface.Handler,
         *,
         tls: ssl.SSLContext | None,
         body_limit: int,
         allowed: limits.HttpLimits | None = None,
-        guard: interface.HttpGuard | None = None,
+        guard: http_interface.Guard | None = None,
     ) -> http_server.Server:
         """Listen for HTTP on TCP."""
         server = http_server.Server(handler, body_limit, allowed=allowed, guard=guard)

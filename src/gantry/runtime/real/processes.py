@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from gantry.runtime import bytestream, commands, serving
-from gantry.runtime.real import disk, open_files, tracking
+from gantry.runtime.real import disk, open_files, scopes, tracking
 
 KILL_TIMEOUT_SECONDS = 5.0
 """For a process to end after SIGKILL; a process that hangs in the kernel is abandoned."""
@@ -188,6 +188,14 @@ class Processes:
         loop.add_reader(ended, functools.partial(_reap, process, ended, loop))
         self._wait_for_arguments(process.pid)
         return process.pid
+
+    async def in_scope(self, guest: str, arguments: Sequence[str]) -> Sequence[str]:
+        """Return the arguments that run a guest's program in a scope of its own, if this is a service of systemd."""
+
+        async def output(words: Sequence[str]) -> bytes:
+            return (await self.run(words)).stdout
+
+        return await scopes.command(guest, arguments, run=output) if scopes.are_available() else arguments
 
     async def run_connected(self, arguments: Sequence[str], handler: bytestream.Handler) -> int:
         """Run a program whose standard input is a connection that ``handler`` serves."""

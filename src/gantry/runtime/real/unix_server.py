@@ -15,10 +15,12 @@ import socket
 import stat
 import struct
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gantry.runtime import bytestream, limits, repeated_logs, serving
 from gantry.runtime.real import accepting
+from gantry.runtime.real import groups as machine_groups
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ def _has_listener(path: str) -> bool:
         return True
 
 
-def _bind(path: str, mode: int) -> socket.socket:
+def _bind(path: str, mode: int, names: Sequence[str]) -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISSOCK(os.stat(path).st_mode):
             if _has_listener(path):
@@ -58,6 +60,7 @@ def _bind(path: str, mode: int) -> socket.socket:
         os.fchmod(bound.fileno(), mode)  # bind creates the file with this mode less the umask
         bound.bind(path)
         os.chmod(path, mode)
+        machine_groups.open_socket(path, names)
     except OSError:
         bound.close()
         raise
@@ -157,9 +160,9 @@ class UnixServer:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._log = repeated_logs.RepeatedLog(log)
 
-    async def start(self, *, mode: int, limit: int) -> None:
+    async def start(self, *, mode: int, limit: int, groups: Sequence[str] = ()) -> None:
         """Bind and listen; OSError EADDRINUSE if another process listens on the socket."""
-        bound = _bind(self._path, mode)
+        bound = _bind(self._path, mode, groups)
         bound.listen(BACKLOG)
         self._limit = limit
         self._acceptor = accepting.Acceptor(bound, self._accept, on_exhausted=self._displace_any, log=self._log)

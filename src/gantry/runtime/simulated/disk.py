@@ -134,6 +134,10 @@ class Disk:
         """Return the path without ``..``: there are no symbolic links."""
         return os.path.normpath(path)
 
+    def leads_to(self, path: str, node: files.Node) -> bool:
+        """Return whether a path leads to a file."""
+        return self._names.get(path) is node
+
     def exists(self, path: str) -> bool:
         """Return whether there is a file or directory at ``path``."""
         boot.check()

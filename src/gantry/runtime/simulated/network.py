@@ -1,7 +1,7 @@
 """A simulated machine's access to the network, and to its own UNIX sockets.
 
 What travels to other machines goes over the ``wires`` of the world. TLS is not simulated, except that both sides must
-use it, and that the server receives the certificate of the client (``interface.UncheckedContext``).
+use it, and that the server receives the certificate of the client (``http_interface.UncheckedContext``).
 """
 
 import asyncio
@@ -11,9 +11,9 @@ import errno
 import functools
 import os
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from gantry.runtime import bytestream, interface, limits
+from gantry.runtime import bytestream, http_interface, limits
 from gantry.runtime.simulated import boot, disk, streams, wires
 
 
@@ -26,6 +26,9 @@ class HttpServer:
         self._port = port
         self._listener = listener
 
+    def renew_tls(self, tls: ssl.SSLContext) -> None:
+        """Do nothing: a simulated server checks no certificate."""
+
     async def close(self) -> None:
         """Close the port, cancel the handlers and wait for them."""
         self._wires.unlisten(self._machine, self._port, self._listener)
@@ -35,7 +38,7 @@ class HttpServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class HttpClient(interface.HttpClient):
+class HttpClient(http_interface.Client):
     """A client on a simulated machine; a TLS context may have a certificate, which the server gets."""
 
     def __init__(self, network: "Network", tls: ssl.SSLContext | None) -> None:
@@ -43,7 +46,7 @@ class HttpClient(interface.HttpClient):
         self._tls = tls
 
     def _certificate(self) -> bytes | None:
-        return self._tls.certificate if isinstance(self._tls, interface.UncheckedContext) else None
+        return self._tls.certificate if isinstance(self._tls, http_interface.UncheckedContext) else None
 
     async def request(
         self,
@@ -55,11 +58,11 @@ class HttpClient(interface.HttpClient):
         body: bytes = b"",
         timeout: float,
         headers: Mapping[str, str] | None = None,
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         """Send one request, and wait for all pieces of its answer; a lost message results in TimeoutError."""
         answer = await self._send(method, host, port, path, body=body, timeout=timeout, headers=headers)
-        if len(answer.body) > interface.ANSWER_LIMIT:
-            raise interface.answer_too_long()
+        if len(answer.body) > http_interface.ANSWER_LIMIT:
+            raise http_interface.answer_too_long()
         if answer.pieces is None:
             return answer
         async with asyncio.timeout(timeout), contextlib.aclosing(answer.pieces):
@@ -68,7 +71,7 @@ class HttpClient(interface.HttpClient):
 
     async def stream(
         self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         """Send one GET request; return when its answer begins. Pieces stop arriving during a partition."""
         answer = await self._send("GET", host, port, path, body=b"", timeout=timeout, headers=headers)
         wires, machine = self._network.wires, self._network.machine
@@ -85,10 +88,10 @@ class HttpClient(interface.HttpClient):
         body: bytes,
         timeout: float,
         headers: Mapping[str, str] | None,
-    ) -> interface.HttpResponse:
+    ) -> http_interface.Response:
         boot.check()
         wires, machine = self._network.wires, self._network.machine
-        request = interface.HttpRequest(
+        request = http_interface.Request(
             method=method,
             path=path,
             body=body,
@@ -130,8 +133,10 @@ class Network:
         mode: int,
         limit: int,
         allowed: limits.UnixLimits | None = None,
+        groups: Sequence[str] = (),
     ) -> streams.Server:
         """Listen on a UNIX socket; replace a stale socket file."""
+        del groups
         boot.check()
         present = self._sockets.get(path)
         if present is not None and present.open:
@@ -144,6 +149,10 @@ class Network:
     def is_privileged(self, writer: bytestream.Writer) -> bool:
         """Return true: all processes of a simulated machine are root's."""
         return True
+
+    def is_member(self, writer: bytestream.Writer, group: str) -> bool | None:
+        """Return None: a simulated machine has no groups."""
+        return None
 
     async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Connect to a UNIX socket of this machine."""
@@ -168,12 +177,12 @@ class Network:
         self,
         host: str,
         port: int,
-        handler: interface.HttpHandler,
+        handler: http_interface.Handler,
         *,
         tls: ssl.SSLContext | None,
         body_limit: int,
         allowed: limits.HttpLimits | None = None,
-        guard: interface.HttpGuard | None = None,
+        guard: http_interface.Guard | None = None,
     ) -> HttpServer:
         """Open a port on all addresses of the machine; ``host`` is ignored."""
         boot.check()

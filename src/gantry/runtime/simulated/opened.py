@@ -19,6 +19,10 @@ class Device(Protocol):
         """Return how many of ``size`` bytes still fit on the disk."""
         ...
 
+    def leads_to(self, path: str, node: files.Node, /) -> bool:
+        """Return whether a path leads to a file."""
+        ...
+
     def fails(self, chance: float, /) -> bool:
         """Return whether an operation with this probability of failure fails now."""
         ...
@@ -54,6 +58,10 @@ class AppendFile:
     def size(self) -> int:
         """Return the length in bytes, including data that is not synced yet."""
         return self._node.size
+
+    def is_at(self, path: str) -> bool:
+        """Return whether ``path`` still leads to this file."""
+        return self._disk.leads_to(path, self._node)
 
     async def append(self, data: bytes) -> None:
         """Write ``data`` at the end and sync it; a full or failing disk writes a part of it."""

@@ -22,7 +22,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from gantry.runtime import interface
+from gantry.runtime import http_interface
 from gantry.runtime.simulated import boot
 
 T = TypeVar("T")
@@ -40,13 +40,13 @@ It is long, so that the time limits of nearly all calls are tested.
 class Listener:
     """A port on which a machine listens, and the tasks of its requests; its handler runs as a task of ``owner``."""
 
-    handler: interface.HttpHandler
+    handler: http_interface.Handler
     tls: bool
     body_limit: int
     owner: boot.Boot
     tasks: dict[asyncio.Task[object], None] = field(default_factory=dict)
 
-    def begin(self, request: interface.HttpRequest) -> asyncio.Task[interface.HttpResponse]:
+    def begin(self, request: http_interface.Request) -> asyncio.Task[http_interface.Response]:
         """Serve a request, and return the task of its answer."""
         return self._spawn(self._answer(request))
 
@@ -56,7 +56,7 @@ class Listener:
         task.add_done_callback(lambda done: self.tasks.pop(done, None))
         return task
 
-    async def _answer(self, request: interface.HttpRequest) -> interface.HttpResponse:
+    async def _answer(self, request: http_interface.Request) -> http_interface.Response:
         response = await self.handler(request)
         if response.pieces is None:
             return response
@@ -155,7 +155,7 @@ class Wires:
         self._listeners[machine, port] = listener
 
     def intercept(
-        self, machine: str, port: int, front: Callable[[interface.HttpHandler], interface.HttpHandler]
+        self, machine: str, port: int, front: Callable[[http_interface.Handler], http_interface.Handler]
     ) -> None:
         """Let a handler answer in front of an open port's own, as on a broken machine, until the port is closed."""
         listener = self._listeners[machine, port]
@@ -171,8 +171,8 @@ class Wires:
         return None if listener is None or listener.owner.ended else listener
 
     async def exchange(
-        self, source: str, target: str, port: int, request: interface.HttpRequest, *, tls: bool
-    ) -> interface.HttpResponse:
+        self, source: str, target: str, port: int, request: http_interface.Request, *, tls: bool
+    ) -> http_interface.Response:
         """Transfer a request and its answer; OSError if the connection fails, at last if a message is lost."""
         # A message on the wire is not a task of any machine: it arrives even if its sender is cancelled.
         carrier = contextvars.Context().run(self._loop.create_task, self._carry(source, target, port, request, tls=tls))
@@ -183,8 +183,8 @@ class Wires:
         raise OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH), f"{target}:{port}")
 
     async def _carry(
-        self, source: str, target: str, port: int, request: interface.HttpRequest, *, tls: bool
-    ) -> interface.HttpResponse | None:
+        self, source: str, target: str, port: int, request: http_interface.Request, *, tls: bool
+    ) -> http_interface.Response | None:
         """Transfer a request and return its answer; None if either is lost."""
         breaks = self._chance(self.reset, source, target)
         arrives = await self._travel(source, target)
@@ -200,7 +200,7 @@ class Wires:
         if listener.tls != tls:
             raise ConnectionResetError(errno.ECONNRESET, f"only one side of the connection to {target}:{port} uses TLS")
         if len(request.body) > listener.body_limit:
-            return interface.HttpResponse(413, b"the body is too large", "text/plain")
+            return http_interface.Response(413, b"the body is too large", "text/plain")
         where = f"{target}:{port}"
         served = [listener.begin(request)]
         if self._chance(self.duplicate, source, target) and await self._travel(source, target):
@@ -211,7 +211,7 @@ class Wires:
             raise ConnectionResetError(errno.ECONNRESET, f"{where} broke the connection in its answer")
         return answers[-1] if await self._travel(target, source) else None
 
-    async def follow(self, answer: interface.HttpResponse, server: str, client: str) -> AsyncGenerator[bytes, None]:
+    async def follow(self, answer: http_interface.Response, server: str, client: str) -> AsyncGenerator[bytes, None]:
         """Transfer a body that comes in pieces; after a lost piece nothing more arrives."""
         if answer.body:
             yield answer.body
@@ -253,7 +253,7 @@ class Wires:
         task.add_done_callback(ended)
         return end
 
-    async def _outcome(self, task: asyncio.Task[interface.HttpResponse], where: str) -> interface.HttpResponse:
+    async def _outcome(self, task: asyncio.Task[http_interface.Response], where: str) -> http_interface.Response:
         # A server continues when its client disconnects.
         await self._end(task)
         if task.cancelled():
@@ -262,4 +262,4 @@ class Wires:
         if error is None:
             return task.result()
         self._loop.call_exception_handler({"message": f"the handler of {where} failed", "exception": error})
-        return interface.HttpResponse(500, b"the handler failed", "text/plain")
+        return http_interface.Response(500, b"the handler failed", "text/plain")

@@ -2,11 +2,13 @@
 
 It stands for a PostgreSQL server, which is another program and has a clock of its own. All masters, and another owner
 of addresses, use it. It survives all machines. While it is ``down``, no transaction begins; ``unsure`` is the share of
-commits whose answer is lost, after half of which nothing was done; ``usually_unsure`` adds to it.
+commits whose answer is lost, after half of which nothing was done; ``usually_unsure`` adds to it. After each commit,
+at the same moment, ``committed`` is called.
 """
 
 import itertools
 import random
+from collections.abc import Callable
 
 from gantry import errors
 from gantry.ipam.sql import driver, engines, records, requests, statements
@@ -40,6 +42,7 @@ class _Connection:
             self._inner.rollback()
         else:
             self._inner.commit()
+            self._server.committed()
         if lost:
             raise errors.EnvironmentFaultError(f"the connection to {NAME} was lost during a commit, outcome unknown")
 
@@ -62,6 +65,7 @@ class Server:
         self.down = False
         self.unsure = 0.0
         self.usually_unsure = 0.0
+        self.committed: Callable[[], None] = lambda: None
         self._random = source
         self._outcomes = outcomes
         # The addresses that were acknowledged to the other owner.

@@ -12,39 +12,15 @@ without its peer counts as written to.
 import itertools
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from gantry.node.storage.drbd import setup
 from gantry.runtime import commands, simulated
 from gantry.runtime.simulated import processes
-from gantry.sim.hardware import volumes
+from gantry.sim.hardware import minors, volumes
 
 SYNC_SECONDS = 4.0
 """The time of a synchronization, whatever its size."""
 SECONDS = (0.005, 0.03)
-VERSION = "version: 8.4.11 (api:1/proto:86-101)\n"
-UP_TO_DATE, INCONSISTENT, DISKLESS = "UpToDate", "Inconsistent", "Diskless"
-
-
-@dataclass(eq=False)
-class Minor:
-    """A minor in a machine's kernel; ``peer`` is the minor that it is connected to."""
-
-    machine: str
-    number: int
-    resource: str
-    size: int = 0
-    data: str = ""
-    meta: str = ""
-    local: str = ""
-    remote: str = ""
-    net: dict[str, str] = field(default_factory=dict)
-    primary: bool = False
-    standalone: bool = True
-    discard: bool = False
-    paused: bool = False
-    peer: "Minor | None" = None
-    target_since: float | None = None
 
 
 class Mirrors:
@@ -54,7 +30,7 @@ class Mirrors:
         self._world = world
         self._random: random.Random = world.source("mirrors")
         self._reachable = reachable
-        self._minors: dict[tuple[str, int], Minor] = {}
+        self._minors: dict[tuple[str, int], minors.Minor] = {}
         self._versions = itertools.count(1)
         self._volumes: dict[str, volumes.Volumes] = {}
         self._log: dict[str, list[str]] = {}
@@ -75,7 +51,7 @@ class Mirrors:
             self._forget(self._minors[key])
         self.update()
 
-    def minor(self, name: str, number: int) -> Minor | None:
+    def minor(self, name: str, number: int) -> minors.Minor | None:
         """Return a machine's minor."""
         self.update()
         return self._minors.get((name, number))
@@ -85,18 +61,18 @@ class Mirrors:
         volume = self._volumes[name].at(meta)
         return volume.generation if volume else None
 
-    def volume(self, minor: Minor) -> volumes.Volume | None:
+    def volume(self, minor: minors.Minor) -> volumes.Volume | None:
         """Return the volume with a minor's data: the peer's if it has no disk itself."""
         minor = minor if minor.data or minor.peer is None else minor.peer
         return self._volumes[minor.machine].at(minor.data)
 
-    def write(self, minor: Minor, content: bytes) -> None:
+    def write(self, minor: minors.Minor, content: bytes) -> None:
         """Write to a device, and to the peer's copy if it listens."""
         for each in (minor, minor.peer):
             if each is not None and (volume := self._volumes[each.machine].at(each.data)):
                 volume.content = content
 
-    def _forget(self, minor: Minor) -> None:
+    def _forget(self, minor: minors.Minor) -> None:
         minor.primary = False
         self._part(minor)
         self._minors.pop((minor.machine, minor.number), None)
@@ -130,24 +106,24 @@ class Mirrors:
             elif minor.target_since is not None and not (minor.paused or minor.peer.paused):
                 self._synchronize(minor, minor.peer, now)
 
-    def _is_linked(self, minor: Minor, peer: Minor) -> bool:
+    def _is_linked(self, minor: minors.Minor, peer: minors.Minor) -> bool:
         exists = self._minors.get((peer.machine, peer.number)) is peer
         return exists and not peer.standalone and self._reachable(minor.machine, peer.machine)
 
-    def _listening(self, minor: Minor) -> Minor | None:
+    def _listening(self, minor: minors.Minor) -> minors.Minor | None:
         for peer in self._minors.values():
             ends = (peer.local, peer.remote) == (minor.remote, minor.local)
             if ends and peer.machine != minor.machine and not peer.standalone and peer.peer is None:
                 return peer if self._reachable(minor.machine, peer.machine) else None
         return None
 
-    def _part(self, minor: Minor) -> None:
+    def _part(self, minor: minors.Minor) -> None:
         peer = minor.peer
         for each in filter(None, (minor, peer)):
             each.peer = each.target_since = None
             self._write_alone(each)
 
-    def _write_alone(self, minor: Minor) -> None:
+    def _write_alone(self, minor: minors.Minor) -> None:
         """Give a primary's copy a new version when its peer goes: the guest goes on writing."""
         own = self._own(minor)
         if minor.primary and own is not None and own.complete and minor.net.get("alone") != "yes":
@@ -158,18 +134,18 @@ class Mirrors:
         own.history |= {own.version} - {0}
         own.version, own.partial = next(self._versions), False
 
-    def _own(self, minor: Minor) -> volumes.Generation | None:
+    def _own(self, minor: minors.Minor) -> volumes.Generation | None:
         return self.generation(minor.machine, minor.meta) if minor.meta else None
 
-    def _meet(self, minor: Minor, peer: Minor) -> None:
+    def _meet(self, minor: minors.Minor, peer: minors.Minor) -> None:
         if minor.net.get("shared-secret") != peer.net.get("shared-secret"):
             self._refuse(minor, peer, "Authentication of peer failed, trying again.")
-        elif minor.primary and peer.primary and not (_two_primaries(minor) and _two_primaries(peer)):
+        elif minor.primary and peer.primary and not (minor.allows_two_primaries and peer.allows_two_primaries):
             self._refuse(minor, peer, "incompatible states (both Primary!)")
         else:
             self._compare(minor, peer)
 
-    def _compare(self, minor: Minor, peer: Minor) -> None:
+    def _compare(self, minor: minors.Minor, peer: minors.Minor) -> None:
         ours, theirs = self._own(minor), self._own(peer)
         if ours is None or theirs is None or (ours.version == theirs.version and ours.partial == theirs.partial):
             self._join(minor, peer, target=None)
@@ -193,7 +169,7 @@ class Mirrors:
             return
         self._join(minor, peer, target=target)
 
-    def _join(self, minor: Minor, peer: Minor, *, target: Minor | None) -> None:
+    def _join(self, minor: minors.Minor, peer: minors.Minor, *, target: minors.Minor | None) -> None:
         minor.peer, peer.peer = peer, minor
         for each in (minor, peer):
             each.discard = False
@@ -201,13 +177,13 @@ class Mirrors:
         if target is not None:
             self._begin(target)
 
-    def _begin(self, target: Minor) -> None:
+    def _begin(self, target: minors.Minor) -> None:
         target.target_since = self._world.clock.monotonic()
         own = self._own(target)
         assert own is not None
         own.partial = True
 
-    def _synchronize(self, target: Minor, source: Minor, now: float) -> None:
+    def _synchronize(self, target: minors.Minor, source: minors.Minor, now: float) -> None:
         assert target.target_since is not None
         ours, theirs = self._own(target), self._own(source)
         if ours is None or theirs is None or now - target.target_since < SYNC_SECONDS:
@@ -218,12 +194,12 @@ class Mirrors:
         if here and there:
             here.content = there.content
 
-    def _refuse(self, minor: Minor, peer: Minor, reason: str) -> None:
+    def _refuse(self, minor: minors.Minor, peer: minors.Minor, reason: str) -> None:
         for each in (minor, peer):
             each.standalone = True
             self._say(each, reason)
 
-    def _say(self, minor: Minor, text: str) -> None:
+    def _say(self, minor: minors.Minor, text: str) -> None:
         self._log.setdefault(minor.machine, []).append(f"block drbd{minor.number}: {text}")
 
     def _messages(self, name: str, words: Sequence[str]) -> str:
@@ -242,7 +218,7 @@ class Mirrors:
     def _setup(self, name: str, words: Sequence[str]) -> str:
         command, *rest = words
         handlers: dict[str, Callable[[str, Sequence[str]], str | None]] = {
-            "show": self._show,
+            "show": lambda name, words: minors.configuration(self._at(name, words[0])),
             "new-resource": lambda name, words: None,
             "del-resource": lambda name, words: None,
             "new-minor": self._new_minor,
@@ -261,13 +237,13 @@ class Mirrors:
         }
         return handlers[command](name, rest) or ""
 
-    def _at(self, name: str, number: str) -> Minor:
+    def _at(self, name: str, number: str) -> minors.Minor:
         minor = self._minors.get((name, int(number)))
         if minor is None:
             raise volumes.Failure(f"{number}: Failure: (127) Device minor not allocated")
         return minor
 
-    def _of(self, name: str, local: str, remote: str) -> Minor:
+    def _of(self, name: str, local: str, remote: str) -> minors.Minor:
         ends = _text(local), _text(remote)
         for minor in self._minors.values():
             if minor.machine == name and (minor.local, minor.remote) == ends:
@@ -276,7 +252,7 @@ class Mirrors:
 
     def _new_minor(self, name: str, words: Sequence[str]) -> None:
         number = int(words[1])
-        minor = self._minors[name, number] = Minor(name, number, words[0])
+        minor = self._minors[name, number] = minors.Minor(name, number, words[0])
         generated = self._world.machine(name).disk.generated
         generated[f"/sys/block/drbd{number}/size"] = lambda: str(minor.size * 2048).encode()
 
@@ -292,7 +268,7 @@ class Mirrors:
 
     def _detach(self, name: str, words: Sequence[str]) -> None:
         minor = self._at(name, words[0])
-        if minor.primary and self._peer_state(minor) != UP_TO_DATE:
+        if minor.primary and self._peer_state(minor) != minors.UP_TO_DATE:
             raise volumes.Failure(f"{words[0]}: State change failed: (-2) Need access to UpToDate data")
         minor.data = minor.meta = ""
         minor.target_since = None
@@ -331,10 +307,10 @@ class Mirrors:
 
     def _promote(self, name: str, words: Sequence[str]) -> None:
         minor = self._at(name, words[0])
-        if minor.peer is not None and minor.peer.primary and not minor.primary and not _two_primaries(minor):
+        if minor.peer is not None and minor.peer.primary and not minor.primary and not minor.allows_two_primaries:
             raise volumes.Failure(f"{words[0]}: State change failed: (-1) Multiple primaries not allowed by config")
         own = self._own(minor)
-        if UP_TO_DATE not in (self._state(minor), self._peer_state(minor)):
+        if minors.UP_TO_DATE not in (self._state(minor), self._peer_state(minor)):
             if own is None or "--force" not in words:
                 raise volumes.Failure(f"{words[0]}: State change failed: (-2) Need access to UpToDate data")
             self._renew(own)
@@ -362,51 +338,23 @@ class Mirrors:
         for minor in [each for each in self._minors.values() if (each.machine, each.resource) == (name, words[0])]:
             self._forget(minor)
 
-    def _state(self, minor: Minor) -> str:
+    def _state(self, minor: minors.Minor) -> str:
         own = self._own(minor)
         if own is None:
-            return DISKLESS
-        return UP_TO_DATE if own.complete else INCONSISTENT
+            return minors.DISKLESS
+        return minors.UP_TO_DATE if own.complete else minors.INCONSISTENT
 
-    def _peer_state(self, minor: Minor) -> str:
+    def _peer_state(self, minor: minors.Minor) -> str:
         return self._state(minor.peer) if minor.peer is not None else "DUnknown"
-
-    def _show(self, name: str, words: Sequence[str]) -> str:
-        minor = self._at(name, words[0])
-        net = "".join(f'{key} "{value}";\n' for key, value in minor.net.items() if key != "alone")
-        remote = f"_remote_host {{\naddress ipv4 {minor.remote};\n}}\n" if minor.remote else ""
-        local = f"address ipv4 {minor.local};\n" if minor.local else ""
-        disk = f'disk "{minor.data}";\nmeta-disk "{minor.meta}";\n' if minor.data else ""
-        volume = f"volume 0 {{\ndevice minor {minor.number};\n{disk}}}\n"
-        return f"resource {minor.resource} {{\nnet {{\n{net}}}\n{remote}_this_host {{\n{local}{volume}}}\n}}\n"
 
     def _table(self, name: str) -> bytes:
         self.update()
-        lines = [self._line(minor) for (machine, _), minor in sorted(self._minors.items()) if machine == name]
-        return (VERSION + "".join(lines)).encode()
-
-    def _line(self, minor: Minor) -> str:
-        peer = minor.peer
-        if not minor.data and minor.standalone:
-            return f" {minor.number}: cs:Unconfigured\n"
-        role = "Primary" if minor.primary else "Secondary"
-        other = "Unknown" if peer is None else "Primary" if peer.primary else "Secondary"
-        states = f"ro:{role}/{other} ds:{self._state(minor)}/{self._peer_state(minor)} C r-----\n"
-        target = minor.target_since is not None or (peer is not None and peer.target_since is not None)
-        more = "\tfinish: 0:00:02 speed: 10,240 (10,240) K/sec\n" if target else ""
-        return f" {minor.number}: cs:{_connection(minor)} {states}{more}"
-
-
-def _connection(minor: Minor) -> str:
-    if minor.peer is None:
-        return "StandAlone" if minor.standalone else "WFConnection"
-    if minor.target_since is not None:
-        return "SyncTarget"
-    return "SyncSource" if minor.peer.target_since is not None else "Connected"
-
-
-def _two_primaries(minor: Minor) -> bool:
-    return minor.net.get("allow-two-primaries") == "yes"
+        lines = [
+            minors.status(minor, disk=self._state(minor), peer_disk=self._peer_state(minor))
+            for (machine, _), minor in sorted(self._minors.items())
+            if machine == name
+        ]
+        return (minors.VERSION + "".join(lines)).encode()
 
 
 def _text(endpoint: str) -> str:

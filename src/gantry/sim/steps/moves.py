@@ -4,7 +4,9 @@ The jobs that empty a node submit further jobs. Their client claims the instance
 all of these jobs, and knows afterwards that each instance has left the node, unless the result says that it stays.
 """
 
+import functools
 import random
+from collections.abc import Callable
 
 from gantry.sim import facts
 from gantry.sim.steps import instances, nodes, wish
@@ -13,7 +15,11 @@ ANYWHERE = "diskless"
 MIRRORED = "drbd"
 
 
-def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
+HasPower = Callable[[str], bool]
+"""Returns whether a machine has power. An administrator calls a node failed only if it has none."""
+
+
+def draw(chance: random.Random, known: facts.Facts, *, has_power: HasPower) -> wish.Wish | None:
     """Return a wish that moves an instance, or all instances of a node."""
     if chance.random() < 0.25:
         return _empty(chance, known)
@@ -21,7 +27,9 @@ def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
     if not there:
         return None
     name = chance.choice(there)
-    kinds = [_failover, _failover, _migrate, _migrate, _migrate, _move, _cleanup]
+    failover = functools.partial(_failover, has_power=has_power)
+    kinds: list[Callable[[random.Random, facts.Facts, str], wish.Wish]]
+    kinds = [failover, failover, _migrate, _migrate, _migrate, _move, _cleanup]
     return chance.choice(kinds)(chance, known, name)
 
 
@@ -39,14 +47,16 @@ def _relocated(name: str, target: str | None) -> facts.Fields:
     return instances.anywhere() | {"node": target, "copied": None}
 
 
-def _failover(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+def _failover(chance: random.Random, known: facts.Facts, name: str, *, has_power: HasPower) -> wish.Wish:
     target = _target(chance, known, name)
+    node = known.get((instances.KIND, name), "node")
+    failed = isinstance(node, str) and not has_power(node)
     op = {
         "OP_ID": "OP_INSTANCE_FAILOVER",
         "instance_name": name,
         "target_node": target,
         "shutdown_timeout": 0,
-        "ignore_consistency": chance.random() < 0.1,
+        "ignore_consistency": chance.random() < 0.5 and failed,
         "wait_for_sync": chance.random() < 0.3,
         "keep": chance.choice([None, None, None, "primary", "secondary"]),
     }
@@ -87,12 +97,30 @@ def _cleanup(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     return wish.single(f"clean up after a move of {name}", op, (instances.KIND, name), _relocated(name, None))
 
 
+def tempt(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
+    """Return a wish that moves the copies of disks off a node, one that may have some by what is known."""
+    mirrored = [
+        (instances.KIND, name)
+        for name in known.known(instances.KIND, there=True, free=False)
+        if known.get((instances.KIND, name), "template") == MIRRORED
+    ]
+    if not mirrored:
+        return None
+    own = known.get(chance.choice(mirrored), "node")
+    other_nodes = [name for name in known.known(nodes.KIND, there=True) if name != own]
+    return _emptied(chance, known, chance.choice(other_nodes), "secondary-only") if other_nodes else None
+
+
 def _empty(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
     names = known.known(nodes.KIND, there=True)
     if not names:
         return None
     node = chance.choice(names)
     mode = chance.choice(["primary-only", "primary-only", "secondary-only", "all"])
+    return _emptied(chance, known, node, mode)
+
+
+def _emptied(chance: random.Random, known: facts.Facts, node: str, mode: str) -> wish.Wish:
     op = {"OP_ID": "OP_NODE_EVACUATE", "node_name": node, "mode": mode, "early_release": chance.random() < 0.3}
     text = f"evacuate {node} ({mode})"
     if chance.random() < 0.3:

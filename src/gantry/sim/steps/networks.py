@@ -47,8 +47,8 @@ def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
     return chance.choice(kinds)(chance, known, name)
 
 
-def _add(chance: random.Random, name: str) -> wish.Wish:
-    subnets = chance.sample(SUBNETS, chance.randint(0, 3))
+def _add(chance: random.Random, name: str, *, count: int | None = None) -> wish.Wish:
+    subnets = chance.sample(SUBNETS, chance.randint(0, 3) if count is None else count)
     ranges = [(text, f"p{index}") for index, text in enumerate(text for cidr in subnets for text in POOLS[cidr])]
     op: cluster.Opcode = {
         "OP_ID": "OP_NETWORK_ADD",
@@ -127,12 +127,24 @@ def draw_port(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
     return _add(chance, chance.choice(free)) if free else None
 
 
-def _port(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+def draw_address(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
+    """Return a wish for a port with any address of a pool, or for the end of such a port; a network first of all."""
+    free = [name for name in NAMES if not known.thing((KIND, name)).claimed]
+    there = [name for name in free if pools(known, name)]
+    if there:
+        return _port(chance, known, chance.choice(there), any_address=True)
+    new = [name for name in free if not known.get((KIND, name), facts.THERE)]
+    return _add(chance, new[0], count=len(SUBNETS)) if new else None
+
+
+def _port(chance: random.Random, known: facts.Facts, name: str, *, any_address: bool = False) -> wish.Wish:
     uuid = f"{name.removeprefix('net'):0>8}-0000-4000-8000-{chance.randrange(PORTS):012}"
     if known.get((KIND, name), f"port {uuid}"):
         op: cluster.Opcode = {"OP_ID": "OP_PORT_REMOVE", "port": uuid}
         return wish.single(f"network {name}: remove port {uuid}", op, (KIND, name), {f"port {uuid}": False})
-    fixed_ips: object = chance.choice([None, None, [], [{"ip": _of(name, f"10.{{}}.0.{chance.randint(1, 14)}")}]])
+    fixed_ips: object = None
+    if not any_address:
+        fixed_ips = chance.choice([None, None, [], [{"ip": _of(name, f"10.{{}}.0.{chance.randint(1, 14)}")}]])
     op = {"OP_ID": "OP_PORT_ADD", "ports": [{"network": name, "uuid": uuid, "fixed": fixed_ips}]}
     return wish.single(f"network {name}: add port {uuid}", op, (KIND, name), {f"port {uuid}": True})
 

@@ -83,6 +83,11 @@ def _set(chance: random.Random, known: facts.Facts) -> wish.Wish:
     return _modify({name: value}, {name: value if plain else None})
 
 
+def hold(seconds: int) -> wish.Wish:
+    """Return a wish to set the hold time of released addresses."""
+    return _modify({"ipam_hold_time": seconds}, {"ipam_hold_time": seconds})
+
+
 def _nested(chance: random.Random, known: facts.Facts) -> wish.Wish:
     name = chance.choice(list(NESTED))
     return _modify({name: chance.choice(NESTED[name])}, {})

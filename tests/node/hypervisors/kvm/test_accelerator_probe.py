@@ -22,7 +22,7 @@ RAN = commands.Completed(accelerator_probe.EXIT, accelerator_probe.MARKER, b"")
 
 
 class Processes(real_processes.Processes):
-    """A QEMU with the behaviour that a test sets."""
+    """A QEMU with the behaviour that a test sets; other programs fail."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__()
@@ -41,6 +41,8 @@ class Processes(real_processes.Processes):
         timeout: float = 60.0,
         tracked: bool = False,
     ) -> commands.Completed:
+        if accelerator_probe.QEMU not in arguments:
+            return commands.Completed(1, b"", b"")
         outcome = self.version if "--version" in arguments else self.outcome
         if "--version" not in arguments:
             self.probes += 1

@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import ParamSpec
+
 import msgspec
 import pytest
 from tests.node import samples
@@ -10,6 +13,8 @@ from gantry.runtime import paths
 
 FOLDERS = paths.Paths.below("/r")
 FILES = command_line.Sockets("/r/run/instances/vm1")
+
+Options = ParamSpec("Options")
 
 
 def words(
@@ -38,16 +43,11 @@ def words(
     return command_line.arguments(machine)
 
 
-def arguments(
-    hvparams: dict[str, calls.Value] | None = None,
-    *,
-    disks: tuple[calls.Disk, ...] = (),
-    nics: tuple[calls.Nic, ...] = (),
-    accelerator: str = "tcg",
-    paused: bool = False,
-    incoming: bool = False,
-) -> str:
-    return " ".join(words(hvparams, disks=disks, nics=nics, accelerator=accelerator, paused=paused, incoming=incoming))
+def joined(words_of: Callable[Options, list[str]]) -> Callable[Options, str]:
+    return lambda *args, **options: " ".join(words_of(*args, **options))
+
+
+arguments = joined(words)
 
 
 def test_text_for_the_guest_stays_one_argument() -> None:

@@ -34,7 +34,8 @@ async def qemu(folders: paths.Paths, migrating: object, states: Iterable[str]) -
         try:
             while True:
                 request = msgspec.json.decode(await reader.readuntil(b"\n"), type=dict[str, object])
-                writer.write(msgspec.json.encode({"return": answer(str(request["execute"]))}) + b"\r\n")
+                message = {"return": answer(str(request["execute"])), "id": request["id"]}
+                writer.write(msgspec.json.encode(message) + b"\r\n")
         except asyncio.IncompleteReadError:
             return
 

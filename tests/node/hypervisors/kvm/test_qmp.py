@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from gantry import errors
@@ -15,28 +16,42 @@ GREETING = b'{"QMP": {"version": {}, "capabilities": []}}\r\n'
 READY = b'{"return": {}}\r\n'
 
 
+class Request(msgspec.Struct):
+    """The part of a command that its answer repeats."""
+
+    id: str
+
+
 @asynccontextmanager
 async def qemu(folders: paths.Paths, *lines: bytes, greeting: bytes = GREETING) -> AsyncIterator[qmp.Connection]:
-    """Greet, answer the negotiation, then each command with the next of ``lines``; hang up when there is none."""
+    """Greet, answer the negotiation, then each command with the next of ``lines``; hang up when there is none.
+
+    An answer without an ID gets that of the command.
+    """
 
     async def serve(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         writer.write(greeting)
         try:
-            for line in (READY, *lines):
-                await reader.readuntil(b"\n")
-                writer.write(line)
+            for answer in (READY, *lines):
+                request = msgspec.json.decode(await reader.readuntil(b"\n"), type=Request)
+                writer.write(b"".join(identified(line, request.id) for line in answer.splitlines()))
             await reader.readuntil(b"\n")
         except asyncio.IncompleteReadError:
             return
 
-    network = RealRuntime().network
+    runtime = RealRuntime()
     path = f"{folders.run}/q"
-    server = await network.serve_unix(path, serve, mode=0o600, limit=1 << 20)
+    server = await runtime.network.serve_unix(path, serve, mode=0o600, limit=1 << 20)
     try:
-        async with await qmp.connect(network, path, guest="vm1") as connection:
+        async with await qmp.connect(runtime, path, guest="vm1") as connection:
             yield connection
     finally:
         await server.close()
+
+
+def identified(line: bytes, request_id: str) -> bytes:
+    message = msgspec.json.decode(line, type=dict[str, object])
+    return msgspec.json.encode(({} if "event" in message else {"id": request_id}) | message) + b"\r\n"
 
 
 async def test_a_command_returns_its_result_though_events_come_between(folders: paths.Paths) -> None:
@@ -70,6 +85,22 @@ async def test_the_error_of_a_missing_device_differs_from_that_of_a_refusal(fold
     async with qemu(folders, answer) as control:
         with pytest.raises(errors.NotFoundError, match="instance vm1: device_del: Device 'x' not found"):
             await control.execute("device_del", {"id": "x"})
+
+
+@pytest.mark.parametrize(
+    "stale",
+    [
+        pytest.param(b'{"return": {}, "id": "5a0e7c1c-9b38-4f9a-8f0e-2f3f4d1f3a11/1"}\r\n', id="another connection"),
+        pytest.param(b'{"return": {}, "id": null}\r\n', id="a client whose requests have no ID"),
+        pytest.param(b'{"error": {"class": "GenericError", "desc": "too late"}, "id": 7}\r\n', id="an error"),
+        pytest.param(b'{"QMP": {"version": {}, "capabilities": []}, "id": null}\r\n', id="a second greeting"),
+    ],
+)
+async def test_what_qemu_owes_the_client_before_is_not_taken_for_an_answer(folders: paths.Paths, stale: bytes) -> None:
+    answer = b'{"return": {"status": "paused", "running": false}}\r\n'
+    async with qemu(folders, stale + answer + b'{"event": "STOP"}\r\n') as control:
+        assert (await control.status()).status == "paused"
+        assert await control.event({"STOP"}) == "STOP"
 
 
 async def test_a_refusal_says_which_instance_command_and_why(folders: paths.Paths) -> None:

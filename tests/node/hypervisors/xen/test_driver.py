@@ -253,6 +253,7 @@ def test_the_configuration_of_a_paravirtual_guest() -> None:
     assert {'bootloader = "/pygrub"', 'on_reboot = "preserve"'} <= set(booted)
 
 
+@pytest.mark.promise("cluster-147")
 def test_the_configuration_of_a_guest_with_its_own_firmware() -> None:
     lines = written(
         machine.FULL,

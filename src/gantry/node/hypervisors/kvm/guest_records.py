@@ -162,7 +162,7 @@ class Guests:
 
     def __init__(self, runtime: interface.Runtime, folder: str) -> None:
         self._disk = runtime.disk
-        self._network = runtime.network
+        self._runtime = runtime
         self._processes = runtime.processes
         self._folder = folder
 
@@ -175,7 +175,7 @@ class Guests:
         """Connect to a guest's QEMU; HypervisorError if QEMU does not answer, or not within the caller's timeout."""
         try:
             async with timeout(qmp.ANSWER_TIMEOUT_SECONDS):
-                control = await qmp.connect(self._network, self.files(name).control, guest=name)
+                control = await qmp.connect(self._runtime, self.files(name).control, guest=name)
             async with control:
                 yield control
         except OSError:  # a TimeoutError is an OSError too

@@ -83,9 +83,9 @@ class Launcher:
         instance = machine.instance
         await self._runtime.disk.make_directory(self._logs)
         before = len(self._output(instance.name))
-        pid = await self._runtime.processes.start(
-            command_line.arguments(machine), environment=None, log=self._log(instance.name)
-        )
+        processes = self._runtime.processes
+        arguments = await processes.in_scope(instance.name, command_line.arguments(machine))
+        pid = await processes.start(arguments, environment=None, log=self._log(instance.name))
         try:
             await self._power.wait_until_up(instance.name, pid)
             mask = machine.text("cpu_mask") or affinity.ALL

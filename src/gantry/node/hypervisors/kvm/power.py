@@ -28,7 +28,7 @@ class Power:
 
     def __init__(self, runtime: interface.Runtime, guests: guest_records.Guests) -> None:
         self._clock = runtime.clock
-        self._network = runtime.network
+        self._runtime = runtime
         self._processes = runtime.processes
         self._guests = guests
 
@@ -50,7 +50,7 @@ class Power:
             return await control.status()
 
     async def _connect(self, name: str) -> qmp.Connection:
-        return await qmp.connect(self._network, self._guests.files(name).control, guest=name)
+        return await qmp.connect(self._runtime, self._guests.files(name).control, guest=name)
 
     async def state(self, name: str, *, incoming: bool = False) -> str:
         """Return the ``state`` for ``calls.RunningInstance``; a guest whose QEMU does not answer counts as running."""

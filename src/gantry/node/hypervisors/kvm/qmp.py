@@ -3,6 +3,9 @@
 A ``Connection`` is opened for a single purpose and then closed: QEMU serves one client at a time, and an open
 connection blocks all other clients. Callers set the timeouts (``asyncio.timeout``).
 
+QEMU may send an answer to the next client if its own client closes before it came. So each request has an ID that no
+other connection uses, and an answer without that ID is ignored.
+
 The library ``qemu.qmp`` is not used because it opens its sockets itself; here the runtime opens them.
 """
 
@@ -36,9 +39,10 @@ class Subject(msgspec.Struct):
 
 
 class Message(msgspec.Struct):
-    """A line from QEMU: greeting, answer or event."""
+    """A line from QEMU: greeting, answer or event; ``id`` is that of the request that it answers."""
 
-    result: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="return")
+    id: object = None
+    result: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="return")
     error: Failure | None = None
     event: str = ""
     data: Subject = msgspec.field(default_factory=Subject)
@@ -64,12 +68,15 @@ class Connection:
     """A control connection; ``connect`` creates it."""
 
     def __init__(
-        self, network: interface.Network, reader: bytestream.Reader, writer: bytestream.Writer, *, guest: str
+        self, runtime: interface.Runtime, reader: bytestream.Reader, writer: bytestream.Writer, *, guest: str
     ) -> None:
-        self._network = network
+        self._network = runtime.network
         self._reader = reader
         self._writer = writer
         self._guest = guest
+        self._name = runtime.random.uuid()
+        self._requests = 0
+        self._id = ""
         self._events: deque[Message] = deque()
 
     async def __aenter__(self) -> "Connection":
@@ -83,7 +90,7 @@ class Connection:
 
         HypervisorError if QEMU refuses or has ended, NotFoundError if the guest has no such device.
         """
-        self._writer.write(_request(command, arguments))
+        self._writer.write(self._request(command, arguments))
         return await self._answer(command)
 
     async def connect(self, name: str, *, host: str, port: int, timeout_seconds: float) -> None:
@@ -92,7 +99,7 @@ class Connection:
         QEMU's own connections wait forever for a dead machine, some of them in its main loop, which blocks QEMU and its
         guest. This connection breaks after ``timeout_seconds``.
         """
-        request = _request("getfd", {"fdname": name})
+        request = self._request("getfd", {"fdname": name})
         try:
             await self._network.pass_connection(
                 self._writer, request, host=host, port=port, timeout_seconds=timeout_seconds
@@ -103,15 +110,20 @@ class Connection:
             ) from None
         await self._answer("getfd")
 
+    def _request(self, command: str, arguments: Mapping[str, object] | None) -> bytes:
+        self._requests += 1
+        self._id = f"{self._name}/{self._requests}"
+        request = {"execute": command, "id": self._id} | ({"arguments": arguments} if arguments else {})
+        return msgspec.json.encode(request) + b"\n"
+
     async def _answer(self, command: str) -> msgspec.Raw:
-        while True:
-            message = await self._receive(command)
-            if message.error is not None:
-                error_class = errors.NotFoundError if message.error.kind == NOT_FOUND else errors.HypervisorError
-                raise error_class(f"instance {self._guest}: {command}: {message.error.desc}")
-            if not isinstance(message.result, msgspec.UnsetType):
-                return message.result
-            self._events.append(message)
+        while (message := await self._receive(command)).id != self._id:
+            if message.event:
+                self._events.append(message)
+        if message.error is not None:
+            error_class = errors.NotFoundError if message.error.kind == NOT_FOUND else errors.HypervisorError
+            raise error_class(f"instance {self._guest}: {command}: {message.error.desc}")
+        return message.result
 
     async def negotiate(self) -> None:
         """Receive the greeting and enter command mode."""
@@ -144,15 +156,10 @@ class Connection:
             raise errors.HypervisorError(f"instance {self._guest}: {activity}: not QMP: {error}") from None
 
 
-def _request(command: str, arguments: Mapping[str, object] | None) -> bytes:
-    request = {"execute": command} | ({"arguments": arguments} if arguments else {})
-    return msgspec.json.encode(request) + b"\n"
-
-
-async def connect(network: interface.Network, path: str, *, guest: str) -> Connection:
+async def connect(runtime: interface.Runtime, path: str, *, guest: str) -> Connection:
     """Connect and negotiate; OSError while QEMU does not listen yet."""
-    reader, writer = await network.connect_unix(path, limit=LINE_LIMIT)
-    connection = Connection(network, reader, writer, guest=guest)
+    reader, writer = await runtime.network.connect_unix(path, limit=LINE_LIMIT)
+    connection = Connection(runtime, reader, writer, guest=guest)
     try:
         await connection.negotiate()
     except BaseException:  # a cancelled task closes the connection too

@@ -5,7 +5,7 @@ have the first line that is an error.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
@@ -86,21 +86,28 @@ class Xl:
 
     def __init__(self, runtime: interface.Runtime, program: str = XL) -> None:
         self._tools = programs.Programs(runtime)
+        self._processes = runtime.processes
         self._node = runtime.host
         self.program = program
 
-    async def run(self, *arguments: str, timeout: float = TIMEOUT_SECONDS) -> commands.Completed:
-        """Run xl to its end and return its result, whatever its exit code; HypervisorError if it times out."""
+    async def run(self, *arguments: str, timeout: float = TIMEOUT_SECONDS, guest: str = "") -> commands.Completed:
+        """Run xl to its end and return its result, whatever its exit code; HypervisorError if it times out.
+
+        What it leaves behind for a ``guest``, such as a device model, outlives the service of this daemon.
+        """
+        words: Sequence[str] = [self.program, *arguments]
+        if guest:
+            words = await self._processes.in_scope(guest, words)
         try:
-            return await self._tools.run(self.program, *arguments, package=PACKAGE, timeout=timeout)
+            return await self._tools.run(*words, package=PACKAGE, timeout=timeout)
         except TimeoutError:
             raise errors.HypervisorError(
                 f"xl {arguments[0]} on node {self._node} timed out after {timeout:.0f} s"
             ) from None
 
-    async def succeed(self, *arguments: str, failure: str, timeout: float = TIMEOUT_SECONDS) -> str:
+    async def succeed(self, *arguments: str, failure: str, timeout: float = TIMEOUT_SECONDS, guest: str = "") -> str:
         """Run xl and return its output; HypervisorError with ``failure`` and xl's reason if it fails."""
-        process = await self.run(*arguments, timeout=timeout)
+        process = await self.run(*arguments, timeout=timeout, guest=guest)
         if process.code:
             raise errors.HypervisorError(f"{failure} on node {self._node}: {failure_reason(process)}")
         return process.stdout.decode(errors="replace")

@@ -57,7 +57,7 @@ class Guests:
         await self.prepare(record)
         try:
             config = self._records.config(name)
-            await self._xl.succeed("create", *options, config, failure=f"instance {name} cannot start")
+            await self._xl.succeed("create", *options, config, failure=f"instance {name} cannot start", guest=name)
         except errors.GantryError:
             await self.end(name)
             raise

@@ -13,6 +13,7 @@ source. xl no longer watches a domain that has been saved once: if such a domain
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 from dataclasses import dataclass
 
@@ -77,6 +78,8 @@ class Migrations:
 
     async def _receive(self, name: str, arrival: commands.BulkListener) -> None:
         stage = self._stage("restore", "-p", self._records.config(name), "/dev/stdin")
+        scoped = await self._runtime.processes.in_scope(name, stage.arguments)
+        stage = dataclasses.replace(stage, arguments=scoped)
         try:
             streamed = await arrival.receive([stage], timeout=programs.DATA_TIMEOUT_SECONDS)
         except OSError as error:

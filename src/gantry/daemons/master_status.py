@@ -1,0 +1,43 @@
+"""The status line of the master daemon: the role of this machine, or what the daemon waits for.
+
+``daemons.master`` reports it to systemd, and ``systemctl status gantry-masterd`` shows it. It is compared and reported
+only as often as a person looks, so it costs nothing beside the work of a master.
+"""
+
+from collections.abc import Callable
+
+from gantry.runtime import interface
+from gantry.state import replication, transaction
+
+INTERVAL_SECONDS = 5.0
+
+Report = Callable[[str], None]
+"""Gets a line for the administrator."""
+
+
+def no_report(_: str) -> None:
+    """Report to nobody."""
+
+
+def line(store: transaction.Store, candidates: replication.Candidates) -> str:
+    """Return the status of a master that has begun its epoch."""
+    role = f"master of cluster {store.snapshot.the_cluster.name}, epoch {store.epoch}"
+    if candidates.doubt is not None:
+        return f"{role}; asks the nodes who the master is, because a node refused it: {candidates.doubt.message}"
+    if candidates.stalled.is_set():
+        return f"{role}; waits for a majority of the master candidates: {candidates.missing()}"
+    notice = candidates.notice()
+    return f"{role}; {notice}" if notice else role
+
+
+async def follow(
+    clock: interface.Clock, store: transaction.Store, candidates: replication.Candidates, *, report: Report
+) -> None:
+    """Report each new status, until cancelled."""
+    reported = ""
+    while True:
+        current = line(store, candidates)
+        if current != reported:
+            report(current)
+            reported = current
+        await clock.sleep(INTERVAL_SECONDS)

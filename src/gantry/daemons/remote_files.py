@@ -1,0 +1,60 @@
+"""The files that ``gantry-rapi`` reads as a user of its own: the master daemon keeps them readable by its group.
+
+    lib/users, lib/rapi.pem    of the administrator, or copied to a master candidate; mode 0640, group gantry-rapi
+    lib/rapi-issued.pem        certificate and key, issued by the master if there is no rapi.pem; the same
+
+Without that group nothing is done: then ``gantry-rapi`` runs as root, and uses the certificate of the node. That one's
+key is never shared: it commands nodes while the node is a master candidate.
+"""
+
+import logging
+
+from gantry import errors, security
+from gantry.daemons import identity
+from gantry.runtime import interface, paths
+from gantry.runtime.real import groups
+from gantry.state import transaction
+
+log = logging.getLogger(__name__)
+
+GROUP = "gantry-rapi"
+CHECK_SECONDS = 10.0
+"""Interval at which replaced files become readable."""
+ISSUE_SECONDS = 86400.0
+"""Interval at which the certificate is issued again."""
+
+
+async def keep(runtime: interface.Runtime, folders: paths.Paths, store: transaction.Store) -> None:
+    """Keep the files readable and the certificate new, until cancelled."""
+    issued: float | None = None
+    while groups.number(GROUP) is not None:
+        try:
+            now = runtime.clock.monotonic()
+            is_due = issued is None or now - issued > ISSUE_SECONDS
+            if is_due and not runtime.disk.exists(folders.remote_certificate):
+                await issue(runtime, folders, store)
+                issued = now
+            share(folders)
+        except (errors.GantryError, OSError) as error:
+            log.warning("the files of gantry-rapi are not readable by its group: %s", error)
+        await runtime.clock.sleep(CHECK_SECONDS)
+
+
+def share(folders: paths.Paths) -> None:
+    """Make the files that exist readable by the group; OSError."""
+    for path in (folders.users, folders.remote_certificate, folders.issued_remote_certificate):
+        if groups.share(path, GROUP):
+            log.info("the group %s may read %s", GROUP, path)
+
+
+async def issue(runtime: interface.Runtime, folders: paths.Paths, store: transaction.Store) -> None:
+    """Issue a certificate for the names of the cluster and of this master, and a new key for it."""
+    state = store.snapshot
+    node = state.nodes[state.the_cluster.master_node]
+    now, signing = runtime.clock.now(), identity.load(runtime, folders).signing
+    key, request = security.make_request(node.name)
+    pem = security.issue(
+        signing, request, uuid=node.name, name=node.name, address=node.primary_ip, now=now,
+        other_names=(state.the_cluster.name,),
+    )  # fmt: skip
+    await runtime.disk.write(folders.issued_remote_certificate, pem + key, mode=0o600)

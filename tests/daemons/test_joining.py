@@ -1,0 +1,172 @@
+"""``gantry-node join`` over real TLS: to whom a machine sends its token."""
+
+import contextlib
+import os
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+from tests import ports
+from tests.node import samples
+
+from gantry import errors, security
+from gantry.daemons import joining
+from gantry.rpc import calls, client, targets
+from gantry.runtime import http_interface, interface, paths
+
+TOKEN = "5" * 48
+SECRET_HASH = security.invitation.hash_of(TOKEN)
+
+
+@dataclass
+class Door:
+    """A server at the port of a node daemon; it proves ``key``, and keeps the calls that it receives."""
+
+    key: str
+    received: list[str] = field(default_factory=list)
+    progress: list[calls.JoinProgress] = field(default_factory=list)
+
+    async def answer(self, request: http_interface.Request) -> http_interface.Response:
+        self.received.append(request.path)
+        if request.path == "/prove_invitation":
+            call = msgspec.json.decode(request.body, type=calls.ProveInvitation)
+            assert call.invitation == security.invitation.id_of(SECRET_HASH)
+            result: object = calls.Proven(proof=security.invitation.proof(SECRET_HASH, call.nonce, self.key))
+        else:
+            assert TOKEN.encode() in request.body
+            result = self.progress.pop(0)
+        return http_interface.Response(200, msgspec.json.encode((True, result)))
+
+
+@dataclass
+class Site:
+    """A machine with a daemon and no cluster, and a node's certificate of a cluster's authority."""
+
+    runtime: interface.Runtime
+    folders: paths.Paths
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.authority = security.make_authority("one", self.runtime.clock.now())
+
+    async def certificate(self, name: str) -> tuple[str, str]:
+        """Write a node's certificate and key; return the path of the certificate without its ending, and the key."""
+        key, request = security.make_request(name)
+        now = self.runtime.clock.now()
+        pem = security.issue(self.authority, request, uuid=name, name=name, address="127.0.0.1", now=now)
+        stem = f"{self.folders.run}/{name}"
+        await self.runtime.disk.write(f"{stem}.pem", pem)
+        await self.runtime.disk.write(f"{stem}.key", key)
+        return stem, security.key_of(security.der_of(pem))
+
+    @contextlib.asynccontextmanager
+    async def door(self, door: Door, stem: str) -> AsyncIterator[int]:
+        port = ports.free()
+        tls = security.node_server_context(f"{stem}.pem", f"{stem}.key", authority=self.authority.certificates)
+        server = await self.runtime.network.serve_http("127.0.0.1", port, door.answer, tls=tls, body_limit=1 << 20)
+        try:
+            yield port
+        finally:
+            await server.close()
+
+    async def join(self, port: int, token: str = TOKEN) -> None:
+        command = joining.Joining(
+            self.runtime,
+            self.folders,
+            report=self.lines.append,
+            connect=lambda _: joining.connect(self.runtime.network),
+        )
+        await command.run(joining.Request(f"127.0.0.1:{port}", token, "node2"))
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with tempfile.TemporaryDirectory(prefix="g") as root:
+        folders, runtime = paths.Paths.below(root), samples.runtime()
+        for folder in (folders.lib, folders.run):
+            os.mkdir(folder)
+        with open(f"{folders.lib}/join-token", "w") as token:
+            token.write("join token\n")
+        lock = runtime.disk.lock(f"{folders.run}/node-daemon.lock")
+        yield Site(runtime, folders)
+        lock.release()
+
+
+DONE = calls.JoinProgress(job=7, status="success", log=((2, 0, "ask node2\x1b[2J"),))
+
+
+async def test_a_token_goes_to_the_key_that_the_cluster_has_proven(site: Site) -> None:
+    stem, key = await site.certificate("node1")
+    door = Door(key, progress=[calls.JoinProgress(job=7, status="running", log=((1, 0, "send node2"),)), DONE])
+    async with site.door(door, stem) as port:
+        await site.join(port)
+    assert door.received == ["/prove_invitation", "/use_invitation", "/use_invitation"]
+    assert site.lines == [
+        "job 7 of the cluster adds this machine",
+        "send node2",
+        "ask node2?[2J",
+        "this machine is now a node of the cluster",
+    ]
+
+
+async def test_no_token_goes_to_another_node_of_the_cluster_that_passes_the_proof_on(site: Site) -> None:
+    stem, _ = await site.certificate("thief")
+    _, key = await site.certificate("node1")
+    door = Door(key)
+    async with site.door(door, stem) as port:
+        with pytest.raises(errors.WrongStateError, match="something is between it and this machine"):
+            await site.join(port)
+    assert door.received == ["/prove_invitation"]
+
+
+async def test_no_token_goes_to_a_key_that_takes_the_place_of_the_proven_one(site: Site) -> None:
+    stem, key = await site.certificate("node1")
+    thief, _ = await site.certificate("thief")
+    connection = joining.connect(site.runtime.network)
+    target, door = targets.Target("", "m", "127.0.0.1", 0), Door(key)
+    call = calls.ProveInvitation(invitation=security.invitation.id_of(SECRET_HASH), nonce=secrets.token_hex(32))
+    for own, accepted in ((stem, True), (thief, False)):
+        async with site.door(door, own) as port:
+            target = targets.Target("", "m", "127.0.0.1", port)
+            if accepted:
+                await client.exchange(connection.http, target, call, headers={})
+                assert connection.key() == key
+            else:
+                with pytest.raises(errors.RemoteError, match="another key than before"):
+                    await client.exchange(connection.http, target, call, headers={})
+    await connection.http.close()
+    assert len(door.received) == 1
+
+
+async def test_the_error_of_the_job_is_the_error_of_the_command(site: Site) -> None:
+    stem, key = await site.certificate("node1")
+    failure = errors.EnvironmentFaultError("its clock is wrong", hint="set it").luxi_pair()
+    door = Door(key, progress=[calls.JoinProgress(job=7, status="error", error=failure)])
+    async with site.door(door, stem) as port:
+        with pytest.raises(errors.EnvironmentFaultError) as refused:
+            await site.join(port)
+    assert str(refused.value) == (
+        "job 7 could not add this machine: its clock is wrong; set it; nothing was changed; "
+        "remove the cause and repeat the command while the token is valid"
+    )
+
+
+async def test_a_member_of_a_cluster_does_not_connect(site: Site) -> None:
+    folder = site.folders.certificates
+    await site.runtime.disk.make_directory(folder)
+    await site.runtime.disk.write(f"{folder}/node.pem", b"")
+    await site.runtime.disk.write(f"{folder}/member.json", b'{"node": "n", "cluster": "c", "uuid": "u"}')
+    with pytest.raises(errors.WrongStateError, match="this machine already is node n of cluster c"):
+        await site.join(1)
+
+
+@pytest.mark.parametrize("master", ["", ":1811", "host:0", "host:65536", "host:x", "[::1", "a:b:c", "host:٣"])
+async def test_what_is_not_an_address_is_named(site: Site, master: str) -> None:
+    command = joining.Joining(
+        site.runtime, site.folders, report=print, connect=lambda _: joining.connect(site.runtime.network)
+    )
+    with pytest.raises(errors.InvalidError, match="is not the address of a master"):
+        await command.run(joining.Request(master, TOKEN, "node2"))
