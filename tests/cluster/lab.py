@@ -24,6 +24,8 @@ from gantry.runtime.real import RealRuntime
 
 BIN = Path(sys.executable).parent
 TIMEOUT = 60.0
+CALL_LIMIT_SECONDS = 60.0
+"""What each call of a node may take at least; a node that is stopped uses all of it."""
 
 OS_FILES = {
     "ganeti_api_version": "20\n",
@@ -39,6 +41,14 @@ def wait_until(condition: Callable[[], bool], what: str, *, timeout: float = TIM
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {timeout:.0f} s for {what}")
         time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def without_waiting_for_a_node() -> Iterator[None]:
+    """Fail if the block takes as long as a call of a node that does not answer."""
+    start = time.monotonic()
+    yield
+    assert time.monotonic() - start < CALL_LIMIT_SECONDS, "waited for a node"
 
 
 def listens(port: int, address: str = "127.0.0.1") -> bool:

@@ -5,7 +5,6 @@ A frozen node daemon keeps a job at work for as long as the test needs it to.
 
 import contextlib
 import signal
-import time
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -26,7 +25,6 @@ VM = "vm.example"
 START = {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": VM}
 REMOVE = {"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": VM, "shutdown_timeout": 1}
 ADD = ("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-install", "-n", "node1")
-SOON_SECONDS = 20.0
 
 Row = tuple[
     tuple[int, str],
@@ -145,10 +143,9 @@ def test_queries_are_answered_and_change_nothing_while_the_queue_is_drained_and_
         _wait(luxi, running=running)
         luxi.call("SetDrainFlag", True)
         jobs, serial = luxi.value("QueryJobs", None, ["id", "status"]), luxi.call("WaitForEvents", 0, 1, 0)["serial"]
-        start = time.monotonic()
-        for method, arguments in QUERIES.items():
-            luxi.call(method, *arguments)
-        assert time.monotonic() - start < SOON_SECONDS
+        with lab.without_waiting_for_a_node():
+            for method, arguments in QUERIES.items():
+                luxi.call(method, *arguments)
         assert luxi.value("QueryJobs", None, ["id", "status"]) == jobs
         assert luxi.call("WaitForEvents", 0, 1, 0)["serial"] == serial
         for method, argument in (("SubmitJob", [DELAY]), ("SubmitManyJobs", [[DELAY]])):

@@ -1,27 +1,30 @@
 """Scripts of an OS definition whose node daemon is killed while they write to a disk."""
 
+import contextlib
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from tests.cluster import lab
 
 CREATE = """#!/bin/sh
-setsid sh -c 'while :; do echo x >> "$DISK_0_PATH.background"; sleep 0.01; done' &
+cd {folder}
+setsid sh -c 'echo $$ > background; while :; do echo x >> "$DISK_0_PATH.background"; sleep 0.01; done' &
+echo $$ > foreground
 while :; do echo x >> "$DISK_0_PATH.foreground"; sleep 0.01; done
 """
+KINDS = {"background", "foreground"}
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_a_script_does_not_write_after_the_next_start_of_its_daemon(killed: bool) -> None:
+def test_a_script_does_not_write_after_the_next_start_of_its_daemon(killed: bool, tmp_path: Path) -> None:
     with lab.lab() as cluster_lab:
         cluster_lab.init()
         cluster_lab.add_node()
         node = cluster_lab.nodes[1]
-        (node.root / "srv/os/plain/create").write_text(CREATE)
-        add = [
+        (node.root / "srv/os/plain/create").write_text(CREATE.format(folder=tmp_path))
+        add = (
             "gnt-instance",
             "add",
             "-t",
@@ -34,7 +37,7 @@ def test_a_script_does_not_write_after_the_next_start_of_its_daemon(killed: bool
             "-n",
             node.name,
             "vm.example",
-        ]
+        )
         command = subprocess.Popen(
             [lab.BIN / add[0], *add[1:]],
             env={"GANTRY_ROOT": str(cluster_lab.master), "PATH": "/usr/bin:/bin"},
@@ -42,31 +45,40 @@ def test_a_script_does_not_write_after_the_next_start_of_its_daemon(killed: bool
             stderr=subprocess.DEVNULL,
         )
         try:
-            lab.wait_until(lambda: len(_files(node)) == 2, "both writers")
-            assert _grow(node) == {"background", "foreground"}
+            lab.wait_until(lambda: _sizes(node).keys() == KINDS, "both writers")
+            writers = {int((tmp_path / kind).read_text()) for kind in KINDS}
+            assert len(writers) == 2
             assert node.daemon is not None
             if killed:
                 node.daemon.kill()
                 node.daemon.wait(lab.TIMEOUT)
-                assert _grow(node) == {"background", "foreground"}
+                before = _sizes(node)
+                lab.wait_until(lambda: _grown(node, before) == KINDS, "writers without a daemon")
             else:
                 node.stop()
             node.start()
-            assert _grow(node) == set()
+            assert all(map(lab.is_gone, writers))
+            before = _sizes(node)
             assert command.wait(lab.TIMEOUT) == 1
+            assert _grown(node, before) == set()
         finally:
             command.kill()
             command.wait()
 
 
-def _files(node: lab.Node) -> list[Path]:
-    # Other than Path.rglob, os.walk ignores folders that the daemon removes meanwhile.
-    paths = [Path(folder, name) for folder, _, names in os.walk(node.root) for name in names]
-    return [path for word in (".background", ".foreground") for path in paths if path.suffix == word]
+def _sizes(node: lab.Node) -> dict[str, int]:
+    """Return the sizes of the files that the script writes, without those that the daemon removes meanwhile."""
+    sizes = {}
+    # Other than Path.rglob, os.walk ignores folders that are removed.
+    for folder, _, names in os.walk(node.root):
+        for name in names:
+            kind = name.rpartition(".")[2]
+            if kind in KINDS:
+                with contextlib.suppress(FileNotFoundError):
+                    sizes[kind] = os.stat(os.path.join(folder, name)).st_size
+    return sizes
 
 
-def _grow(node: lab.Node) -> set[str]:
-    """Return the kinds of files that still grow."""
-    before = {path: path.stat().st_size for path in _files(node)}
-    time.sleep(0.3)
-    return {path.suffix[1:] for path, size in before.items() if path.exists() and path.stat().st_size > size}
+def _grown(node: lab.Node, before: dict[str, int]) -> set[str]:
+    """Return the kinds of files that have grown."""
+    return {kind for kind, size in _sizes(node).items() if size > before[kind]}
