@@ -1,4 +1,4 @@
-"""Hostile clients of the HTTP servers, each beside an honest client whose requests succeed in less than a second."""
+"""Hostile clients of the HTTP servers, each beside an honest client whose requests succeed."""
 
 import base64
 import contextlib
@@ -27,7 +27,7 @@ def _besiege(target: clients.Target, sources: Sequence[str], data: bytes = b"") 
     """Open a crowd of connections, and some more before each request of the honest client."""
     with target.bounded(), clients.Crowd(target.port, sources, data=data) as crowd:
         crowd.open(clients.CROWD)
-        assert clients.honest(target, lambda: crowd.open(40))
+        clients.check_honest(target, lambda: crowd.open(40))
 
 
 @everywhere
@@ -62,7 +62,7 @@ def test_a_crowd_does_not_keep_the_master_from_a_node(
 def test_a_connection_of_the_master_survives_a_crowd(node: clients.Target) -> None:
     assert node.tls
     with (
-        socket.create_connection((clients.HOST, node.port), timeout=30) as connection,
+        socket.create_connection((clients.HOST, node.port), timeout=clients.TIMEOUT_SECONDS) as connection,
         node.tls.wrap_socket(connection) as master,
         clients.Crowd(node.port, (clients.HOST,)) as crowd,
     ):
@@ -73,10 +73,23 @@ def test_a_connection_of_the_master_survives_a_crowd(node: clients.Target) -> No
 
 def test_a_node_closes_connections_without_a_handshake(cluster: lab.Lab) -> None:
     machine = cluster.nodes[0]
-    with socket.create_connection((clients.HOST, machine.port), timeout=30) as connection:
-        start = time.monotonic()
+    start = time.monotonic()
+    with socket.create_connection((clients.HOST, machine.port), timeout=clients.TIMEOUT_SECONDS) as connection:
         assert connection.recv(1) == b""
-        assert 8 < time.monotonic() - start < 25
+    assert time.monotonic() - start > 8
+
+
+@pytest.mark.slow  # A second is real time, of which other programs may take any part.
+@everywhere
+def test_an_honest_client_is_answered_within_a_second_beside_a_crowd(
+    plain: Targets, encrypted: Targets, kubernetes: clients.Target, node: clients.Target, sources: Sequence[str]
+) -> None:
+    def is_prompt(target: clients.Target) -> bool:
+        with clients.Crowd(target.port, sources) as crowd:
+            crowd.open(clients.CROWD)
+            return clients.is_prompt(lambda: clients.honest_seconds(target), lambda: crowd.open(40))
+
+    assert all(map(is_prompt, (*plain.values(), encrypted["remote API"], kubernetes, node)))
 
 
 @everywhere
@@ -89,11 +102,11 @@ def test_slow_bodies_do_not_keep_others_out(plain: Targets, name: str, sources: 
 
 @every_front_end
 def test_headers_that_arrive_byte_by_byte_are_answered_408(plain: Targets, name: str) -> None:
-    with socket.create_connection((clients.HOST, plain[name].port), timeout=30) as connection:
+    with socket.create_connection((clients.HOST, plain[name].port), timeout=clients.TIMEOUT_SECONDS) as connection:
         connection.sendall(HALF_A_REQUEST)
-        start, answer = time.monotonic(), b""
+        limit, answer = time.monotonic() + clients.TIMEOUT_SECONDS, b""
         connection.settimeout(0.2)
-        while not answer and time.monotonic() - start < 30:
+        while not answer and time.monotonic() < limit:
             with contextlib.suppress(ConnectionError):
                 connection.sendall(b"x")
             with contextlib.suppress(TimeoutError):
@@ -103,7 +116,9 @@ def test_headers_that_arrive_byte_by_byte_are_answered_408(plain: Targets, name:
 
 
 def test_headers_that_are_too_long_are_answered_431(plain: Targets) -> None:
-    with socket.create_connection((clients.HOST, plain["remote API"].port), timeout=30) as connection:
+    with socket.create_connection(
+        (clients.HOST, plain["remote API"].port), timeout=clients.TIMEOUT_SECONDS
+    ) as connection:
         with contextlib.suppress(ConnectionError):
             connection.sendall(b"GET /2/info HTTP/1.1\r\n" + b"X-Header: %s\r\n" % (b"x" * 8000) * 20)
         answer = connection.recv(1 << 16)
@@ -113,7 +128,7 @@ def test_headers_that_are_too_long_are_answered_431(plain: Targets) -> None:
 def _send_without_reading(target: clients.Target, head: bytes, body: bytes) -> bytes:
     """Send a request; return what the server answers, whether or not it takes the whole body."""
     context = target.tls
-    with socket.create_connection((clients.HOST, target.port), timeout=30) as raw:
+    with socket.create_connection((clients.HOST, target.port), timeout=clients.TIMEOUT_SECONDS) as raw:
         connection = context.wrap_socket(raw) if context else raw
         answer = b""
         with contextlib.suppress(ConnectionError, ssl.SSLError):
@@ -140,9 +155,9 @@ def _flood(target: clients.Target, head: bytes, *, number: int = 100) -> Counter
     threads = [threading.Thread(target=send) for _ in range(number)]
     for thread in threads:
         thread.start()
-    assert clients.honest(target)
+    clients.check_honest(target)
     for thread in threads:
-        thread.join(60)
+        thread.join(clients.TIMEOUT_SECONDS)
     return statuses
 
 
@@ -196,9 +211,9 @@ def test_wrong_passwords_do_not_lock_the_user_out(cluster: lab.Lab, sources: Seq
         with target.bounded():
             for thread in threads:
                 thread.start()
-            assert clients.honest(target)
+            clients.check_honest(target)
             for thread in threads:
-                thread.join(60)
+                thread.join(clients.TIMEOUT_SECONDS)
     statuses = Counter(answer.status for answer in answers)
     assert 401 in statuses
     assert set(statuses) <= {401, 429, 503}
@@ -232,4 +247,4 @@ def test_a_daemon_without_file_descriptors_goes_on(cluster: lab.Lab) -> None:
         target = targets["remote API"]
         with target.bounded(), clients.Crowd(target.port, clients.ATTACKERS) as crowd:
             crowd.open(500)
-            assert clients.honest(target)
+            clients.check_honest(target)
