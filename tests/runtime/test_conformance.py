@@ -28,11 +28,12 @@ def test_sleepers_wake_in_the_order_of_their_times(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         woken: list[int] = []
 
-        async def sleeper(number: int) -> None:
-            await runtime.clock.sleep(number / 10)
+        async def sleeper(number: int, seconds: float) -> None:
+            await runtime.clock.sleep(seconds)
             woken.append(number)
 
-        await asyncio.gather(*(sleeper(number) for number in (3, 1, 2)))
+        # The last one is far behind, because its time begins first.
+        await asyncio.gather(sleeper(3, 1.0), sleeper(1, 0.01), sleeper(2, 0.02))
         assert woken == [1, 2, 3]
 
     drive(check)

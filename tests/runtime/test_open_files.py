@@ -16,7 +16,7 @@ def printed(code: str, hard: int = 4000) -> str:
         resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT, hard))
 
     command = [sys.executable, "-c", START + code]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, preexec_fn=limited).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, preexec_fn=limited).stdout
 
 
 def test_it_is_raised_to_the_hard_limit_and_not_above() -> None:
@@ -36,11 +36,11 @@ def test_a_limit_that_is_high_enough_is_left() -> None:
 @pytest.mark.parametrize("how", ["run", "start", "connected", "pipe"])
 def test_a_program_gets_the_limit_that_the_daemon_was_started_with(how: str, tmp_path: object) -> None:
     # The limit is set just after the program has started.
-    until = f"n=0; until [ $(ulimit -Sn) = {SOFT} -o $n = 200 ]; do n=$((n + 1)); sleep 0.1; done"
+    until = f"n=0; until [ $(ulimit -Sn) = {SOFT} -o $n = 600 ]; do n=$((n + 1)); sleep 0.1; done"
     script = f"{until}; echo $(ulimit -Sn; ulimit -Hn) > {tmp_path}/out"
     wait = f'["/bin/sh", "-c", "{script}"]'
     work = {
-        "run": f"runtime.processes.run({wait}, timeout=30)",
+        "run": f"runtime.processes.run({wait}, timeout=90)",
         "start": f"runtime.processes.start({wait}, environment=None, log='{tmp_path}/log')",
         "connected": f"runtime.processes.run_connected({wait}, serve)",
         "pipe": f"asyncio.to_thread(bulk._Pipeline, [commands.Stage({wait})], tracking.Tracker(), fed=False)",

@@ -123,7 +123,7 @@ async def test_a_pipeline_that_hangs_is_killed_with_its_children(tmp_path: Path)
     hangs = commands.Stage(["sh", "-c", f"sleep 600 & echo $! > {mark}.new; mv {mark}.new {mark}; wait"])
     seconds = 1
     while not mark.exists():  # a busy machine may not come so far in a second
-        assert seconds < 60, "the pipeline does not begin"
+        assert seconds < 100, "the pipeline does not begin"
         listener = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
         receiving = asyncio.ensure_future(listener.receive([CAT], timeout=120))
         with pytest.raises(TimeoutError):
@@ -133,7 +133,7 @@ async def test_a_pipeline_that_hangs_is_killed_with_its_children(tmp_path: Path)
         with pytest.raises(OSError):
             await receiving
         seconds *= 3
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while runtime.processes.alive(int(mark.read_text())):  # noqa: ASYNC110 - it ends when the kernel has time
             await asyncio.sleep(0.01)
 

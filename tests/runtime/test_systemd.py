@@ -78,7 +78,7 @@ def test_a_signal_is_reported_at_once_and_only_once(manager: Manager, number: in
         with systemd.Service(manager.environment) as service:
             service.on_signal(stop.set)
             os.kill(os.getpid(), number)
-            await asyncio.wait_for(stop.wait(), 10)
+            await asyncio.wait_for(stop.wait(), 60)
             assert manager.received() == ["STOPPING=1"]
         assert manager.received() == []
 
@@ -103,8 +103,10 @@ def test_the_watchdog_is_served_at_half_of_its_timeout(manager: Manager, process
             await asyncio.sleep(0.5)
             return manager.received()
 
+    began = time.monotonic()
+    reports = asyncio.run(daemon())
     # At 0, 0.2 and 0.4 s; a busy machine may be late, but never early.
-    assert 2 <= len(reports := asyncio.run(daemon())) <= 3
+    assert 2 <= len(reports) <= 1 + (time.monotonic() - began) / 0.2
     assert set(reports) == {"WATCHDOG=1"}
 
 

@@ -15,6 +15,7 @@ import pytest
 from gantry.runtime import commands, real, simulated
 from gantry.runtime.simulated import processes
 
+TIMEOUT_SECONDS = 60.0
 WRITER = 'while :; do echo x >> "$0"; sleep 0.01; done'
 DAEMON = """
 import asyncio, sys
@@ -49,10 +50,23 @@ PROGRAMS = {
 }
 
 
-def is_written(path: Path) -> bool:
-    size = path.stat().st_size if path.exists() else 0
-    time.sleep(0.2)
-    return path.exists() and path.stat().st_size > size
+def wait_for_write(path: Path, daemon: subprocess.Popen[bytes] | None = None) -> None:
+    """Wait until the file grows; fail if the daemon ends before."""
+    size, limit = path.stat().st_size if path.exists() else 0, time.monotonic() + TIMEOUT_SECONDS
+    while not path.exists() or path.stat().st_size == size:
+        assert daemon is None or daemon.poll() is None
+        assert time.monotonic() < limit, "nothing is written"
+        time.sleep(0.02)
+
+
+def writers(path: Path) -> list[int]:
+    """Return the processes that have the file's path among their arguments."""
+    pids = []
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if str(path).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                pids.append(int(pid))
+    return pids
 
 
 @contextlib.contextmanager
@@ -62,44 +76,42 @@ def killed_daemon(folder: Path, program: list[str], *, tracked: str = "yes") -> 
     arguments = [str(folder / "programs"), tracked, *program, str(path)]
     daemon = subprocess.Popen([sys.executable, "-c", DAEMON, *arguments])
     try:
-        while not is_written(path):
-            assert daemon.poll() is None
+        wait_for_write(path, daemon)
         daemon.kill()
-        daemon.wait(10)
-        assert is_written(path)
+        daemon.wait(TIMEOUT_SECONDS)
+        wait_for_write(path)
         yield path
     finally:
-        path.unlink()
-        for pid in filter(str.isdecimal, os.listdir("/proc")):
-            with contextlib.suppress(OSError):
-                if str(path).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    os.kill(int(pid), signal.SIGKILL)
+        for pid in writers(path):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
 async def test_the_next_daemon_ends_what_a_killed_daemon_has_left(kind: str, tmp_path: Path) -> None:
     with killed_daemon(tmp_path, PROGRAMS[kind]) as path:
         await real.RealRuntime().processes.track(str(tmp_path / "programs"))
-        assert not is_written(path)
+        assert writers(path) == []
         assert os.listdir(tmp_path / "programs") == ["mark"]
 
 
 async def test_the_programs_of_a_stream_are_ended_too(tmp_path: Path) -> None:
     with killed_daemon(tmp_path, PROGRAMS["a shell"], tracked="stream") as path:
         await real.RealRuntime().processes.track(str(tmp_path / "programs"))
-        assert not is_written(path)
+        assert writers(path) == []
 
 
 async def test_a_program_that_is_not_tracked_goes_on(tmp_path: Path) -> None:
     with killed_daemon(tmp_path, PROGRAMS["a shell"], tracked="no") as path:
         await real.RealRuntime().processes.track(str(tmp_path / "programs"))
-        assert is_written(path)
+        assert writers(path)
+        wait_for_write(path)
 
 
 @pytest.fixture
 def stranger() -> Iterator[int]:
     """The leader of a session that no daemon has started."""
-    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
     yield process.pid
     assert process.poll() is None
     process.kill()

@@ -109,7 +109,7 @@ async def test_each_answer_has_version_and_time(cluster: Cluster, procedure: str
     http = cluster.runtime.network.http_client(tls=cluster.master_context())
     try:
         target = cluster.target
-        answer = await http.post(target.address, target.port, f"/{procedure}", b"{}", timeout=30)
+        answer = await http.post(target.address, target.port, f"/{procedure}", b"{}", timeout=60)
     finally:
         await http.close()
     assert answer.status == status
@@ -195,7 +195,7 @@ async def test_a_node_refuses_a_client_whose_certificate_is_not_valid(cluster: C
     context.verify_flags |= contexts.NO_CHECK_TIME
     reader, writer = await asyncio.open_connection("127.0.0.1", cluster.target.port, ssl=context)
     # with TLS 1.3 the server judges after the client's handshake is over: it hangs up before any request
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await reader.read() == b""
     writer.close()
     async with cluster.master(context) as master:
@@ -314,7 +314,7 @@ async def raw(
     """Return the answer to a call of the master, with headers of another version."""
     sender = cluster.runtime.network.http_client(tls=cluster.master_context())
     try:
-        return await sender.post("127.0.0.1", cluster.target.port, path, body, headers=headers or {}, timeout=30)
+        return await sender.post("127.0.0.1", cluster.target.port, path, body, headers=headers or {}, timeout=60)
     finally:
         await sender.close()
 
@@ -358,7 +358,7 @@ async def test_what_cannot_be_read_gets_an_answer_that_says_why(
     await cluster_joined(cluster)
     sender = cluster.runtime.network.http_client(tls=cluster.master_context())
     try:
-        answer = await sender.post("127.0.0.1", cluster.target.port, path, body, timeout=30)
+        answer = await sender.post("127.0.0.1", cluster.target.port, path, body, timeout=60)
     finally:
         await sender.close()
     assert answer.status == 400
@@ -406,7 +406,7 @@ async def test_a_body_beyond_the_limit_is_refused_without_being_kept(cluster: Cl
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110 - it waits for a file
             await asyncio.sleep(0.02)
 
@@ -421,7 +421,7 @@ async def test_a_node_that_leaves_makes_a_new_token_and_can_join_again(cluster: 
         await until(lambda: cluster.runtime.disk.exists(f"{cluster.folders.lib}/join-token"))
         assert cluster.token() != first
         assert not cluster.runtime.disk.exists(cluster.folders.ssconf)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 with contextlib.suppress(errors.RemoteError):
                     await cluster.join(master)
@@ -506,7 +506,7 @@ class Calling:
         """Return the status of an answer, empty if the server has closed the connection."""
         self._writer.write(b"POST /version HTTP/1.1\r\nHost: node\r\nContent-Length: 0\r\n\r\n")
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 head = await self._reader.readuntil(b"\r\n\r\n")
                 await self._reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
                 return head.split()[1]

@@ -103,7 +103,7 @@ async def test_a_disk_without_a_file_system_and_an_instance_without_a_disk_are_r
 async def test_an_instance_whose_disk_somebody_unmounts_has_ended(node: Node) -> None:
     await node.chroot.start(node.instance(), paused=False)
     # Who is killed ends a moment later, and may have started another before.
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await node.processes.run(["umount", node.root])).code:
             await node.processes.run(["fuser", "-s", "-k", "-M", "-m", node.root])
     assert await node.chroot.running() == ()

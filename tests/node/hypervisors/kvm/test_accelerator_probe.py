@@ -148,7 +148,7 @@ async def test_a_node_daemon_finds_out_by_itself_where_its_cluster_has_kvm(
     agent = wiring.node(machine.runtime, folders, software="test")
     serving = asyncio.create_task(agent.run("127.0.0.1", 0, ready=ready.set))
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await ready.wait()
             if probes:
                 await machine.processes.probed.wait()

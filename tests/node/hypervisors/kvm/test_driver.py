@@ -64,7 +64,7 @@ async def node(folders: paths.Paths, namespace: str) -> AsyncIterator[Node]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110 - it waits for another program
             await asyncio.sleep(0.02)
 

@@ -151,7 +151,7 @@ async def test_a_guest_goes_on_when_its_migration_breaks_off(node: Node, tmp_pat
     info = await node.xen.migration_info(vm)
     (node.state / "slow").touch()
     await node.xen.migrate(vm, await target.xen.accept(vm, info, address="127.0.0.1", mirror=False), live=True)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while node.domains()[NAME]["reason"] != domains.SUSPENDED:
             await node.xen.migration_status(vm, wait=0.1)
     running_guest = await node.xen.info(NAME)
