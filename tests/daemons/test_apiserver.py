@@ -15,7 +15,7 @@ from gantry import errors
 from gantry.daemons import apiserver
 from gantry.runtime import real
 
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 60
 
 
 def _options(folder: Path, *arguments: str) -> argparse.Namespace:

@@ -130,7 +130,7 @@ async def test_connections_are_made_with_the_certificate_of_each_day(
     monkeypatch.setattr(master.nodes, "reconnect", reconnect)
     keeping = asyncio.create_task(master.credentials.keep())
     try:
-        await asyncio.wait_for(is_used.wait(), 10)
+        await asyncio.wait_for(is_used.wait(), 60)
     finally:
         keeping.cancel()
         await asyncio.wait([keeping])

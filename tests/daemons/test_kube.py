@@ -78,9 +78,9 @@ async def test_controllers_bind_a_claim_of_a_server_that_asks_for_a_certificate(
             served.known.create(server.claim("one"))
             served.notify()
             await until(lambda: bool(server.address_of_claim(served.known, "one")))
-            answer = await probe.request("GET", "127.0.0.1", health, "/readyz", timeout=10)
+            answer = await probe.request("GET", "127.0.0.1", health, "/readyz", timeout=60)
             assert answer.status == 200
-            answer = await probe.request("GET", "127.0.0.1", health, "/metrics", timeout=10)
+            answer = await probe.request("GET", "127.0.0.1", health, "/metrics", timeout=60)
             assert b"\ngantry_kube_leader 1\n" in answer.body
             stop.set()
             await work

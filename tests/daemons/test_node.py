@@ -42,7 +42,7 @@ def start(root: str) -> Iterator[Start]:
 
 
 def wait_for(port: int) -> None:
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 60
     while True:
         with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), timeout=5):
             return
@@ -57,7 +57,7 @@ def test_it_listens_leaves_a_join_token_and_ends_cleanly_on_a_signal(root: str, 
     token = os.stat(f"{root}/lib/join-token")
     assert token.st_mode & 0o777 == 0o600
     daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(timeout=30) == 0
+    assert daemon.wait(timeout=60) == 0
     with open(f"{root}/log/node-daemon.log") as log:
         output = log.read()
     assert f"n1 listens on 127.0.0.1 port {port}" in output
@@ -70,7 +70,7 @@ def _log(root: str) -> str:
 
 
 def _wait_for_log(root: str, text: str) -> None:
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 60
     while text not in _log(root):
         assert time.monotonic() < limit, _log(root)
         time.sleep(0.05)
@@ -102,7 +102,7 @@ def test_a_second_daemon_with_the_same_folders_is_refused(root: str, start: Star
     first = start(port)
     wait_for(port)
     second = start(ports.free())
-    _, output = second.communicate(timeout=30)
+    _, output = second.communicate(timeout=60)
     assert second.returncode == 1
     assert output == f"gantry-noded: another gantry-noded already uses the folders of {root}; stop it first\n"
     assert first.poll() is None
@@ -113,7 +113,7 @@ def test_a_port_that_is_taken_is_said_in_one_line(start: Start) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         daemon = start(taken.getsockname()[1])
-        _, output = daemon.communicate(timeout=30)
+        _, output = daemon.communicate(timeout=60)
     assert daemon.returncode == 1
     assert "address already in use; ss -ltnp shows the program" in output.splitlines()[-1]
     assert "Traceback" not in output

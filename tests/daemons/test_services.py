@@ -104,7 +104,8 @@ def _controllers(server: int) -> Path:
     while time.monotonic() < limit:
         for child in processes.children(server):
             folder = Path(f"/proc/{child}")
-            if b"controllers" in (folder / "cmdline").read_bytes().split(b"\0"):
-                return folder
+            with contextlib.suppress(OSError):
+                if b"controllers" in (folder / "cmdline").read_bytes().split(b"\0"):
+                    return folder
         time.sleep(0.05)
     raise AssertionError("no controllers")

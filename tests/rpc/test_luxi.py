@@ -87,7 +87,7 @@ async def test_a_restarted_master_is_reached_at_once(master: Master, pool: luxi.
 
 async def test_a_caller_that_gives_up_leaves_no_answer_to_the_next(master: Master, pool: luxi.Pool) -> None:
     late = asyncio.create_task(pool.call(str, "Late", "late"))
-    await asyncio.wait_for(master.asked.wait(), 10)
+    await asyncio.wait_for(master.asked.wait(), 60)
     late.cancel()
     with pytest.raises(asyncio.CancelledError):
         await late

@@ -24,8 +24,9 @@ def end(*_):
     os._exit(0)
 signal.signal(signal.SIGTERM, end)
 listener = socket.socket(socket.AF_UNIX)
-listener.bind(path)
+listener.bind(path + ".new")
 listener.listen()
+os.rename(path + ".new", path)
 answers = {{"SubmitJob": 1, "WaitForJobChange": [["success"], []], "QueryJobs": [["success", ["success"], [True]]]}}
 while True:
     connection, _ = listener.accept()
@@ -44,7 +45,6 @@ if [ "$1" = start ] && ! [ -e $GANTRY_ROOT/skip ]; then
     $GANTRY_ROOT/gantry-masterd > /dev/null 2>&1 &
     echo $! > $GANTRY_ROOT/pid
     while ! [ -e $GANTRY_ROOT/run/master.sock ]; do sleep 0.05; done
-    sleep 0.1
 fi
 """
 

@@ -217,7 +217,7 @@ def test_a_master_is_recorded_after_the_changes_that_have_begun_and_refuses_thos
 
     def work(db: statements.Statements) -> None:
         begun.set()
-        end.wait(5)
+        end.wait(60)
         db.run("add_subnet", subnet="s", cidr="192.0.2.0/24", gateway="")
         order.append("changed")
 
@@ -227,12 +227,12 @@ def test_a_master_is_recorded_after_the_changes_that_have_begun_and_refuses_thos
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         change = pool.submit(FORMER.change, database, work)
-        assert begun.wait(5)
+        assert begun.wait(60)
         record = pool.submit(succeeds)
         time.sleep(0.2)
         end.set()
-        change.result(10)
-        record.result(10)
+        change.result(60)
+        record.result(60)
     assert order == ["changed", "recorded"]
     with pytest.raises(errors.WrongStateError, match=REFUSED):
         FORMER.change(database, lambda db: db.run("remove_subnet", subnet="s"))
@@ -291,7 +291,7 @@ def test_a_master_that_stands_still_in_a_transaction_does_not_stop_its_successor
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         change = pool.submit(FORMER.change, database, work)
-        assert begun.wait(5)
+        assert begun.wait(60)
         LATER.record(second)
         end.set()
         with pytest.raises(errors.WrongStateError, match=REFUSED):

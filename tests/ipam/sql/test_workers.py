@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -28,14 +27,14 @@ def at_once(works: Sequence[Callable[[], object]]) -> list[object]:
     together = threading.Barrier(len(works))
 
     def run(work: Callable[[], object]) -> object:
-        together.wait(30)
+        together.wait(60)
         try:
             return work()
         except errors.GantryError as error:
             return error
 
     with concurrent.futures.ThreadPoolExecutor(len(works)) as pool:
-        return list(pool.map(run, works, timeout=60))
+        return list(pool.map(run, works, timeout=120))
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ def test_eight_processes_fill_a_subnet_to_the_last_address_without_a_double(url:
 
     with concurrent.futures.ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
         filled = [pool.submit(workers.fill, url, "s") for _ in range(WORKERS)]
-        taken = [address for future in filled for address in future.result(60)[0]]
+        taken = [address for future in filled for address in future.result(120)[0]]
 
     assert len(taken) == len(set(taken)) == 254
     assert {each.address for each in ipam.allocations("s")} == set(taken)
@@ -166,23 +165,31 @@ def test_a_server_that_is_killed_loses_nothing_that_it_acknowledged(own_server: 
     ipam.add_subnet("s", cidr="10.0.0.0/8", pools=["10.0.0.0/8"])
     done = threading.Event()
 
+    succeeded, lost = threading.Event(), threading.Event()
+
     def allocate() -> list[str | errors.GantryError]:
         results: list[str | errors.GantryError] = []
         while not done.is_set():
             try:
                 results.append(ipam.allocate("s", ANY))
+                succeeded.set()
             except errors.EnvironmentFaultError as error:
                 results.append(error)
+                lost.set()
                 done.wait(0.01)
         return results
 
     def kill() -> None:
         try:
             for _ in range(3):
-                time.sleep(0.5)
+                succeeded.clear()
+                lost.clear()
+                assert succeeded.wait(60)
                 own_server.stop(signal.SIGQUIT)
+                assert lost.wait(60)
                 own_server.start()
-            time.sleep(0.5)
+            succeeded.clear()
+            assert succeeded.wait(60)
         finally:
             done.set()  # the others go on until then, whatever has become of the server
 

@@ -33,7 +33,7 @@ def stop_before_the_commit(url: str, subnet: str) -> None:
 def connect(url: str) -> engines.Connection:
     """Return a connection of the caller's own, whose transactions are the caller's too."""
     if url.startswith("sqlite"):
-        return sqlite3.connect(url.removeprefix("sqlite://"), timeout=5)
+        return sqlite3.connect(url.removeprefix("sqlite://"), timeout=60)
     return psycopg.connect(url)
 
 

@@ -69,10 +69,10 @@ class Ends:
         self.serving = asyncio.create_task(server.serve(*ends))
 
     async def get(self, path: str) -> http_interface.Response:
-        return await self.channel.request("GET", "", 0, path, timeout=1)
+        return await self.channel.request("GET", "", 0, path, timeout=60)
 
     async def watch(self, path: str) -> AsyncGenerator[bytes, None]:
-        answer = await self.channel.stream("", 0, path, timeout=1)
+        answer = await self.channel.stream("", 0, path, timeout=60)
         assert answer.status == 200
         assert answer.pieces
         return answer.pieces
@@ -82,7 +82,7 @@ class Ends:
 async def ends() -> AsyncIterator[Ends]:
     new_ends = Ends(*socket.socketpair())
     await new_ends.open()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         yield new_ends
     await new_ends.channel.close()
     new_ends.serving.cancel()
@@ -92,7 +92,7 @@ async def ends() -> AsyncIterator[Ends]:
 
 async def test_a_request_comes_as_it_was_sent_with_who_asks_and_its_answer_goes_back(ends: Ends) -> None:
     answer = await ends.channel.request(
-        "PATCH", "h", 1, "/a?b=c", body=b"{}", timeout=1, headers={"accept": "a", "authorization": "mine"}
+        "PATCH", "h", 1, "/a?b=c", body=b"{}", timeout=60, headers={"accept": "a", "authorization": "mine"}
     )
     expected = http_interface.Response(410, b"PATCH /a?b=c", "text/plain", {"retry-after": "7"})
     assert answer == expected
@@ -102,7 +102,7 @@ async def test_a_request_comes_as_it_was_sent_with_who_asks_and_its_answer_goes_
 
 async def test_a_large_request_reaches_who_may_refuse_it_and_ends_nothing(ends: Ends) -> None:
     body = b"12345678" * pipe.MAX_PIECE_BYTES
-    answer = await ends.channel.request("PATCH", "", 0, "/large-one", body=body, timeout=1)
+    answer = await ends.channel.request("PATCH", "", 0, "/large-one", body=body, timeout=60)
     assert answer.body == b"PATCH /large-one"
     assert ends.handler.asked[0].body == body
 
@@ -141,7 +141,7 @@ async def test_a_long_piece_arrives_whole_and_the_end_is_seen(ends: Ends) -> Non
 
 
 async def test_a_refused_stream_has_the_refusal_as_its_only_piece(ends: Ends) -> None:
-    answer = await ends.channel.stream("", 0, "/a", timeout=1)
+    answer = await ends.channel.stream("", 0, "/a", timeout=60)
     assert answer.pieces
     assert (answer.status, [piece async for piece in answer.pieces]) == (410, [b"GET /a"])
 
@@ -157,12 +157,12 @@ async def test_a_bug_of_the_server_fails_what_it_is_in_and_nothing_else(ends: En
 
 async def test_with_the_connection_all_that_waits_fails_and_nothing_is_asked_any_more(ends: Ends) -> None:
     waiting = asyncio.create_task(ends.get("/slow"))
-    beginning = asyncio.create_task(ends.channel.stream("", 0, "/slow", timeout=1))
+    beginning = asyncio.create_task(ends.channel.stream("", 0, "/slow", timeout=60))
     pieces = await ends.watch("/watch")
     assert [await anext(pieces), await anext(pieces)] == [b"first", b"second"]
     ends.other.close()
     await ends.channel.ended()
-    for failed in (waiting, beginning, anext(pieces), ends.get("/"), ends.channel.stream("", 0, "/", timeout=1)):
+    for failed in (waiting, beginning, anext(pieces), ends.get("/"), ends.channel.stream("", 0, "/", timeout=60)):
         with pytest.raises(ConnectionResetError):
             await failed
 

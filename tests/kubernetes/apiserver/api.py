@@ -25,7 +25,7 @@ SECRETS = "/api/v1/namespaces/default/secrets"
 EVENTS = "/api/v1/namespaces/default/events"
 NAMESPACES = "/api/v1/namespaces"
 MERGE, STEPS, APPLY = "application/merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml"
-TIMEOUT = 30
+TIMEOUT = 60
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tests.kubernetes.contract import backends
 
 from gantry.kubernetes.apiserver import resources
 
-TIMEOUT = 120.0
+TIMEOUT = 300.0
 IPAM = "ipam.metal3.io/v1alpha1"
 CAPI = "ipam.cluster.x-k8s.io/v1beta2"
 
