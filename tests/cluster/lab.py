@@ -51,6 +51,11 @@ def without_waiting_for_a_node() -> Iterator[None]:
     assert time.monotonic() - start < CALL_LIMIT_SECONDS, "waited for a node"
 
 
+def files(folder: Path) -> list[Path]:
+    """Return all files below a folder; other than ``Path.rglob`` it ignores folders that are removed meanwhile."""
+    return [Path(path, name) for path, _, names in os.walk(folder) for name in names]
+
+
 def listens(port: int, address: str = "127.0.0.1") -> bool:
     with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=1):
         return True

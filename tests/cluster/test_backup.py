@@ -1,6 +1,7 @@
 """Exports and imports, with real daemons, real OS scripts and real files; the guests are fake."""
 
 import configparser
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ SCRIPTED = {
     "verify": '#!/bin/sh\n[ "$1" = parameters ]\n[ "${OSP_GREETING-}" != rude ] || { echo no manners >&2; exit 1; }\n',
 }
 NIC = "--no-nics"
+_numbers = itertools.count(1)
 
 
 def define(node: lab.Node, name: str, files: dict[str, str]) -> Path:
@@ -46,9 +48,9 @@ def pair() -> Iterator[lab.Lab]:
 
 
 @pytest.fixture
-def name(pair: lab.Lab, request: pytest.FixtureRequest) -> Iterator[str]:
+def name(pair: lab.Lab) -> Iterator[str]:
     """The name of an instance; its remains are removed afterwards."""
-    vm = f"vm{abs(hash(request.node.name)) % 10**6}.example"
+    vm = f"vm{next(_numbers)}.example"
     yield vm
     for owner in (vm, f"new-{vm}"):
         pair.run("gnt-instance", "remove", "-f", "--shutdown-timeout", "0", owner, check=False)

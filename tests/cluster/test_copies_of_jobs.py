@@ -123,7 +123,7 @@ def test_only_the_loss_of_more_than_half_of_the_nodes_is_logged_as_an_error(thre
     three.nodes[1].stop()
     three.run("gnt-debug", "delay", "0")
     lab.wait_until(lambda: len(_levels(three)) > before, "the loss of a candidate in the log")
-    assert _levels(three)[before:] == ["WARNING"]
+    assert set(_levels(three)[before:]) == {"WARNING"}
     three.nodes[2].stop()
     three.run("gnt-debug", "delay", "0", check=False)
     lab.wait_until(lambda: "ERROR" in _levels(three)[before:], "the loss of more than half of them in the log")

@@ -24,7 +24,7 @@ def _call(node: lab.Node, certificate: Path | None) -> tuple[int, object]:
     if certificate:
         # The master's certificate is for the key of its node.
         context.load_cert_chain(f"{certificate}.pem", certificate.with_name("node.key"))
-    connection = http.client.HTTPSConnection("127.0.0.1", node.port, context=context, timeout=30)
+    connection = http.client.HTTPSConnection("127.0.0.1", node.port, context=context, timeout=lab.TIMEOUT)
     try:
         connection.request("POST", f"/{calls.Version.procedure()}", body=b"{}")
         answer = connection.getresponse()
@@ -88,7 +88,7 @@ def test_daemons_log_by_the_standard_library_and_so_do_the_libraries_they_use(sh
 
 def test_logs_are_for_root_and_the_daemons_group_alone(shared: lab.Lab) -> None:
     (shared.master / "log").chmod(0o755)
-    logs = [path for node in shared.nodes for path in (node.root / "log").rglob("*.log")]
+    logs = [path for node in shared.nodes for path in lab.files(node.root / "log") if path.suffix == ".log"]
     assert {path.name for path in logs} >= {"master-daemon.log", "node-daemon.log"}
     assert {oct(path.stat().st_mode & 0o777) for path in logs} == {"0o640"}
 
@@ -125,7 +125,7 @@ def test_a_candidate_hears_of_jobs_and_of_their_archive_and_forgets_the_queue_wh
         assert not (queue / f"job-{archived}").exists()
         assert (third.root / "lib/journal").exists()
         cluster.run("gnt-node", "remove", "node3")
-        remaining = [path for folder in ("queue", "journal") for path in (third.root / "lib" / folder).rglob("*")]
+        remaining = [path for folder in ("queue", "journal") for path in lab.files(third.root / "lib" / folder)]
         assert not [path for path in remaining if path.name.startswith("job-") or path.suffix == ".log"]
         assert not (third.root / "lib/config.data").exists()
 

@@ -1,6 +1,6 @@
 """Jobs and their locks in a running master: what clients see of both, and what is left when the master starts again.
 
-A frozen node daemon keeps a job at work for as long as the test needs it to.
+A frozen node daemon or a hook keeps a job at work for as long as the test needs it to.
 """
 
 import contextlib
@@ -66,6 +66,20 @@ def _frozen(cluster: lab.Lab) -> Iterator[None]:
         yield
     finally:
         daemon.send_signal(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def _held(cluster: lab.Lab, phase: str) -> Iterator[None]:
+    """Keep the hooks of a phase running for as long as the block: a job does not give up a node that is alive."""
+    node = cluster.nodes[0]
+    gate, hook = cluster.folder / f"{phase}.gate", node.root / f"etc/hooks/{phase}.d/10-gate"
+    hook.parent.mkdir(parents=True)
+    hook.write_text(f"#!/bin/sh\nwhile ! [ -e {gate} ]; do sleep 0.05; done\n")
+    hook.chmod(0o755)
+    try:
+        yield
+    finally:
+        gate.touch()
 
 
 def _submit(luxi: lab.Luxi, *ops: Mapping[str, object]) -> object:
@@ -190,7 +204,7 @@ def test_nodes_instances_and_the_configuration_have_locks_that_come_and_go_with_
 ) -> None:
     cluster.run(*ADD, VM)
     ((node,),), ((instance,),) = cluster.rows("gnt-node", "uuid"), cluster.rows("gnt-instance", "uuid", VM)
-    with _frozen(cluster):
+    with _held(cluster, "instance-remove-pre"):
         remover = _submit(luxi, REMOVE)
         _wait(luxi, running=remover)
         waiter, everything, alone = (_submit(luxi, op) for op in (START, VERIFY, {"OP_ID": "OP_CLUSTER_DESTROY"}))
@@ -215,7 +229,7 @@ def test_nodes_instances_and_the_configuration_have_locks_that_come_and_go_with_
 def test_a_lock_over_all_instances_or_nodes_is_shared_and_includes_those_that_come_later(
     cluster: lab.Lab, luxi: lab.Luxi
 ) -> None:
-    with _frozen(cluster):
+    with _held(cluster, "cluster-verify-post"):
         verifying = [_submit(luxi, VERIFY) for _ in range(2)]
         for number in verifying:
             _wait(luxi, running=number)

@@ -1,7 +1,6 @@
 """Scripts of an OS definition whose node daemon is killed while they write to a disk."""
 
 import contextlib
-import os
 import subprocess
 from pathlib import Path
 
@@ -69,13 +68,10 @@ def test_a_script_does_not_write_after_the_next_start_of_its_daemon(killed: bool
 def _sizes(node: lab.Node) -> dict[str, int]:
     """Return the sizes of the files that the script writes, without those that the daemon removes meanwhile."""
     sizes = {}
-    # Other than Path.rglob, os.walk ignores folders that are removed.
-    for folder, _, names in os.walk(node.root):
-        for name in names:
-            kind = name.rpartition(".")[2]
-            if kind in KINDS:
-                with contextlib.suppress(FileNotFoundError):
-                    sizes[kind] = os.stat(os.path.join(folder, name)).st_size
+    for path in lab.files(node.root):
+        if path.suffix[1:] in KINDS:
+            with contextlib.suppress(FileNotFoundError):
+                sizes[path.suffix[1:]] = path.stat().st_size
     return sizes
 
 

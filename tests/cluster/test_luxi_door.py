@@ -101,7 +101,7 @@ def test_waiting_without_a_change_answers_nochange(shared: lab.Lab) -> None:
         fields = ["status"]
         status = "queued"
         while status != "running":
-            answer = luxi.value("WaitForJobChange", number, fields, [status], None, 30)
+            answer = luxi.value("WaitForJobChange", number, fields, [status], None, 60)
             assert isinstance(answer, list)
             (status,) = answer[0]
         assert luxi.value("WaitForJobChange", number, fields, ["running"], 99, 0.2) == "nochange"

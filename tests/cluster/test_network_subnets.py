@@ -174,7 +174,8 @@ def test_scripts_get_the_dhcp_flag_and_no_service_runs(lan: wires.Wire) -> None:
     nics = f"ip=192.0.2.5,network={lan.name}"
     lan.cluster.run("gnt-instance", "add", *lab.instance_arguments(nics=nics), name)
     lan.instances.append(name)
-    variables = "\n".join(path.read_text() for path in lan.cluster.master.rglob("*.env") if name in path.read_text())
+    environments = [path.read_text() for path in lab.files(lan.cluster.master) if path.suffix == ".env"]
+    variables = "\n".join(text for text in environments if name in text)
     assert re.search(r"^NIC_0_NETWORK_DHCP.*=True$", variables, flags=re.MULTILINE), variables
     assert not (_ports("udp", "udp6") - before) & {67, 547}
 

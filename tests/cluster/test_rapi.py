@@ -249,7 +249,7 @@ def test_only_users_of_the_file_with_their_password_may_change_things(remote: Re
     assert isinstance(tags, list)
     assert "allowed" in tags
     assert "stolen" not in tags
-    plain = http.client.HTTPConnection("127.0.0.1", remote.port, timeout=30)
+    plain = http.client.HTTPConnection("127.0.0.1", remote.port, timeout=lab.TIMEOUT)
     with contextlib.closing(plain):
         plain.request("GET", "/version")
         with pytest.raises((http.client.HTTPException, OSError)):
@@ -282,7 +282,7 @@ def test_daemon_and_requests_have_a_log_each_without_secrets(remote: Remote) -> 
     remote.ask("GET", "/2/info", User_Agent="exporter/1.0", Referer="http://dash.example/")
     remote.ask("GET", "/2/nothing%22here", login="alice:guess-of-a-secret")
     context = ssl.create_default_context(cafile=str(remote.cluster.master / "lib/certs/authority.pem"))
-    broken = http.client.HTTPSConnection("127.0.0.1", remote.port, context=context, timeout=30)
+    broken = http.client.HTTPSConnection("127.0.0.1", remote.port, context=context, timeout=lab.TIMEOUT)
     with contextlib.closing(broken):
         broken.connect()
         broken.sock.sendall(b"GET / HTTP/1.1\r\nAuthorization s3cret\r\n\r\n")

@@ -191,7 +191,7 @@ def test_what_is_private_is_not_shown_and_what_is_secret_is_not_stored(pair: lab
     refused = pair.refused("gnt-instance", "reinstall", "-f", "--os-parameters-secret", "token=x", "quiet.example")
     assert "token of the operating system is both private and secret" in refused
     pair.run("gnt-instance", "remove", "-f", "quiet.example")
-    stored = [path for node in pair.nodes for path in node.root.rglob("*") if path.is_file() and path.parent != folder]
+    stored = [path for node in pair.nodes for path in lab.files(node.root) if path.is_file() and path.parent != folder]
     assert not [path for path in stored if b"s3cret" in _content(path)]
 
 

@@ -73,6 +73,6 @@ def test_the_password_of_a_database_is_shown_nowhere(own: lab.Lab, url: str) -> 
     info = own.run("gnt-cluster", "info").stdout
     assert f"database of addresses: {url.replace(f':{SECRET}', '')}" in info
     texts = [info, own.run("gnt-job", "info", "1", "2", "3", "4").stdout, own.run("gantry", "export-config").stdout]
-    texts += [path.read_text() for path in (own.master / "log").rglob("*") if path.is_file()]
+    texts += [path.read_text() for path in lab.files(own.master / "log")]
     assert all(SECRET not in text for text in texts)
     assert "ipam_database" in texts[1]
