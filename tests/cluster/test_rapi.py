@@ -191,7 +191,7 @@ def test_metrics_have_the_ends_of_the_certificates_with_and_without_a_master() -
             assert without_master["gantry_up", ""] == 0
             assert (CERTIFICATE_END, "node node2") not in without_master
             assert without_master[CERTIFICATE_END, "node node1"] == samples[CERTIFICATE_END, "node node1"]
-            assert scraped(remote)["gantry_up", ""] == 1
+            lab.wait_until(lambda: scraped(remote)["gantry_up", ""] == 1, "the master's answer")
 
 
 @pytest.mark.promise("cluster-128")

@@ -190,6 +190,12 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give runs the time that they may need on a busy machine."""
+    monkeypatch.setattr(runs, "EXTRA_TIMEOUT_SECONDS", 300.0)
+
+
 @pytest.fixture(scope="module")
 def copy(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> runs.Copy:
     return runs.Copy(checkout, tmp_path_factory.mktemp("copy"))

@@ -1,10 +1,10 @@
 import csv
 import io
 import json
-import time
 
 import pytest
 import yaml
+from tests import effort
 
 from gantry.cli import client
 from gantry.cli.output import tables
@@ -76,14 +76,7 @@ def test_no_rows_are_no_problem(style: str) -> None:
         assert json.loads(text) == []
 
 
-def test_a_thousand_rows_take_little_processor_time() -> None:
+def test_a_thousand_rows_take_little_work() -> None:
     rows = [[(0, f"instance{i}"), (0, i), (0, i), (0, True), (0, ["x"])] for i in range(1000)]
-    best = min(_measured(client.Table(FIELDS, list(rows))) for _ in range(5))
-    # About 4 ms; the figure that is promised is measured by the benchmarks.
-    assert best < 1
-
-
-def _measured(table: client.Table) -> float:
-    began = time.process_time()
-    tables.render(table, tables.Style())
-    return time.process_time() - began
+    # The time that is promised is measured by the benchmarks.
+    assert effort.lines(lambda: tables.render(client.Table(FIELDS, rows), tables.Style())) < 200 * len(rows)
