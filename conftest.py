@@ -5,10 +5,13 @@ long tests (GANTRY_FUZZ) look for new ones, except at a landing (GANTRY_SAME). N
 example: a machine that is busy for a moment would break it, and how fast things are is measured by the benchmarks.
 
 Nor does a run depend on what the machine happens to set: this process and the programs that it starts have the usual
-umask and locale, and none of the variables that change what Python, a daemon or a client of a server does.
+umask, locale and time zone, and none of the variables that change what Python, a daemon or a client of a server does. The workers
+of pytest-xdist and all programs have one seed for hashes, because the order of a set of strings changes the story that
+a seed of the simulation tells.
 """
 
 import os
+import time
 
 from hypothesis import HealthCheck, Phase, settings
 
@@ -33,7 +36,9 @@ os.umask(0o022)
 for name in list(os.environ):
     if name in UNSET or (name.startswith(UNSET_PREFIXES) and name not in KEPT):
         del os.environ[name]
-os.environ["LANG"] = "C.UTF-8"
+os.environ["LANG"], os.environ["TZ"] = "C.UTF-8", "UTC"
+time.tzset()
+os.environ.setdefault("PYTHONHASHSEED", "0")
 # A proxy is for downloads, not for the servers that tests start.
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(
     filter(None, [os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), LOOPBACK])

@@ -525,7 +525,7 @@ def test_only_root_and_administrators_change_and_all_who_connect_read(
     monkeypatch.setattr(lab.master.network, "is_member", is_member)
     (info,) = ask(lab, json.dumps({"method": "QueryClusterInfo", "args": []}).encode() + ETX)
     assert info["success"] is True
-    (change,) = ask(lab, json.dumps({"method": "SetDrainFlag", "args": [True]}).encode() + ETX)
+    (change,) = ask(lab, json.dumps({"method": "SetDrainFlag", "args": [False]}).encode() + ETX)
     assert change["success"] is is_allowed
     assert set(groups) <= {"gantry-admin"}
     if not is_allowed:
