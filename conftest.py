@@ -5,9 +5,9 @@ long tests (GANTRY_FUZZ) look for new ones, except at a landing (GANTRY_SAME). N
 example: a machine that is busy for a moment would break it, and how fast things are is measured by the benchmarks.
 
 Nor does a run depend on what the machine happens to set: this process and the programs that it starts have the usual
-umask, locale and time zone, and none of the variables that change what Python, a daemon or a client of a server does. The workers
-of pytest-xdist and all programs have one seed for hashes, because the order of a set of strings changes the story that
-a seed of the simulation tells.
+umask, locale and time zone, and none of the variables that change what Python, a daemon or a client of a server does.
+The workers of pytest-xdist and all programs have one seed for hashes, because the order of a set of strings changes the
+story that a seed of the simulation tells.
 """
 
 import os
