@@ -58,11 +58,12 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if os.geteuid() != 0:
         pytest.skip("only root can mount")
     folder = tmp_path_factory.mktemp("package")
-    got = subprocess.run(
-        ["apt-get", "download", "-qq", PACKAGE], cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
-    if got.returncode:
-        pytest.skip(f"the package {PACKAGE} cannot be had: {got.stderr.strip()}")
+    try:
+        command = ["apt-get", "download", "-qq", PACKAGE]
+        subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+    except subprocess.SubprocessError as error:
+        reason = error.stderr if isinstance(error, subprocess.CalledProcessError) else error
+        pytest.skip(f"the package {PACKAGE} cannot be had: {str(reason).strip()}")
     (package,) = folder.glob("*.deb")
     subprocess.run(["dpkg-deb", "-x", package, folder / "files"], check=True)
     return folder / "files"

@@ -487,7 +487,10 @@ async def test_the_kernel_tells_root_from_other_users(
 def test_the_time_that_a_machine_sleeps_counts() -> None:
     clock = "import time, gantry.runtime.real as real; print(real.Clock().monotonic() - time.monotonic())"
     # Where the machine has slept for a day, this clock alone is a day ahead.
-    command = ["unshare", "--time", "--boottime", "86400", sys.executable, "-c", clock]
+    inside = ["unshare", "--time", "--boottime", "86400"]
+    if subprocess.run([*inside, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this kernel has no namespaces of time, or does not let this process have one")
+    command = [*inside, sys.executable, "-c", clock]
     ahead = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     slept = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
     assert float(ahead) - slept == pytest.approx(86400, abs=3600)

@@ -1,6 +1,7 @@
 """Exports and streams of one node, sent to itself; what is refused, and that nothing is left behind."""
 
 import asyncio
+import contextlib
 import gzip
 import os
 import pathlib
@@ -136,6 +137,15 @@ async def test_a_stream_into_a_full_disk_says_so(folders: paths.Paths, ask: Ask)
     assert os.listdir(folders.exports) == []
 
 
+async def opened_for_writing(pipe: str) -> int:
+    """Open a named pipe as soon as a program reads from it."""
+    async with asyncio.timeout(60):
+        while True:
+            with contextlib.suppress(OSError):
+                return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            await asyncio.sleep(0.01)
+
+
 async def test_a_stream_whose_programs_hang_is_broken_off_at_both_ends(folders: paths.Paths, ask: Ask) -> None:
     os.makedirs(f"{folders.exports}/vm1")
     os.mkfifo(f"{folders.exports}/vm1/dump0")
@@ -143,11 +153,13 @@ async def test_a_stream_whose_programs_hang_is_broken_off_at_both_ends(folders: 
     port = await ask(calls.StreamOpen(token=TOKEN, end=end))
     assert isinstance(port, int)
     sending = asyncio.ensure_future(ask(calls.StreamSend(token=TOKEN, host="127.0.0.1", port=port, end=DUMP)))
-    await asyncio.sleep(0.2)
+    # The sender's program hangs, because nothing is written into the pipe that it has opened.
+    writer = await opened_for_writing(f"{folders.exports}/vm1/dump0")
     assert not sending.done()
     assert await ask(calls.StreamCancel(token=TOKEN)) == ""
     with pytest.raises(errors.ExecutionError, match="dump dump0 of export vm1: the stream was cancelled"):
         await sending
+    os.close(writer)
     assert await ask(calls.StreamCancel(token=TOKEN)) == ""
     with pytest.raises(errors.NotFoundError, match="does not know this stream"):
         await ask(calls.StreamClose(token=TOKEN))
