@@ -94,7 +94,7 @@ def a_setting_is_not_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 OPERATION_MISTAKES: dict[Patch, tuple[int, str]] = {
-    a_migration_leaves_the_source_running: (2, invariants.GUESTS),
+    a_migration_leaves_the_source_running: (4, invariants.GUESTS),
     a_failover_does_not_stop_the_instance: (3, invariants.GUESTS),
     a_grown_disk_is_not_recorded: (10, outcome.FACTS),
     a_disk_grows_in_the_state_alone: (10, node_disks.SIZES),
