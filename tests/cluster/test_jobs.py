@@ -69,7 +69,7 @@ def _frozen(cluster: lab.Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _held(cluster: lab.Lab, phase: str) -> Iterator[None]:
+def _hooks_waiting(cluster: lab.Lab, phase: str) -> Iterator[None]:
     """Keep the hooks of a phase running for as long as the block: a job does not give up a node that is alive."""
     node = cluster.nodes[0]
     gate, hook = cluster.folder / f"{phase}.gate", node.root / f"etc/hooks/{phase}.d/10-gate"
@@ -204,7 +204,7 @@ def test_nodes_instances_and_the_configuration_have_locks_that_come_and_go_with_
 ) -> None:
     cluster.run(*ADD, VM)
     ((node,),), ((instance,),) = cluster.rows("gnt-node", "uuid"), cluster.rows("gnt-instance", "uuid", VM)
-    with _held(cluster, "instance-remove-pre"):
+    with _hooks_waiting(cluster, "instance-remove-pre"):
         remover = _submit(luxi, REMOVE)
         _wait(luxi, running=remover)
         waiter, everything, alone = (_submit(luxi, op) for op in (START, VERIFY, {"OP_ID": "OP_CLUSTER_DESTROY"}))
@@ -229,7 +229,7 @@ def test_nodes_instances_and_the_configuration_have_locks_that_come_and_go_with_
 def test_a_lock_over_all_instances_or_nodes_is_shared_and_includes_those_that_come_later(
     cluster: lab.Lab, luxi: lab.Luxi
 ) -> None:
-    with _held(cluster, "cluster-verify-post"):
+    with _hooks_waiting(cluster, "cluster-verify-post"):
         verifying = [_submit(luxi, VERIFY) for _ in range(2)]
         for number in verifying:
             _wait(luxi, running=number)
