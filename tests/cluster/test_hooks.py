@@ -228,3 +228,5 @@ def test_jobs_whose_hooks_run_at_the_same_time_get_different_addresses(cluster: 
     cluster.add_instance("third.example", nics=f"ip={picked['first.example']},network=net1")
     rows = cluster.rows("gnt-instance", "nic.ips", "second.example", "third.example")
     assert [ips for (ips,) in rows] == [picked["second.example"], picked["first.example"]]
+    for name in ("second.example", "third.example"):
+        cluster.run("gnt-instance", "remove", "-f", name)

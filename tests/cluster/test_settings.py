@@ -273,3 +273,6 @@ def test_a_node_that_gave_the_flag_up_may_be_chosen_again(cluster: lab.Lab) -> N
     cluster.run("gnt-node", "modify", "--master-capable", "yes", "node2")
     _modify(cluster, "-C", "2")
     assert _roles(cluster) == "MRCR"
+    _modify(cluster, "-C", "1")
+    _modify(cluster, "-C", "2")
+    assert _roles(cluster) == "MCRR"
