@@ -33,6 +33,7 @@ SEED = 1
 SUITE = bookworm
 PACKAGERS = build-essential,debhelper,lintian,python3-venv
 MUTANTS =
+STAGES =
 
 # Some machines tell Python to keep no compiled code: then every command and daemon would compile its modules anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -88,8 +89,13 @@ check-types: venv
 	@$(BIN)/mypy --no-error-summary
 	@echo 'types: fine'
 
-test: system venv check ## check, then all tests, the real ones too, as root
-	@GANTRY_MESSAGES=10000 $(PYTEST) -m ''
+test: ## the gate: checks, unit tests, a short round of each real part, 100 simulated clusters; minutes, as root
+	@tools/own-environment.sh $(MAKE) system
+	@tools/own-environment.sh $(PYTHON) -m tools.gate --workers $(WORKERS)
+
+test-all: ## everything in stages, an hour or more, as root; STAGES='real bench' runs these; the table is build/test-all.md
+	@tools/own-environment.sh $(MAKE) system
+	@tools/own-environment.sh $(PYTHON) -m tools.everything $(STAGES)
 
 quick: venv check ## check, then the unit tests nearest to what changed since BASE=commit (HEAD)
 	@$(BIN)/python tools/quick.py $(BASE)
@@ -97,8 +103,11 @@ quick: venv check ## check, then the unit tests nearest to what changed since BA
 unit: venv ## the tests that need neither root nor minutes: what plain pytest runs
 	@$(PYTEST)
 
-test-clean: system ## the demo and the unit tests in a clean Debian, as root: what a Debian without make system's packages would miss
-	@tools/clean-root.sh --out build/promises demo demo-down unit TIMES='$(TIMES)'
+test-slow: venv ## the tests that take long or need real time, and neither root nor real parts
+	@$(PYTEST) -m 'slow and not (real or kube or install)'
+
+test-clean: system ## the README's two commands in a clean Debian, as root: what a Debian without make system's packages would miss
+	@tools/clean-root.sh demo demo-down test
 
 test-real: system venv ## the tests with VMs, namespaces, LVM and DRBD, as root; those that take minutes too
 	@GANTRY_REAL=1 $(PYTEST) -m real
@@ -128,7 +137,7 @@ test-long: system venv ## kills of a master, cut cables, fuzzers, state machines
 	GANTRY_FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) -m '' $(FUZZED)
 	@[ '$(N)' = 0 ] || $(BIN)/python -m tools.mutants --number $(N) --seed $(SEED)
 
-test-landing: ## what .ci/run has of test-long: 20 kills, a cut cable, 1,000 examples of each quick fuzzer, 10,000 messages to each server; 4 minutes
+test-landing: ## what make test-all has of test-long: 20 kills, a cut cable, 1,000 examples of each quick fuzzer, 10,000 messages to each server; 4 minutes
 	@$(MAKE) test-long KILLS=20 ROUNDS=2 FUZZ=50 SAME=1 MESSAGES=10000 FUZZED=tests/fuzz N=0
 
 mutants: venv ## the unit tests on N=500 faulty copies of the product, drawn by SEED=1; MUTANTS='--keep --portion 60' continues a run
@@ -206,5 +215,5 @@ promises: venv ## how many promises the last runs of the tests of this tree kept
 	@$(BIN)/python -m tools.promises
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-language check-types \
-	test quick unit test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
+	test test-all test-clean quick unit test-slow test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
 	golden bench soak docs changelog promises man packages packages-twice images build-packages wheel sbom release

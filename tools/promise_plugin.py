@@ -2,9 +2,9 @@
 
 The report of each test carries its ids, so that pytest-xdist passes them to the controlling process. Only that process
 writes the record, at the end of the session. A run is full when no test was left out: no selection on the command line,
-no early stop, no collection error, no crashed worker. The run of a part (``make unit``, ``make test-real``, ``make
-test-kube``) is full except for the tests that its expression of marks does not select; those that carry an id are
-recorded as skipped. A test without an assertion (see ``assertions``) cannot carry an id.
+no early stop, no collection error, no crashed worker. The run of a part (``make test``, ``make test-slow``, ``make
+test-real``, ``make test-kube``) is full except for the tests that its expression of marks does not select; those that
+carry an id are recorded as skipped. A test without an assertion (see ``assertions``) cannot carry an id.
 """
 
 import datetime

@@ -3,8 +3,8 @@
 The lists stand in ``docs/reference/promises``, a row per id. A test says which it keeps by
 ``@pytest.mark.promise("cluster-25")``; ``promise_plugin`` records at the end of a run what became of those tests:
 ``build/promises/last-run.json`` for each run, ``full-run.json`` for those that left nothing out, and one record for
-each part: ``unit-run.json``, ``real-run.json``, ``kube-run.json``. Only records of the tree as it is now count (see
-``trees``); of a test that ran in several, the latest counts.
+each part: ``gate-run.json``, ``slow-run.json``, ``real-run.json``, ``kube-run.json``. Only records of the tree as it is
+now count (see ``trees``); of a test that ran in several, the latest counts.
 
 A promise is kept if a test that carries its id passed with every parameter set, none that carries it failed, and no
 parameter set of one was skipped. It is held by a real part if one of those tests reached another process or a socket
@@ -24,14 +24,14 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
-from tools import trees
+from tools import gate, trees
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference" / "promises"
 RECORDS = ROOT / "build" / "promises"
 LAST = "last-run.json"
 FULL = "full-run.json"
-PARTS = {"unit": "not real and not kube and not install", "real": "real", "kube": "kube"}
+PARTS = {"gate": gate.MARKS, "slow": "slow and not (real or kube or install)", "real": "real", "kube": "kube"}
 """The parts of a full run, each with the expression of marks (``pytest -m``) that selects it."""
 
 TOTALS = {"networks": 84, "segments": 93, "ipam": 40, "claims": 56, "cluster": 156}
@@ -266,7 +266,7 @@ def _skips(count: Count) -> Iterable[str]:
 
 
 def _dated(tree: str, name: str, run: Run | None) -> str:
-    make = {"full": "make test"}.get(name, f"make {name}" if name == "unit" else f"make test-{name}")
+    make = {"full": "pytest -m ''", "gate": "make test"}.get(name, f"make test-{name}")
     if not run:
         return f"{name}: no run yet: {make}"
     where = f", commit {run.commit}" if run.commit else ""

@@ -4,7 +4,7 @@ Changed is what differs from the commit ``BASE`` (HEAD if none is named), and wh
 test file is chosen itself. For a changed module, test files are chosen by their distance in the graph of imports,
 product and tests together: first those that import it directly, then those that import such a module, and so on. A
 file that is not Python chooses the test files that contain its name. The nearest ``LIMIT`` files run, all changed test
-files among them, so that a change to a base module does not choose everything; the rest is for ``make unit``.
+files among them, so that a change to a base module does not choose everything; the rest is for ``make test``.
 """
 
 import subprocess

@@ -3,6 +3,7 @@
 import pytest
 
 COMMANDS = {
+    "slow": ("tests that take long or need real time", "make test-slow"),
     "real": ("tests with VMs, namespaces, LVM and DRBD", "make test-real, as root"),
     "kube": ("tests on a real Kubernetes API server", "make test-kube, as root"),
     "install": (
@@ -12,7 +13,7 @@ COMMANDS = {
 }
 """The marks of parts, each with what it holds and the command that runs it."""
 
-DEFAULT = "not real and not kube and not install"
+DEFAULT = "not real and not kube and not install and not slow"
 """The expression of marks that pytest takes from pyproject.toml when the command line has none."""
 
 

@@ -15,8 +15,11 @@ SETTINGS = """
 testpaths = tests
 markers =
     promise(*ids): what the test keeps
+    slow: takes long
+    round: is a short one of a real part
     real: needs real parts
     kube: needs a server
+    install: needs machines
 """
 
 TESTS = """
@@ -163,14 +166,15 @@ def test_of_a_test_that_ran_twice_the_later_run_counts() -> None:
 
 def test_what_a_part_left_to_another_counts_until_all_parts_have_run() -> None:
     elsewhere = promises.Outcome(skipped=["t[old]"], reasons={"t[old]": promises.ELSEWHERE})
-    unit = promises.Run("2026-01-02T03:04:05+00:00", False, {"claims-1": elsewhere}, "unit")
+    gate = promises.Run("2026-01-02T03:04:05+00:00", False, {"claims-1": elsewhere}, "gate")
+    slow = promises.Run("2026-01-02T03:44:05+00:00", False, {}, "slow")
     real = promises.Run("2026-01-02T04:04:05+00:00", False, {"claims-1": promises.Outcome(passed=["t[new]"])}, "real")
     kube = promises.Run("2026-01-02T05:04:05+00:00", False, {}, "kube")
-    assert not promises.merged(unit, real)["claims-1"].kept
-    assert promises.merged(unit, real, kube)["claims-1"].kept
+    assert not promises.merged(gate, slow, real)["claims-1"].kept
+    assert promises.merged(gate, slow, real, kube)["claims-1"].kept
     missing = promises.Outcome(passed=["t[new]"], skipped=["t[old]"], reasons={"t[old]": "no such version"})
     lost = promises.Run(real.date, False, {"claims-1": missing}, "real")
-    assert not promises.merged(unit, lost, kube)["claims-1"].kept
+    assert not promises.merged(gate, slow, lost, kube)["claims-1"].kept
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -213,7 +217,7 @@ def test_the_table_counts_what_is_kept_and_names_what_is_not() -> None:
 
 
 def test_the_table_says_that_there_was_no_full_run() -> None:
-    assert "full: no run yet: make test" in promises.table("a", {}, explained=())[0].splitlines()
+    assert "full: no run yet: pytest -m ''" in promises.table("a", {}, explained=())[0].splitlines()
 
 
 def everything(**outcomes: promises.Outcome) -> dict[str, promises.Outcome]:
@@ -256,7 +260,7 @@ def test_a_record_of_another_tree_does_not_count() -> None:
     text, count = promises.table("b", {"full": record}, explained=())
     assert count.kept == 0
     assert text.startswith("0 of 429 promises are kept")
-    assert "full: run of 2026-01-02T03:04:05+00:00, of another tree, does not count: make test" in text.splitlines()
+    assert "full: run of 2026-01-02T03:04:05+00:00, of another tree, does not count: pytest -m ''" in text.splitlines()
     assert not promises.counting("", {"full": promises.Run("", True, {}, tree="")})
 
 
@@ -332,11 +336,11 @@ def test_a_parameter_set_that_was_skipped_or_left_to_another_part_loses_the_prom
     assert not outcome.kept
     assert outcome.reasons == {"tests/test_it.py::test_numbers[2]": "no machine"}
     tests = SETS.replace(", SKIP", "")
-    run(tmp_path, tests, "-n", workers, "-m", promises.PARTS["unit"])
-    unit = last(tmp_path)
-    assert (unit.part, unit.promises["cluster-1"].kept) == ("unit", False)
+    run(tmp_path, tests, "-n", workers, "-m", promises.PARTS["gate"])
+    gate = last(tmp_path)
+    assert (gate.part, gate.promises["cluster-1"].kept) == ("gate", False)
     run(tmp_path, tests, "-n", workers, "-m", "real")
-    assert promises.merged(unit, last(tmp_path))["cluster-1"].kept
+    assert promises.merged(gate, last(tmp_path))["cluster-1"].kept
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])

@@ -1,0 +1,98 @@
+"""The gate: ``make test``, which every change passes before it lands, within minutes and on any machine.
+
+Its stages run one after the other: the libraries that are missing, the checks, the tests, the clusters of the
+simulation. The first failure ends the run and is printed, except that tests which fail are run once more, alone, when
+all others have ended (pytest's own ``--last-failed``). If they pass then, the gate passes, and its last lines name them
+as unstable with their first failure: each is a defect, and its cause is repaired next. More than ``MAX_UNSTABLE`` of
+them, or a test that fails twice, are a failure.
+
+It is run by Debian's Python before the virtual environment exists, so it imports the standard library only.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.stages import ROOT, Stage, minutes
+
+MARKS = "round or not (real or kube or install or slow)"
+"""The tests of the gate: those that need neither minutes nor machines, and a short round of each real part."""
+
+REAL = {"GANTRY_REAL": "1"}
+"""Real parts take part."""
+
+MAX_UNSTABLE = 3
+
+FAILED_TESTS = 1
+"""The exit status of pytest when it has run all tests and some failed."""
+
+
+def first_failures(lines: Sequence[str], tests: Sequence[str]) -> dict[str, str]:
+    """Return the text of pytest's summary about each test that failed.
+
+    >>> first_failures(["FAILED tests/a.py::test_b - assert 1 == 2"], ["tests/a.py::test_b"])
+    {'tests/a.py::test_b': 'assert 1 == 2'}
+    """
+    texts = dict.fromkeys(tests, "no text")
+    for line in lines:
+        for test in tests:
+            for outcome in ("FAILED", "ERROR"):
+                if line.startswith(begin := f"{outcome} {test} - "):
+                    texts[test] = line.removeprefix(begin)
+    return texts
+
+
+def run_tests(root: Path, *arguments: str) -> list[str] | None:
+    """Run tests with arguments of pytest, and those that failed once more; return a line for each unstable test.
+
+    It is None if the tests failed.
+    """
+    cache = root / ".pytest_cache/v/cache/lastfailed"
+    cache.unlink(missing_ok=True)
+    pytest = (".venv/bin/pytest", "-m", MARKS)
+    first = Stage(root, "tests", (*pytest, *arguments), REAL)
+    status, _ = first.run()
+    if status == 0:
+        return []
+    failed = sorted(json.loads(cache.read_text())) if cache.exists() else []
+    if status != FAILED_TESTS or not 0 < len(failed) <= MAX_UNSTABLE:
+        first.show()
+        return None
+    again = Stage(root, "alone", (*pytest, "--last-failed", "--last-failed-no-failures=none"), REAL)
+    if again.run()[0] != 0:
+        first.show()
+        again.show()
+        return None
+    return [f"unstable: {test}, first failure: {text}" for test, text in first_failures(first.lines(), failed).items()]
+
+
+def run_target(name: str, *targets: str) -> bool:
+    """Run a target of ``make``; return whether it passed."""
+    stage = Stage(ROOT, name, ("make", *targets))
+    passed = stage.run()[0] == 0
+    if not passed:
+        stage.show()
+    return passed
+
+
+def main() -> int:
+    """Run all stages; the exit status is 0 if the change may land."""
+    parser = argparse.ArgumentParser(prog="gate", description="Run what every change passes before it lands.")
+    parser.add_argument("--workers", default="2", help="how many processes run tests (default: %(default)s)")
+    parser.add_argument("--seeds", default="0-99", help="the seeds of the simulation (default: %(default)s)")
+    options = parser.parse_args()
+    begin = time.monotonic()
+    if not (run_target("libraries", "venv") and run_target("checks", "check")):
+        return 1
+    unstable = run_tests(ROOT, "-n", options.workers, "--dist", "loadfile", "--no-loadscope-reorder", "--durations=40")
+    if unstable is None or not run_target("simulation", "simulate", f"SEEDS={options.seeds}"):
+        return 1
+    print("\n".join([f"the gate passed in {minutes(time.monotonic() - begin)} minutes", *unstable]), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Commands that run one after the other, each with a line of progress and a log: for ``gate`` and ``everything``.
+
+It is run by Debian's Python before the virtual environment exists, so it imports the standard library only.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+WIDE = {"COLUMNS": "400"}
+"""No line of pytest's summary is cut off."""
+
+TAIL_LINES = 200
+"""How much of the log of a failed stage is printed."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A command in a checkout; what it prints is kept in ``build/stages``."""
+
+    root: Path
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def log(self) -> Path:
+        """Return the file that keeps what the command prints."""
+        return self.root / "build/stages" / f"{self.name}.log"
+
+    def run(self) -> tuple[int, float]:
+        """Run the command, print a line, and return its exit status and its seconds."""
+        print(f"{self.name:<12}", end=" ", flush=True)
+        begin = time.monotonic()
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log, "wb") as log:
+            status = subprocess.run(
+                self.command,
+                cwd=self.root,
+                env=os.environ | WIDE | dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                check=False,
+            ).returncode
+        seconds = time.monotonic() - begin
+        print(f"{'passed' if status == 0 else 'FAILED'} {minutes(seconds)}  {self.last_line()}".rstrip(), flush=True)
+        return status, seconds
+
+    def lines(self) -> list[str]:
+        """Return what the command printed."""
+        return self.log.read_text(errors="replace").splitlines()
+
+    def last_line(self) -> str:
+        """Return the last line that is not empty."""
+        return next((line.strip() for line in reversed(self.lines()) if line.strip()), "")
+
+    def show(self) -> None:
+        """Print the end of what the command printed."""
+        print(f"\n==== {self.name} failed; the end of {self.log.relative_to(self.root)} ====")
+        print("\n".join(self.lines()[-TAIL_LINES:]), flush=True)
+
+
+def minutes(seconds: float) -> str:
+    """Write a time in minutes and seconds.
+
+    >>> minutes(61.7)
+    '1:02'
+    """
+    return f"{round(seconds) // 60}:{round(seconds) % 60:02d}"
