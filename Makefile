@@ -97,6 +97,9 @@ test-all: ## everything in stages, an hour or more, as root; STAGES='real bench'
 	@tools/own-environment.sh $(MAKE) system
 	@tools/own-environment.sh $(PYTHON) -m tools.everything $(STAGES)
 
+steady: venv ## the gate's tests RUNS times, quiet, beside busy loops, in random order, on one core: which of them are unstable
+	@tools/own-environment.sh $(PYTHON) -m tools.steady --runs $(RUNS) --workers $(WORKERS)
+
 quick: venv check ## check, then the unit tests nearest to what changed since BASE=commit (HEAD)
 	@$(BIN)/python tools/quick.py $(BASE)
 
@@ -215,5 +218,5 @@ promises: venv ## how many promises the last runs of the tests of this tree kept
 	@$(BIN)/python -m tools.promises
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-language check-types \
-	test test-all test-clean quick unit test-slow test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
+	test test-all test-clean steady quick unit test-slow test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
 	golden bench soak docs changelog promises man packages packages-twice images build-packages wheel sbom release

@@ -24,6 +24,9 @@ MARKS = "round or not (real or kube or install or slow)"
 REAL = {"GANTRY_REAL": "1"}
 """Real parts take part."""
 
+DISTRIBUTION = ("--dist", "loadfile", "--no-loadscope-reorder")
+"""Workers take whole files, in the order of ``order_plugin``."""
+
 MAX_UNSTABLE = 3
 
 FAILED_TESTS = 1
@@ -87,7 +90,7 @@ def main() -> int:
     begin = time.monotonic()
     if not (run_target("libraries", "venv") and run_target("checks", "check")):
         return 1
-    unstable = run_tests(ROOT, "-n", options.workers, "--dist", "loadfile", "--no-loadscope-reorder", "--durations=40")
+    unstable = run_tests(ROOT, "-n", options.workers, *DISTRIBUTION, "--durations=40")
     if unstable is None or not run_target("simulation", "simulate", f"SEEDS={options.seeds}"):
         return 1
     print("\n".join([f"the gate passed in {minutes(time.monotonic() - begin)} minutes", *unstable]), flush=True)
