@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Gnt
+from tests.cluster import lab
 
 from gantry.cli import machine
 
@@ -24,6 +25,7 @@ def end(*_):
     os._exit(0)
 signal.signal(signal.SIGTERM, end)
 listener = socket.socket(socket.AF_UNIX)
+# The socket has its name when it listens.
 listener.bind(path + ".new")
 listener.listen()
 os.rename(path + ".new", path)
@@ -66,7 +68,10 @@ def calls(root: Path) -> list[str]:
 
 
 def end(root: Path) -> None:
-    os.kill(int((root / "pid").read_text()), 15)
+    """End the daemon: what it writes last must not come while the folder is removed."""
+    pid = int((root / "pid").read_text())
+    os.kill(pid, 15)
+    lab.wait_until(lambda: lab.is_gone(pid), "the end of the daemon")
 
 
 def test_init_starts_the_service(gnt: Gnt, managed: Path) -> None:
