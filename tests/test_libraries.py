@@ -58,6 +58,7 @@ def test_what_decides_neither_speaks_a_protocol_nor_knows_who_does() -> None:
 
 
 @pytest.mark.promise("cluster-12")
+@pytest.mark.slow
 def test_one_package_speaks_http_and_all_others_hand_it_requests() -> None:
     users = {module for module, name in _imports(SOURCE) if name.partition(".")[0] == "aiohttp"}
     names = ("http", "http_messages", "http_server")

@@ -135,6 +135,7 @@ def add_over(wire: Wire, machine: lab.Node) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("moment", ["before the machine has its certificate", "afterwards"])
+@pytest.mark.slow
 def test_who_has_the_authoritys_key_and_the_wire_does_not_answer_for_a_machine_that_joins(moment: str) -> None:
     with lab.lab() as cluster:
         cluster.init()
@@ -156,6 +157,7 @@ def test_who_has_the_authoritys_key_and_the_wire_does_not_answer_for_a_machine_t
                 cluster.verified()
 
 
+@pytest.mark.slow
 def test_a_machine_whose_joining_the_end_of_the_master_interrupted_is_removed_and_joins() -> None:
     with lab.lab() as cluster:
         cluster.init()

@@ -130,6 +130,7 @@ def test_a_candidate_hears_of_jobs_and_of_their_archive_and_forgets_the_queue_wh
         assert not (third.root / "lib/config.data").exists()
 
 
+@pytest.mark.slow
 def test_the_machine_of_a_destroyed_cluster_joins_another_one() -> None:
     with lab.lab() as former, lab.lab() as other:
         former.init()

@@ -33,6 +33,7 @@ exec "$@"
 """
 
 
+@pytest.mark.slow
 def test_a_system_that_does_nothing_goes_through_an_instances_life() -> None:
     with lab.lab() as cluster_lab:
         cluster_lab.init()

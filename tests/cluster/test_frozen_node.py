@@ -10,6 +10,7 @@ from tests.cluster import lab, test_rapi
 
 
 @pytest.mark.promise("cluster-2")
+@pytest.mark.slow
 def test_commands_do_not_wait_for_a_frozen_node() -> None:
     with lab.lab() as cluster_lab:
         cluster_lab.init()

@@ -17,6 +17,7 @@ KINDS = {"background", "foreground"}
 
 
 @pytest.mark.parametrize("killed", [True, False])
+@pytest.mark.slow
 def test_a_script_does_not_write_after_the_next_start_of_its_daemon(killed: bool, tmp_path: Path) -> None:
     with lab.lab() as cluster_lab:
         cluster_lab.init()

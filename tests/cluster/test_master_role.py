@@ -115,6 +115,7 @@ def _has_copy(node: lab.Node, *, master: lab.Node) -> bool:
 
 
 @pytest.mark.promise("cluster-31")
+@pytest.mark.slow
 def test_a_master_that_was_forced_fences_the_one_that_it_replaces(three: lab.Lab) -> None:
     """The old master goes on alone: its node daemon is down, so that nobody can end it."""
     three.run("gnt-cluster", "modify", "--replication", "seed")
@@ -142,6 +143,7 @@ def test_a_node_that_is_no_candidate_is_refused_with_those_that_are() -> None:
 
 
 @pytest.mark.promise("cluster-92", "cluster-93")
+@pytest.mark.slow
 def test_two_nodes_with_one_down_need_the_override() -> None:
     with _cluster(2) as cluster:
         cluster.run("gnt-node", "modify", "-O", "yes", "node2")
@@ -159,6 +161,7 @@ def test_two_nodes_with_one_down_need_the_override() -> None:
 
 
 @pytest.mark.promise("cluster-31")
+@pytest.mark.slow
 def test_the_last_candidate_of_two_takes_over_with_the_override() -> None:
     with _cluster(2) as cluster:
         cluster.run("gnt-debug", "delay", "0")
@@ -170,6 +173,7 @@ def test_the_last_candidate_of_two_takes_over_with_the_override() -> None:
         cluster.run("gnt-debug", "delay", "0")
 
 
+@pytest.mark.slow
 def test_a_master_that_slept_through_its_replacement_is_refused_by_all_nodes(three: lab.Lab) -> None:
     daemon = three.nodes[0].daemon
     assert daemon is not None
@@ -204,6 +208,7 @@ def test_a_master_starts_quickly_though_a_node_is_silent(three: lab.Lab) -> None
         os.kill(daemon.pid, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_a_node_with_a_broken_epoch_file_neither_stops_the_master_nor_a_failover(three: lab.Lab) -> None:
     three.nodes[2].stop()
     epoch = three.nodes[2].root / "lib/epoch"

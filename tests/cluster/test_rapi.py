@@ -166,6 +166,7 @@ def test_networks_groups_tags_and_nodes_are_changed_by_their_own_paths(remote: R
     assert remote.ask("GET", "/2/os").value == ["plain"]
 
 
+@pytest.mark.slow
 def test_metrics_have_the_ends_of_the_certificates_with_and_without_a_master() -> None:
     with lab.lab() as cluster_lab:
         cluster_lab.init()

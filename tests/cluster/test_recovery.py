@@ -23,6 +23,7 @@ def test_a_master_without_its_newest_segment_fetches_it_from_a_candidate(own: la
     assert own.rows("gnt-node", "name") == [["node1"], ["node2"], ["node3"]]
 
 
+@pytest.mark.slow
 def test_a_master_that_lost_the_records_of_renewed_keys_reaches_the_candidates_that_have_them(own: lab.Lab) -> None:
     own.add_node()
     own.add_node()
@@ -37,6 +38,7 @@ def test_a_master_that_lost_the_records_of_renewed_keys_reaches_the_candidates_t
     own.verified()
 
 
+@pytest.mark.slow
 def test_a_master_that_lost_its_end_alone_says_what_is_missing_until_the_loss_is_accepted(own: lab.Lab) -> None:
     own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "lost.example")
     serial = own.master / "lib/queue/serial"
@@ -62,6 +64,7 @@ def test_a_master_that_lost_its_end_alone_says_what_is_missing_until_the_loss_is
     assert own.rows("gnt-instance", "name") == [["new.example"]]
 
 
+@pytest.mark.slow
 def test_a_job_number_is_not_given_twice_if_the_queue_s_files_were_not_written_before_the_loss(own: lab.Lab) -> None:
     own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "lost.example")
     last_job = max(int(row[0]) for row in own.rows("gnt-job", "id"))
@@ -76,6 +79,7 @@ def test_a_job_number_is_not_given_twice_if_the_queue_s_files_were_not_written_b
     assert min(int(row[0]) for row in own.rows("gnt-job", "id")) > last_job
 
 
+@pytest.mark.slow
 def test_a_loss_is_not_accepted_while_a_candidate_that_answers_has_the_records(own: lab.Lab) -> None:
     own.add_node()
     own.add_node()
@@ -101,6 +105,7 @@ def test_an_accepted_loss_names_the_node_that_did_not_answer(own: lab.Lab) -> No
     assert "did not say what they have, and records that only they have are lost: node2 (" in answer
 
 
+@pytest.mark.slow
 def test_a_master_with_the_files_of_its_first_moment_does_not_start_as_a_cluster_of_one_node(own: lab.Lab) -> None:
     """An old backup of the journal and the checkpoint is restored after kill -9: the candidates have the cluster."""
     lib = own.master / "lib"

@@ -125,6 +125,7 @@ def test_a_dry_run_and_a_change_that_is_none_change_nothing(cluster: lab.Lab) ->
 
 
 @pytest.mark.promise("cluster-149")
+@pytest.mark.slow
 def test_defaults_of_hypervisor_disk_and_bridge_hold_from_init_on_and_can_be_changed(cluster: lab.Lab) -> None:
     add = ("gnt-instance", "add", "-t", "file", "--disk", "0:mode=rw", "-o", "plain", "-n", "node1")
     cluster.run(*add, "--no-nics", "small.example")

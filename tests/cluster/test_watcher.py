@@ -63,6 +63,7 @@ def test_what_should_run_is_started_by_a_job_and_only_that_is_logged(guests: lab
     assert "up.example" not in _watch(guests)
 
 
+@pytest.mark.slow
 def test_an_instance_that_does_not_stay_up_is_given_up_with_a_line(guests: lab.Lab) -> None:
     for number in range(watcher.ATTEMPTS):
         _crash(guests, "up.example")
@@ -108,6 +109,7 @@ def test_a_node_that_does_not_answer_is_reported_with_what_to_do(guests: lab.Lab
 
 
 @pytest.mark.promise("cluster-94")
+@pytest.mark.slow
 def test_a_node_that_does_not_answer_is_put_offline_if_that_is_wanted(guests: lab.Lab) -> None:
     for _ in range(2):
         guests.add_node()

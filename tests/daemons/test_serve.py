@@ -138,6 +138,7 @@ async def test_a_server_that_cannot_have_controllers_says_why(tmp_path: Path, po
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 async def test_a_server_that_ends_on_a_signal_lets_its_controllers_release_the_lease(
     tmp_path: Path, port: int, number: signal.Signals
 ) -> None:

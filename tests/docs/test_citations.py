@@ -22,6 +22,7 @@ def checkout(folder: Path, text: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_citation_leads_to_a_heading() -> None:
     assert citations.broken(pages.CHECKOUT) == []
 
@@ -96,6 +97,7 @@ def test_files_of_every_folder_are_read_and_those_that_are_no_text_are_not(tmp_p
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_check_of_the_makefile_is_this_one() -> None:
     check = (pages.CHECKOUT / "Makefile").read_text().partition("\ncheck:")[2].partition("\n")[0]
     assert "check-citations" in check.split()

@@ -34,6 +34,9 @@ WITH_COMMANDS = [
     page for page in HOW_TO if page != INSTALL and any(isinstance(step, pages.Command) for step in pages.steps(page))
 ]
 
+SLOW = ("jobs", "master", "recovery", "segments")
+"""The pages whose commands take more than a few seconds, most with masters that end and start."""
+
 LOOKS = re.compile(r"(on \d )?(ls|cat|grep|tail|ping) |gnt-instance list |kubectl (get|describe) ")
 """Commands that are repeated until they show what the page says: other nodes, or a daemon that starts, follow later."""
 
@@ -187,7 +190,11 @@ def _machines(page: Path) -> int:
     return max(map(int, re.findall(r"\b(?:node|10\.0\.0\.)(\d)\b", page.read_text())), default=1)
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page.stem in SLOW else []) for page in WITH_COMMANDS],
+    ids=[page.stem for page in WITH_COMMANDS],
+)
 def test_the_commands_of_a_how_to_page_do_what_it_says(page: Path, cluster: Environment) -> None:
     cluster.run(pages.steps(page))
 

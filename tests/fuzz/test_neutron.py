@@ -140,5 +140,6 @@ def start() -> Iterator[tuple[http.Door, doors.Run]]:
         )
 
 
+@pytest.mark.slow
 def test_hostile_requests_are_refused_without_an_error_of_the_server() -> None:
     doors.check("Neutron API", start)

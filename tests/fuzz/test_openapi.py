@@ -95,6 +95,7 @@ def _hammer(door: http.Door, run: Callable[..., http_interface.Response], each: 
 
 
 @pytest.mark.parametrize("name", DOORS)
+@pytest.mark.slow
 def test_no_described_request_causes_an_error_of_the_server(name: str) -> None:
     start, documents = DOORS[name]
     logging.getLogger("schemathesis").setLevel(logging.ERROR)

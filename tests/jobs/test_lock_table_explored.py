@@ -19,6 +19,7 @@ BIG_LOCK: list[LockSet] = [{BGL: X}, {A: X}, {A: S, N: X}, {}]
         pytest.param(IN_TWO_STEPS, 2, 0, id="in two steps"),
     ],
 )
+@pytest.mark.slow
 def test_no_state_of_three_jobs_breaks_a_lock_or_locks_up(
     menu: list[LockSet], steps: int, pass_limit: int, figure: Callable[[str], None], request: pytest.FixtureRequest
 ) -> None:

@@ -257,6 +257,7 @@ def test_the_authority_before_is_trusted_nowhere_after_its_renewal(monkeypatch: 
 
 
 @pytest.mark.parametrize("power", [True, False])
+@pytest.mark.slow
 def test_a_renewal_that_is_cut_off_at_any_write_leaves_a_cluster_that_renews_again(power: bool) -> None:
     for victim in ("node1", "node2"):
         for visit in range(1, 60, 2 if victim == "node1" else 1):

@@ -181,7 +181,7 @@ def _comparable(state: states.Snapshot) -> dict[str, object]:
     return state_build.content(state)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 20))])
 def test_nothing_acknowledged_is_lost_and_no_address_is_allocated_twice(seed: int) -> None:
     with cluster.SimulatedCluster(seed) as lab:
         clients = lab.run(scenario(lab))

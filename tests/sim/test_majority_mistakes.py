@@ -111,6 +111,7 @@ MAJORITY_MISTAKES: dict[Patch, tuple[int, str]] = {
 
 
 @pytest.mark.parametrize("mistake", MAJORITY_MISTAKES, ids=lambda patch: patch.__name__)
+@pytest.mark.slow
 def test_a_mistake_is_found_by_the_promise_that_it_breaks(mistake: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     first, promise = MAJORITY_MISTAKES[mistake]
     assert next(filter(None, first_seed.broken_promises(mistake, first, monkeypatch)), "") == promise

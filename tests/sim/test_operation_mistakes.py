@@ -107,6 +107,7 @@ OPERATION_MISTAKES: dict[Patch, tuple[int, str]] = {
 
 
 @pytest.mark.parametrize("mistake", OPERATION_MISTAKES, ids=lambda patch: patch.__name__)
+@pytest.mark.slow
 def test_a_mistake_is_found_by_the_promise_that_it_breaks(mistake: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     first, promise = OPERATION_MISTAKES[mistake]
     # Another promise may be broken too, and end a seed before this one is seen.

@@ -68,6 +68,7 @@ def test_a_seed_tells_the_same_story_again(seed: int) -> None:
     assert scenario.run(seed).story == scenario.run(seed).story
 
 
+@pytest.mark.slow
 def test_a_seed_tells_the_same_story_in_another_process() -> None:
     command = [sys.executable, "-m", "gantry.sim.program", "--seed", "11"]
     stories = {

@@ -206,6 +206,7 @@ def tried(copy: runs.Copy, mutation: mutations.Mutation | None, names: Sequence[
     return copy.run(mutation, tests, dict.fromkeys(tests, 0.0))
 
 
+@pytest.mark.slow
 def test_a_mutant_is_killed_by_the_first_test_that_fails_and_survives_when_none_does(copy: runs.Copy) -> None:
     names = ["a_number_is_halved", "a_number_is_doubled"]
     assert tried(copy, None, names) == runs.Result("survived")
@@ -216,6 +217,7 @@ def test_a_mutant_is_killed_by_the_first_test_that_fails_and_survives_when_none_
     assert tried(copy, None, []) == runs.Result("no test")
 
 
+@pytest.mark.slow
 def test_a_mutant_that_does_not_end_is_timed_out(
     copy: runs.Copy, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +232,7 @@ def test_a_mutant_that_cannot_be_imported_is_killed(copy: runs.Copy) -> None:
     assert tried(copy, broken, ["a_number_is_halved"]).outcome == "killed"
 
 
+@pytest.mark.slow
 def test_each_test_that_passes_is_traced_and_only_changed_files_a_second_time(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

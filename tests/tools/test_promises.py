@@ -129,6 +129,7 @@ def test_a_partial_run_leaves_the_last_full_one_as_it_is(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 @pytest.mark.parametrize("part", ["real", "kube"])
+@pytest.mark.slow
 def test_a_run_of_a_part_adds_to_the_full_one(tmp_path: Path, part: str, workers: str) -> None:
     skipped = TESTS.replace(
         "@pytest.mark.skip(", "@pytest.mark.skipif(\"not __import__('os').environ.get('MINUTES')\", "

@@ -20,6 +20,7 @@ def test_the_share_counts_all_statements_and_those_in_functions_apart() -> None:
 
 
 @pytest.mark.parametrize("bound, code", [("99.9", 1), ("20", 0)])
+@pytest.mark.slow
 def test_a_share_below_the_bound_is_a_failure(bound: str, code: int) -> None:
     command = [sys.executable, measured.__file__, "--seeds", "3", "--processes", "1", "--bound", bound]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -71,6 +71,7 @@ def test_a_connection_of_the_master_survives_a_crowd(node: clients.Target) -> No
         assert master.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.slow
 def test_a_node_closes_connections_without_a_handshake(cluster: lab.Lab) -> None:
     machine = cluster.nodes[0]
     start = time.monotonic()

@@ -55,6 +55,7 @@ def test_an_honest_client_is_answered_within_a_second_beside_a_crowd(path: Path,
         assert clients.is_prompt(lambda: clients.luxi_seconds(path))
 
 
+@pytest.mark.slow
 def test_long_messages_that_do_not_end_leave_room_for_others(master: clients.Target, path: Path) -> None:
     with master.bounded(memory=MESSAGE_MEMORY), crowd(path, 30) as connections:
         threads = [threading.Thread(target=_send, args=(each, b" " * (15 << 20))) for each in connections]

@@ -306,6 +306,7 @@ def readable(body: schema.Json) -> bool:
 
 @given(edited())
 @settings(max_examples=300, deadline=None)
+@pytest.mark.slow
 def test_objects_of_any_shape_end_no_controller_and_let_none_spin(bodies: list[schema.Json]) -> None:
     api = server.Server()
     for body in filter(readable, bodies):

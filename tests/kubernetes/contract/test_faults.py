@@ -169,6 +169,7 @@ async def test_claims_are_served_though_requests_fail_and_their_answers_get_lost
 
 
 @pytest.mark.promise("claims-45")
+@pytest.mark.slow
 async def test_controllers_that_are_killed_at_every_write_lose_and_leave_nothing(
     kube: namespace.Namespace, between: proxy.Proxy, program: programs.Program
 ) -> None:
@@ -259,6 +260,7 @@ async def test_claims_are_served_while_no_pool_can_be_written_and_pools_while_no
     program.stop()
 
 
+@pytest.mark.slow
 async def test_of_two_controllers_one_works_and_the_other_takes_over(
     kube: namespace.Namespace, kubeconfig: Path, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def lists(site: api.Site) -> list[str]:
 
 
 @pytest.mark.promise("claims-55")
+@pytest.mark.slow
 def test_ten_thousand_addresses_are_listed_once_and_a_claim_costs_what_it_costs_without_them(site: api.Site) -> None:
     async def check() -> None:
         settled(site)

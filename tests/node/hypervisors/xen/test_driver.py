@@ -144,6 +144,7 @@ async def test_domains_of_others_are_left_alone(node: Node) -> None:
         await other.start(Node(node.folders, machine.FULL).instance(), paused=False)
 
 
+@pytest.mark.slow
 async def test_a_guest_goes_on_when_its_migration_breaks_off(node: Node, tmp_path: Path) -> None:
     vm = node.instance()
     target = Node(paths.Paths.below(str(tmp_path)))
