@@ -194,6 +194,7 @@ def play(cluster: Cluster, *, rounds: int, seed: int) -> Acknowledged:
     for client in clients:
         client.start()
     for number in range(rounds):
+        _wait_for_more(clients)
         time.sleep(chance.uniform(0.5, 2))
         old = cluster.nodes[cluster.leader]
         cluster.cut(old)
@@ -217,6 +218,12 @@ def play(cluster: Cluster, *, rounds: int, seed: int) -> Acknowledged:
         acknowledged.refused += client.acknowledged.refused
         acknowledged.in_doubt += client.acknowledged.in_doubt
     return acknowledged
+
+
+def _wait_for_more(clients: list[Client]) -> None:
+    """Wait until another instance is acknowledged."""
+    before = sum(len(client.acknowledged.created) for client in clients)
+    lab.wait_until(lambda: sum(len(client.acknowledged.created) for client in clients) > before, "another instance")
 
 
 def _counts(clients: list[Client]) -> str:

@@ -94,6 +94,7 @@ def kubectl(program: Path, backend: backends.Backend, tmp_path_factory: pytest.T
 
 
 @pytest.mark.promise("claims-1", "claims-2", "claims-3")
+@pytest.mark.round
 def test_objects_are_applied_shown_and_deleted(kubectl: Kubectl) -> None:
     assert kubectl.output_of("apply", "-f", "-", stdin=f"{POOL}---{CLAIM}---{ADDRESS}").splitlines() == [
         "ippool.ipam.metal3.io/prov created", "ipclaim.ipam.metal3.io/node-1 created",

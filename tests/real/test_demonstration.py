@@ -17,6 +17,7 @@ def demo() -> Iterator[Demo]:
         yield demo
 
 
+@pytest.mark.round
 @pytest.mark.promise("networks-4", "networks-6", "networks-40")
 def test_the_virtual_machine_answers_on_three_addresses_of_two_subnets(demo: Demo) -> None:
     for address in (IPV4, IPV6, FIXED):
@@ -27,6 +28,7 @@ def test_the_virtual_machine_answers_on_three_addresses_of_two_subnets(demo: Dem
     ]
 
 
+@pytest.mark.round
 def test_each_step_is_shown_before_it_runs_and_the_end_says_what_to_try(demo: Demo) -> None:
     for step in ("gnt-cluster init", "gnt-node add", "gnt-network add", "gnt-network connect", "gnt-instance add"):
         assert f"\n$ {step}" in demo.said
@@ -53,6 +55,7 @@ def _qemu(demo: Demo) -> str:
     return (demo.guest / "pid").read_text().strip()
 
 
+@pytest.mark.round
 def test_verify_finds_nothing_wrong(demo: Demo) -> None:
     assert "ERROR" not in demo.gnt("gnt-cluster", "verify")
 

@@ -48,6 +48,7 @@ def another_url(request: pytest.FixtureRequest, empty_url: str) -> str:
 
 
 @pytest.mark.promise("ipam-6")
+@pytest.mark.round
 def test_all_steps_in_order_make_the_schema(empty_url: str, another_url: str, request: pytest.FixtureRequest) -> None:
     stepwise, whole = engines.open_database(empty_url), engines.open_database(another_url)
 

@@ -241,6 +241,7 @@ def test_a_comparison_by_a_master_that_may_be_superseded_only_adds_addresses(mov
 
 @pytest.mark.real
 @pytest.mark.skipif(postgres.NEEDS[1].args[0], reason="PostgreSQL is not installed: make system")
+@pytest.mark.round
 def test_a_killed_database_allocates_nothing_twice_and_loses_nothing(world: simulated.World) -> None:
     lab = Lab(world, *labs.first("192.0.2.10-192.0.2.99"))
     refused: list[errors.GantryError] = []

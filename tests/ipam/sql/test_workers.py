@@ -59,6 +59,7 @@ def test_eight_processes_fill_a_subnet_to_the_last_address_without_a_double(url:
     assert is_sound(ipam)
 
 
+@pytest.mark.round
 def test_workers_that_race_for_one_range_get_each_address_once(ipam: driver.Driver) -> None:
     for attempt in range(10):
         subnet = f"s{attempt}"
