@@ -56,7 +56,7 @@ venv: .venv/stamp ## the virtual environment with the libraries that requirement
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "Gantry needs Python 3.11 or newer: make venv PYTHON=...; $(PYTHON): $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --constraint requirements.lock --editable '.[dev]'
+	@$(BIN)/pip install --quiet --quiet --constraint requirements.lock --editable '.[dev]'
 	@touch $@
 
 check: check-format check-lint check-layers check-seam check-citations check-language check-types ## format, lint, import contracts, banned calls, citations, language, types
@@ -168,7 +168,7 @@ docs: .venv/docs-stamp ## the documentation as a site in build/site; fails on a 
 	@echo 'site: build/site/index.html'
 
 .venv/docs-stamp: .venv/stamp
-	@$(BIN)/pip install --quiet --constraint requirements.lock --editable '.[docs]'
+	@$(BIN)/pip install --quiet --quiet --constraint requirements.lock --editable '.[docs]'
 	@touch $@
 
 man: .venv/docs-stamp ## the man pages in build/man, from the reference pages
@@ -194,7 +194,7 @@ wheel: venv ## the wheel in dist/
 
 sbom: .venv/release-stamp ## dist/gantry-VERSION.cdx.json: the libraries that the packages hold, in the form of CycloneDX
 	@$(PYTHON) -m venv --without-pip --clear build/sbom
-	@$(BIN)/pip --python build/sbom install --quiet --constraint requirements.lock '.[postgresql,pkcs11]'
+	@$(BIN)/pip --python build/sbom install --quiet --quiet --constraint requirements.lock '.[postgresql,pkcs11]'
 	@mkdir -p dist
 	@version=$$(build/sbom/bin/python -c 'import gantry; print(gantry.__version__)') && \
 	sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml >build/sbom/pyproject.toml && \
@@ -202,7 +202,7 @@ sbom: .venv/release-stamp ## dist/gantry-VERSION.cdx.json: the libraries that th
 	--output-file "dist/gantry-$$version.cdx.json" build/sbom
 
 .venv/release-stamp: .venv/stamp
-	@$(BIN)/pip install --quiet --constraint requirements.lock --editable '.[release]'
+	@$(BIN)/pip install --quiet --quiet --constraint requirements.lock --editable '.[release]'
 	@touch $@
 
 release: .venv/release-stamp ## VERSION=1.0.0 as commit and tag; packages, images, wheel, SBOM and checksums in dist/, signed with KEY=, as root
