@@ -12,8 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-WIDE = {"COLUMNS": "400"}
-"""No line of pytest's summary is cut off."""
+WHOLE_TEXTS = {"CI": "true"}
+"""With this, pytest cuts off neither a line of its summary nor the text of a failure."""
 
 TAIL_LINES = 200
 """How much of the log of a failed stage is printed."""
@@ -42,7 +42,7 @@ class Stage:
             status = subprocess.run(
                 self.command,
                 cwd=self.root,
-                env=os.environ | WIDE | dict(self.environment),
+                env=os.environ | WHOLE_TEXTS | dict(self.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
