@@ -6,6 +6,9 @@ from collections.abc import Iterator
 import pytest
 from tests.docs import pages
 
+BUILD_FOLDERS = ("build/", "dist/")
+"""Folders that commands make: a fresh clone has nothing in them."""
+
 ROOTS = (pages.CHECKOUT / "src/gantry", pages.CHECKOUT)
 PATH = re.compile(r"`([\w.<>-]+(?:/[\w.<>-]*)+|\w[\w-]*\.(?:py|toml|md|sh|lock))`")
 """A word in code with a slash, or a file's name; ``<noun>`` stands for any name."""
@@ -13,7 +16,8 @@ PATH = re.compile(r"`([\w.<>-]+(?:/[\w.<>-]*)+|\w[\w-]*\.(?:py|toml|md|sh|lock))
 
 def paths(page: str) -> Iterator[str]:
     for match in PATH.finditer((pages.DOCS / "contributing" / page).read_text()):
-        yield match[1]
+        if not match[1].startswith(BUILD_FOLDERS):
+            yield match[1]
 
 
 def exists(path: str) -> bool:
