@@ -52,6 +52,9 @@ class Nodes:
     async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
         return [await self._answer(target, call) for target in where]
 
+    def last_answer(self, target: targets.Target) -> float:
+        return float("-inf")
+
     async def _answer(self, target: targets.Target, call: calls.Call[Result]) -> targets.Answer[Result]:
         assert isinstance(call, calls.HooksRun)
         if target.offline:

@@ -61,6 +61,9 @@ class Nodes:
         value = cast("Result", (FAILURE,) if fails else ())
         return [targets.Answer(target, value=value) for target in where]
 
+    def last_answer(self, target: targets.Target) -> float:
+        return float("-inf")
+
 
 class House(houses.House):
     """The queue with the units of the master, over a cluster in which segment ranges may be made."""

@@ -337,6 +337,9 @@ class FakeNodes:
     async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
         return [await self._answer(target, call) for target in where]
 
+    def last_answer(self, target: targets.Target) -> float:
+        return float("-inf")
+
     async def _answer(self, target: targets.Target, call: calls.Call[Result]) -> targets.Answer[Result]:
         try:
             return targets.Answer(target, value=await self.call(target, call))

@@ -1,3 +1,6 @@
+import asyncio
+import dataclasses
+import math
 import re
 import ssl
 from collections.abc import Callable, Mapping
@@ -6,8 +9,8 @@ import msgspec
 import pytest
 
 from gantry import __version__, errors
-from gantry.rpc import calls, client, targets
-from gantry.runtime import http_interface
+from gantry.rpc import call_queue, calls, client, liveness, targets
+from gantry.runtime import http_interface, limits, simulated
 from gantry.runtime.real import http, network
 
 Reply = Callable[[str], http_interface.Response]
@@ -22,12 +25,14 @@ class Http(http.Client):
         self._reply = reply
         self.requests: list[tuple[str, str, bytes]] = []
         self.headers: list[dict[str, str]] = []
+        self.timeouts: list[float] = []
 
     async def post(
         self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> http_interface.Response:
         self.requests.append((host, path, body))
         self.headers.append(dict(headers or {}))
+        self.timeouts.append(timeout)
         return self._reply(host)
 
     async def close(self) -> None: ...
@@ -197,3 +202,152 @@ async def test_a_master_hears_that_it_was_replaced_from_the_first_node_that_refu
     (answer,) = await nodes.fan_out([TARGET], calls.NodeDemote())
     assert type(answer.error) is kind
     assert [type(error) for error in refusals] == [kind, kind]
+
+
+def busy(status: int, *, retry: bool = True) -> http_interface.Response:
+    body = msgspec.json.encode((False, errors.BusyError("the server has too many connections").luxi_pair()))
+    return http_interface.Response(status, body, headers={"retry-after": "1"} if retry else {})
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_node_that_is_too_busy_is_called_again_within_the_timeout(status: int) -> None:
+    answers = [busy(status), busy(status), ok("m")]
+    nodes, http = build_client(lambda _: answers.pop(0))
+    with simulated.World(seed=1) as world:
+        assert world.run(nodes.call(TARGET, calls.MasterName())) == "m"
+        assert world.loop.time() == pytest.approx(2 * limits.RETRY_SECONDS)
+    assert http.timeouts[0] > http.timeouts[1] > http.timeouts[2]
+
+
+def test_a_node_that_stays_too_busy_is_given_up_after_the_timeout() -> None:
+    nodes, _ = build_client(lambda _: busy(503))
+    with simulated.World(seed=1) as world:
+        with pytest.raises(errors.BusyError, match="node node1: the server has too many connections"):
+            world.run(nodes.call(TARGET, calls.MasterName()))
+        assert world.loop.time() <= calls.MasterName.LIMIT
+
+
+def test_an_error_of_a_driver_with_the_same_status_is_not_a_refusal_of_the_server() -> None:
+    nodes, http = build_client(lambda _: busy(503, retry=False))
+    with simulated.World(seed=1) as world, pytest.raises(errors.BusyError):
+        world.run(nodes.call(TARGET, calls.MasterName()))
+    assert len(http.requests) == 1
+
+
+class Slow(Http):
+    """A client whose servers answer after some seconds."""
+
+    def __init__(self, reply: Reply, *, seconds: float = 1.0) -> None:
+        super().__init__(reply)
+        self.seconds = seconds
+
+    async def post(
+        self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> http_interface.Response:
+        answer = await super().post(host, port, path, body, timeout=timeout, headers=headers)
+        await asyncio.sleep(self.seconds)
+        return answer
+
+
+def test_ten_thousand_calls_of_jobs_have_few_connections_and_all_of_their_timeouts() -> None:
+    http = Slow(lambda _: ok(None))
+    nodes = client.Queued(client.Client(Network(http), None))
+    call = calls.InstanceInfo(hypervisor="fake", name="x")
+    with simulated.World(seed=1) as world:
+        answers = world.run(nodes.fan_out([TARGET] * 10_000, call))
+        assert world.loop.time() == pytest.approx(math.ceil(10_000 / call_queue.JOB_SLOTS))
+    assert call_queue.JOB_SLOTS + call_queue.QUERY_SLOTS <= 32
+    assert not [answer for answer in answers if answer.error]
+    assert set(http.timeouts) == {call.LIMIT}
+
+
+def test_no_call_of_the_master_itself_waits_behind_those_of_jobs() -> None:
+    http = Slow(lambda _: ok({"software": "1"}))
+    direct = client.Client(Network(http), None)
+    nodes = client.Queued(direct)
+    own: list[calls.Call[object]] = [
+        calls.LeaseRenew(node="node1", epoch=1),
+        calls.MasterName(),
+        calls.JournalAppend(epoch=1, previous="", frame=""),
+    ]
+
+    async def check() -> float:
+        crowd = asyncio.ensure_future(nodes.fan_out([TARGET] * 1000, calls.NicValidate(nics=())))
+        await asyncio.sleep(0.5)
+        begin = asyncio.get_running_loop().time()
+        asking = [nodes.call(TARGET, calls.Version()), *(direct.call(TARGET, call) for call in own)]
+        await asyncio.gather(*asking, return_exceptions=True)
+        seconds = asyncio.get_running_loop().time() - begin
+        crowd.cancel()
+        await asyncio.gather(crowd, return_exceptions=True)
+        return seconds
+
+    with simulated.World(seed=1) as world:
+        assert world.run(check()) == pytest.approx(1.0)
+
+
+def test_an_offline_node_is_answered_for_at_once_while_jobs_wait() -> None:
+    nodes = client.Queued(client.Client(Network(Slow(lambda _: ok(None))), None))
+
+    async def check() -> None:
+        crowd = asyncio.ensure_future(nodes.fan_out([TARGET] * 1000, calls.NicValidate(nics=())))
+        await asyncio.sleep(0.5)
+        with pytest.raises(errors.RemoteError, match="is marked offline"):
+            await nodes.call(dataclasses.replace(TARGET, offline=True), calls.NicValidate(nics=()))
+        crowd.cancel()
+        await asyncio.gather(crowd, return_exceptions=True)
+
+    with simulated.World(seed=1) as world:
+        world.run(check())
+        assert world.loop.time() == 0.5
+
+
+async def test_the_client_knows_when_a_node_last_answered_anything() -> None:
+    refused = errors.PromisedError("no").luxi_pair()
+    nodes, _ = build_client(lambda _: http_interface.Response(409, msgspec.json.encode((False, refused))))
+    assert nodes.last_answer(TARGET) == liveness.NEVER
+    with pytest.raises(errors.GantryError):
+        await nodes.call(TARGET, calls.MasterName())
+    assert nodes.last_answer(TARGET) <= asyncio.get_running_loop().time()
+    assert nodes.last_answer(TARGET) > liveness.NEVER
+    unreachable, _ = build_client(raising(ConnectionResetError()))
+    with pytest.raises(errors.RemoteError):
+        await unreachable.call(TARGET, calls.MasterName())
+    assert unreachable.last_answer(TARGET) == liveness.NEVER
+
+
+def test_thousands_of_jobs_that_ask_at_a_time_whether_a_node_answers_share_a_call() -> None:
+    http = Slow(lambda _: ok({"software": "1"}))
+    nodes = client.Queued(client.Client(Network(http), None))
+
+    async def check() -> None:
+        first = asyncio.ensure_future(nodes.call(TARGET, calls.Version()))
+        await asyncio.sleep(0.5)
+        asking = [asyncio.ensure_future(nodes.call(TARGET, calls.Version())) for _ in range(3000)]
+        await asyncio.sleep(0.1)
+        asking.pop().cancel()
+        assert {(await each).software for each in [first, *asking]} == {"1"}
+        assert len(http.requests) == 1
+        await nodes.call(TARGET, calls.Version())
+        assert len(http.requests) == 2
+
+    with simulated.World(seed=1) as world:
+        world.run(check())
+
+
+def test_a_check_of_a_node_does_not_share_a_call_whose_answer_may_be_lost() -> None:
+    http = Slow(lambda _: ok({"software": "1"}), seconds=30.0)
+    nodes = client.Queued(client.Client(Network(http), None))
+
+    async def check() -> None:
+        lost = asyncio.ensure_future(nodes.call(TARGET, calls.Version()))
+        await asyncio.sleep(client.SHARED_CHECK_SECONDS + 0.1)
+        http.seconds = 0.1
+        assert (await nodes.call(TARGET, calls.Version())).software == "1"
+        assert not lost.done()
+        lost.cancel()
+        await nodes.close()
+        assert len(asyncio.all_tasks()) == 1
+
+    with simulated.World(seed=1) as world:
+        world.run(check())

@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 import pytest
 
 from gantry import errors
-from gantry.rpc import calls, liveness, targets
+from gantry.rpc import call_queue, calls, liveness, targets
 from gantry.runtime import simulated
 
 Result = TypeVar("Result")
@@ -26,6 +26,7 @@ class Nodes:
         self.frozen: set[str] = set()
         self.refusing: set[str] = set()
         self.sent: list[tuple[float, str, str]] = []
+        self.answered: dict[str, float] = {}
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         name, procedure = target.name, call.procedure()
@@ -36,6 +37,7 @@ class Nodes:
         await asyncio.sleep(seconds)
         if seconds >= call.LIMIT:
             raise errors.RemoteError(f"node {name} did not answer {procedure}")
+        self.answered[name] = asyncio.get_running_loop().time()
         return cast("Result", name)
 
     async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
@@ -43,6 +45,9 @@ class Nodes:
 
     async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
         raise AssertionError("nobody joins")
+
+    def last_answer(self, target: targets.Target) -> float:
+        return self.answered.get(target.name, liveness.NEVER)
 
 
 class House:
@@ -184,3 +189,52 @@ def test_a_job_that_reads_gives_a_frozen_node_up_within_two_seconds(house: House
     assert frozen.error
     (slow,) = house.world.run(liveness.read(house.nodes, [ALIVE], calls.OsDiagnose()))
     assert slow.error is None
+
+
+def test_a_job_waits_for_a_node_that_is_too_busy_for_a_check_but_answers_other_calls(house: House) -> None:
+    house.nodes.seconds = {("node1", "hooks_run"): 60.0, ("node1", "version"): 20.0, ("node1", "node_info"): 3.0}
+
+    async def other_calls() -> None:
+        while True:
+            await house.nodes.call(ALIVE, calls.NodeInfo())
+
+    async def check() -> bool:
+        working = asyncio.ensure_future(other_calls())
+        try:
+            (answer,) = await liveness.attend(house.nodes, [ALIVE], HOOKS)
+        finally:
+            working.cancel()
+        return answer.error is None
+
+    assert house.world.run(check())
+
+
+def test_thousands_of_jobs_that_wait_for_a_busy_node_do_not_check_it(house: House) -> None:
+    house.nodes.seconds = {("node1", "hooks_run"): 60.0, ("node1", "node_info"): 1.0}
+
+    async def other_calls() -> None:
+        while True:
+            await house.nodes.call(ALIVE, calls.NodeInfo())
+
+    async def check() -> None:
+        working = asyncio.ensure_future(other_calls())
+        await asyncio.gather(*(liveness.attend(house.nodes, [ALIVE], HOOKS) for _ in range(3000)))
+        working.cancel()
+
+    house.world.run(check())
+    assert not [procedure for _, _, procedure in house.nodes.sent if procedure == "version"]
+
+
+def test_a_query_counts_its_timeout_from_when_its_call_is_sent(house: House) -> None:
+    house.nodes.seconds = {("node1", "instance_list"): 1.0}
+    number = 10 * call_queue.QUERY_SLOTS
+    answers = house.world.run(house.reader.fan_out([ALIVE] * number, LIST))
+    assert house.time() > liveness.READ_TIMEOUT_SECONDS
+    assert [answer for answer in answers if answer.error] == []
+
+
+def test_queries_that_wait_for_their_turn_at_a_node_that_turns_out_silent_end_with_those_before(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    answers = house.world.run(house.reader.fan_out([FROZEN] * 100, LIST))
+    assert house.time() < 2 * liveness.READ_TIMEOUT_SECONDS
+    assert all(answer.error for answer in answers)

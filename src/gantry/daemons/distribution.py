@@ -161,6 +161,10 @@ class _Prompt:
         """Call a node that has not joined."""
         return await self._nodes.join(target, token, call)
 
+    def last_answer(self, target: targets.Target) -> float:
+        """Return when a node last answered any call."""
+        return self._nodes.last_answer(target)
+
 
 def _online(state: snapshot.Snapshot) -> list[targets.Target]:
     return [state.target(node) for node in _by_name(state) if not node.offline]

@@ -175,8 +175,10 @@ class Master:
     def _wire_queue(self, authority: identity.Authority, ledger: embedded.Ledger) -> None:
         runtime = self._runtime
         past = self.past
+        nodes_of_jobs = client.Queued(self.nodes)
+        self._closing.push_async_callback(nodes_of_jobs.close)
         services = environment.Services(
-            nodes=self.nodes,
+            nodes=nodes_of_jobs,
             ledger=ledger,
             authority=authority,
             runtime=runtime,

@@ -59,6 +59,10 @@ class Nodes(Protocol):
         """Call a node that has not joined, over the certificate in its join token."""
         ...
 
+    def last_answer(self, target: targets.Target) -> float:
+        """Return when a node last answered any call, also with an error, by the time of the event loop."""
+        ...
+
 
 class Log(Protocol):
     """The messages of a job."""

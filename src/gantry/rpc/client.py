@@ -8,20 +8,25 @@ The calls of a confirmed master carry its epoch (``fence``). A node that has see
 ``replaced`` is called, and the master finds out whether another node has become the master. Calls that change something
 wait while the master does not have its lease (``state.lease``). A node that does not know the master's key refuses its
 calls: then ``introduce`` may help, and the call is made once more. A node whose protocol numbers do not overlap with
-those of this version is refused (``calls.protocol``).
+those of this version is refused (``calls.protocol``). A node that is too busy for a call says so before it has done
+anything: the client sends the call again, until its timeout.
+
+``Queued`` is the client of jobs: it limits how many of their calls are under way at one node (``call_queue``).
 """
 
 import asyncio
+import contextlib
+import functools
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
 from gantry import __version__, errors, security
-from gantry.rpc import calls, targets
+from gantry.rpc import call_queue, calls, liveness, targets
 from gantry.rpc.calls import protocol
-from gantry.runtime import http_interface, interface
+from gantry.runtime import http_interface, interface, limits
 
 Result = TypeVar("Result")
 
@@ -35,6 +40,10 @@ class _Answer(msgspec.Struct, Generic[Result], array_like=True, forbid_unknown_f
 
 _ANY_ANSWER = msgspec.json.Decoder(_Answer[msgspec.Raw])
 _FAILURE = msgspec.json.Decoder(tuple[str, list[object]])
+_BUSY = (429, 503)
+"""Statuses with which a node's server refuses a call, before it reaches the node daemon."""
+SHARED_CHECK_SECONDS = 1.0
+"""For how long after its beginning a ``Version`` call answers others too: an older one may wait for a lost answer."""
 
 
 class Client:
@@ -47,6 +56,7 @@ class Client:
         self._replaced: Callable[[errors.FencedError], None] | None = None
         self._permitted: Callable[[], Awaitable[None]] | None = None
         self._introduce: Callable[[targets.Target], Awaitable[bool]] | None = None
+        self._answered: dict[tuple[str, int], float] = {}
 
     def fence(
         self,
@@ -86,21 +96,22 @@ class Client:
             await self._permitted()
         headers = {calls.EPOCH_HEADER: str(self._epoch())} if self._epoch else {}
         try:
-            return await exchange(self._http, target, call, headers=headers)
+            return await exchange(self._http, target, call, headers=headers, on_answer=self._note)
         except errors.FencedError as error:
             if self._replaced:
                 self._replaced(error)
             raise
 
+    def last_answer(self, target: targets.Target) -> float:
+        """Return when a node last answered any call, also with an error, by the time of the event loop."""
+        return self._answered.get((target.address, target.port), liveness.NEVER)
+
+    def _note(self, target: targets.Target) -> None:
+        self._answered[target.address, target.port] = asyncio.get_running_loop().time()
+
     async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
         """Call many nodes at once; the answers are in the order of ``where``, failures among them."""
-        return await asyncio.gather(*(self._answer(target, call) for target in where))
-
-    async def _answer(self, target: targets.Target, call: calls.Call[Result]) -> targets.Answer[Result]:
-        try:
-            return targets.Answer(target, value=await self.call(target, call))
-        except errors.GantryError as error:
-            return targets.Answer(target, error=error, offline=target.offline)
+        return await asyncio.gather(*(liveness.answer(self, target, call) for target in where))
 
     async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
         """Call a node that has not joined, over the certificate in its join token; InvalidError for a bad token."""
@@ -121,15 +132,80 @@ class Client:
         await self._http.close()
 
 
+class Queued:
+    """Calls nodes for jobs: at each node, only some of the calls are under way at a time (``call_queue``)."""
+
+    def __init__(self, nodes: Client) -> None:
+        self._nodes = nodes
+        self._slots = call_queue.Slots(call_queue.JOB_SLOTS)
+        self._checks: dict[targets.Target, tuple[float, asyncio.Task[calls.VersionInfo]]] = {}
+        self._tasks: set[asyncio.Task[calls.VersionInfo]] = set()
+
+    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        """Call one node in its turn; raises its error, or RemoteError when it is offline or does not answer.
+
+        Many jobs may ask at a time whether a node answers (``Version``): those of one second share a call.
+        """
+        if target.offline:
+            return await self._nodes.call(target, call)
+        if isinstance(call, calls.Version):
+            return cast("Result", await asyncio.shield(self._check(target, call)))
+        async with self._slots.slot(target):
+            return await self._nodes.call(target, call)
+
+    def _check(self, target: targets.Target, call: calls.Version) -> asyncio.Task[calls.VersionInfo]:
+        now = asyncio.get_running_loop().time()
+        begin, check = self._checks.get(target, (liveness.NEVER, None))
+        if check is None or begin + SHARED_CHECK_SECONDS < now:
+            check = asyncio.create_task(self._nodes.call(target, call))
+            self._checks[target] = now, check
+            self._tasks.add(check)
+            check.add_done_callback(functools.partial(self._forget_check, target))
+        return check
+
+    def _forget_check(self, target: targets.Target, check: asyncio.Task[calls.VersionInfo]) -> None:
+        self._tasks.discard(check)
+        if self._checks.get(target, (0.0, None))[1] is check:
+            del self._checks[target]
+        if not check.cancelled():
+            check.exception()  # those who asked may have stopped waiting
+
+    async def close(self) -> None:
+        """End the calls that nobody waits for."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
+        """Call many nodes, each in its turn; the answers are in the order of ``where``, failures among them."""
+        return await asyncio.gather(*(liveness.answer(self, target, call) for target in where))
+
+    async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
+        """Call a node that has not joined, over the certificate in its join token."""
+        return await self._nodes.join(target, token, call)
+
+    def last_answer(self, target: targets.Target) -> float:
+        """Return when a node last answered any call, also with an error, by the time of the event loop."""
+        return self._nodes.last_answer(target)
+
+
 async def exchange(
-    http: http_interface.Client, target: targets.Target, call: calls.Call[Result], *, headers: Mapping[str, str]
+    http: http_interface.Client,
+    target: targets.Target,
+    call: calls.Call[Result],
+    *,
+    headers: Mapping[str, str],
+    on_answer: Callable[[targets.Target], None] = lambda target: None,
 ) -> Result:
-    """Make one call over connections to a server; raises its error, RemoteError if it does not answer."""
+    """Make one call over connections to a server; raises its error, RemoteError if it does not answer.
+
+    ``on_answer`` is called when the server has answered, whatever the answer is.
+    """
     name = call.procedure()
-    body = msgspec.json.encode(call)
     sent = {calls.SOFTWARE_HEADER: __version__, protocol.HEADER: str(protocol.OWN), **headers}
     try:
-        answer = await http.post(target.address, target.port, f"/{name}", body, headers=sent, timeout=call.LIMIT)
+        answer = await _send(http, target, call, headers=sent, on_answer=on_answer)
     except OSError as error:
         raise _unreachable(target, error, call=name, limit=call.LIMIT) from error
     if not call.ANY_PROTOCOL and answer.status != errors.IncompatibleError.status:
@@ -148,6 +224,32 @@ async def exchange(
         if answer.status == refusal.status:
             raise refusal(f"node {target.name}: {arguments[0] if arguments else kind}")
     raise _failure(target.name, kind, arguments=arguments)
+
+
+async def _send(
+    http: http_interface.Client,
+    target: targets.Target,
+    call: calls.Call[Result],
+    *,
+    headers: Mapping[str, str],
+    on_answer: Callable[[targets.Target], None],
+) -> http_interface.Response:
+    """Return the answer to a call, which is sent again as long as the node's server is too busy for it."""
+    body = msgspec.json.encode(call)
+    end = asyncio.get_running_loop().time() + call.LIMIT
+    remaining = call.LIMIT
+    while True:
+        answer = await http.post(
+            target.address, target.port, f"/{call.procedure()}", body, headers=headers, timeout=remaining
+        )
+        on_answer(target)
+        remaining = end - asyncio.get_running_loop().time() - limits.RETRY_SECONDS
+        # Only a refusal of the server itself has the header; the error of a driver may have the same status.
+        if answer.status not in _BUSY or "retry-after" not in answer.headers or remaining <= 0:
+            return answer
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limits.RETRY_SECONDS):
+                await asyncio.Event().wait()
 
 
 _BY_STATUS = (errors.FencedError, errors.PromisedError, errors.UnknownCallerError, errors.IncompatibleError)

@@ -5,7 +5,10 @@ silent for calls of this kind: such calls fail at once from then on, while a tas
 until the node answers. Other kinds of calls are not affected, because a hung disk does not delay all of them. Nothing
 runs while no node is silent. A node that refuses connections is not silent: its answer takes no time.
 
-Jobs wait as long as a node is alive: ``attend`` and ``read`` give up a node that answers no other call meanwhile.
+At each node only some calls of queries are under way at a time (``call_queue``); the timeout begins with the call.
+
+Jobs wait as long as a node is alive, also when it is busy: ``attend`` and ``read`` give up a node only if it answers no
+call at all meanwhile, whoever made it.
 """
 
 import asyncio
@@ -16,7 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from gantry import errors
-from gantry.rpc import calls, targets
+from gantry.rpc import call_queue, calls, targets
 from gantry.runtime import interface
 
 Result = TypeVar("Result")
@@ -34,15 +37,23 @@ UNUSED_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Checks:
-    """When to check a node that has not answered a call yet, and how long to wait for the answer to a check."""
+    """When to check a node that has not answered a call yet, and how long to wait for the answer to a check.
+
+    ``only_if_unanswered``: not if the node has answered another call since the last check.
+    """
 
     interval_seconds: float
     timeout_seconds: float
+    only_if_unanswered: bool = False
 
 
-PATIENT = Checks(interval_seconds=2.0, timeout_seconds=5.0)
+PATIENT = Checks(interval_seconds=2.0, timeout_seconds=5.0, only_if_unanswered=True)
+"""Thousands of jobs may wait for one busy node: they need no checks as long as it answers any of their calls."""
 BRIEF = Checks(interval_seconds=0.4, timeout_seconds=1.4)
 """For a job that only reads: below the 2 s within which it is answered."""
+
+NEVER = float("-inf")
+"""When a node answered that has not answered yet."""
 
 _Key = tuple[targets.Target, str]
 
@@ -62,6 +73,10 @@ class Caller(Protocol):
         """Call a node that has not joined, over the certificate in its join token."""
         ...
 
+    def last_answer(self, target: targets.Target) -> float:
+        """Return when a node last answered any call, also with an error, by the time of the event loop."""
+        ...
+
 
 class Reader:
     """Calls nodes for queries; it does not wait for silent nodes. Answers the ``Nodes`` protocol of the operations."""
@@ -71,9 +86,16 @@ class Reader:
         self._clock = clock
         self._silent: dict[_Key, asyncio.Task[None]] = {}
         self._used: dict[_Key, float] = {}
+        self._slots = call_queue.Slots(call_queue.QUERY_SLOTS)
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
-        """Call one node; RemoteError if it is silent or does not answer in time."""
+        """Call one node in its turn; RemoteError if it is silent or does not answer in time."""
+        if target.offline or isinstance(call, calls.Version) or (target, call.procedure()) in self._silent:
+            return await self._call(target, call)
+        async with self._slots.slot(target):
+            return await self._call(target, call)
+
+    async def _call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         key = target, call.procedure()
         now = self._clock.monotonic()
         if key in self._silent:
@@ -102,6 +124,10 @@ class Reader:
     async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
         """Call a node that has not joined."""
         return await self._nodes.join(target, token, call)
+
+    def last_answer(self, target: targets.Target) -> float:
+        """Return when a node last answered any call."""
+        return self._nodes.last_answer(target)
 
     async def close(self) -> None:
         """Stop asking silent nodes."""
@@ -150,12 +176,13 @@ def _no_answer(target: targets.Target, call: calls.Call[Result], when: str) -> e
 
 
 async def is_silent(nodes: Caller, target: targets.Target, *, timeout: float = READ_TIMEOUT_SECONDS) -> bool:
-    """Return whether a node does not answer even the smallest call in time."""
+    """Return whether a node answers neither the smallest call in time nor any other call meanwhile."""
+    begin = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout(timeout):
             await nodes.call(target, calls.Version())
     except (errors.RemoteError, TimeoutError):
-        return True
+        return nodes.last_answer(target) < begin
     return False
 
 
@@ -179,6 +206,9 @@ async def _attended(
     asking = asyncio.ensure_future(nodes.fan_out([target], call))
     try:
         while not (await asyncio.wait([asking], timeout=checks.interval_seconds))[0]:
+            last_check = asyncio.get_running_loop().time() - checks.interval_seconds
+            if checks.only_if_unanswered and nodes.last_answer(target) > last_check:
+                continue
             checking = asyncio.ensure_future(is_silent(nodes, target, timeout=checks.timeout_seconds))
             try:
                 await asyncio.wait([asking, checking], return_when=asyncio.FIRST_COMPLETED)

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import errno
+import resource
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
@@ -14,9 +15,16 @@ from gantry.runtime import http_interface
 
 CLIENT_IDLE_SECONDS = 15.0
 """A client closes idle connections long before the server does, so it never sends a POST on a closing connection."""
-MAX_CLIENT_CONNECTIONS = 2000
 PEER_TIMEOUT_SECONDS = 15
 """Without acknowledgements from a peer, before the connection fails; much shorter than most requests' timeouts."""
+
+
+def _max_connections() -> int:
+    """Return the maximum number of a client's connections: half of the process's file descriptors.
+
+    A request that waits for a connection loses time of its timeout, so callers limit their requests to each server.
+    """
+    return max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
 def _as_os_error(error: aiohttp.ClientError) -> OSError:
@@ -75,7 +83,7 @@ class Client(http_interface.Client):
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         self._scheme = "https" if tls else "http"
         connector = aiohttp.TCPConnector(
-            ssl=tls or True, limit=MAX_CLIENT_CONNECTIONS, keepalive_timeout=CLIENT_IDLE_SECONDS, socket_factory=_socket
+            ssl=tls or True, limit=_max_connections(), keepalive_timeout=CLIENT_IDLE_SECONDS, socket_factory=_socket
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
