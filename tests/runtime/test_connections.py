@@ -18,16 +18,26 @@ SMALL = limits.HttpLimits(
 class Site:
     """Connections at a time that the test sets; ``ended`` are those that were closed for others."""
 
-    def __init__(self) -> None:
+    def __init__(self, allowed: limits.HttpLimits = SMALL, *, arrivals: int = 100) -> None:
         self.now = 0.0
         log = repeated_logs.RepeatedLog(logging.getLogger("test"))
-        self.connections = connections.Connections(SMALL, time=lambda: self.now, log=log)
+        self.connections = connections.Connections(allowed, time=lambda: self.now, log=log, arrivals=arrivals)
         self.ended: list[connections.Connection] = []
 
-    def open(self, peer: str, state: connections.State = connections.State.HEADERS) -> connections.Connection:
-        self.now += 1
-        connection = self.connections.accept(peer)
+    def arrive(self, peer: str, *, complete: bool = True) -> connections.Connection:
+        connection = self.connections.arrive(peer, connections.State.HEADERS)
         connection.close = lambda: self.ended.append(connection)
+        if complete:
+            self.connections.complete(connection)
+        return connection
+
+    def open(self, peer: str, state: connections.State = connections.State.HEADERS) -> connections.Connection:
+        """Let a connection begin, or be refused if it has no turn; all before it have been slow by then."""
+        self.now += connections.SILENCE_TIMEOUT_SECONDS
+        connection = self.arrive(peer)
+        if not self.connections.begin(state):
+            self.now += connections.MAX_TURN_SECONDS + 1
+            assert self.connections.begin(state) is connection
         self.connections.enter(connection, state)
         return connection
 
@@ -95,6 +105,104 @@ async def test_refused_connections_are_few(site: Site) -> None:
         site.open("a", connections.State.WORK)
     first, second = site.open("a"), site.open("a")
     assert (first.refusal, second.refusal, site.ended) == (429, 429, [first])
+
+
+async def test_a_connection_waits_for_its_turn_until_another_has_ended(site: Site) -> None:
+    first, *_ = (site.open(peer, connections.State.WORK) for peer in "abcd")
+    waiting = site.arrive("e")
+    assert site.connections.begin(connections.State.HEADERS) is None
+    site.connections.remove(first)
+    assert site.connections.begin(connections.State.HEADERS) is waiting
+    assert (waiting.refusal, site.ended) == (0, [])
+
+
+async def test_no_connection_makes_room_before_its_client_had_time_to_send_something(site: Site) -> None:
+    for peer in "abcd":
+        connection = site.arrive(peer)
+        assert site.connections.begin(connections.State.HANDSHAKE) is connection
+    newcomer = site.arrive("e")
+    site.now += connections.SILENCE_TIMEOUT_SECONDS / 2
+    assert site.connections.begin(connections.State.HANDSHAKE) is None
+    assert site.ended == []
+    site.now += connections.SILENCE_TIMEOUT_SECONDS / 2
+    assert site.connections.begin(connections.State.HANDSHAKE) is newcomer
+    assert len(site.ended) == 1
+    assert not newcomer.refusal
+
+
+async def test_no_connection_whose_bytes_the_server_has_not_read_makes_room(site: Site) -> None:
+    for peer in "abcd":
+        site.open(peer).has_unread = lambda: True
+    assert site.open("e").refusal == 503
+    assert site.ended == []
+
+
+async def test_a_peer_with_few_strangers_does_not_wait_for_one_with_many() -> None:
+    site = Site(limits.HttpLimits(strangers=30))
+    crowd = [site.arrive("a") for _ in range(40)]
+    begun = [site.connections.begin(connections.State.HEADERS) for _ in range(31)]
+    assert begun == [*crowd[:9:-1], None]
+    newcomer = site.arrive("b")
+    assert site.connections.begin(connections.State.HEADERS) is None
+    site.now += connections.SHORT_SILENCE_TIMEOUT_SECONDS
+    assert site.connections.begin(connections.State.HEADERS) is newcomer
+    assert len(site.ended) == 1
+
+
+async def test_a_few_handshakes_go_on_at_a_time_and_all_clients_have_their_turn() -> None:
+    site = Site(limits.HttpLimits())
+    for _ in range(100):
+        site.arrive("a")
+    under_way: list[connections.Connection] = []
+    for _ in range(100):
+        while connection := site.connections.begin(connections.State.HANDSHAKE):
+            under_way.append(connection)
+        assert 0 < len(under_way) <= connections.HANDSHAKES
+        site.connections.enter(under_way.pop(), connections.State.HEADERS)
+    assert not site.connections.has_waiting()
+    assert site.ended == []
+
+
+async def test_connections_without_a_first_message_take_the_room_of_no_other(site: Site) -> None:
+    for _ in range(10):
+        site.arrive("a", complete=False)
+    newcomer = site.arrive("a")
+    assert site.connections.begin(connections.State.HEADERS) is newcomer
+
+
+async def test_of_too_many_connections_that_have_not_begun_the_oldest_without_a_message_is_closed() -> None:
+    site = Site(arrivals=3)
+    complete = site.arrive("a")
+    silent = [site.arrive("b", complete=False) for _ in range(3)]
+    assert site.ended == [silent[0]]
+    site.arrive("c", complete=False)
+    assert site.ended == silent[:2]
+    assert complete not in site.ended
+
+
+async def test_a_refusal_goes_to_the_connection_that_has_waited_longest(site: Site) -> None:
+    for _ in range(3):
+        site.open("a", connections.State.WORK)
+    first = site.arrive("a")
+    site.now += connections.TURN_SECONDS / 2
+    second = site.arrive("a")
+    assert site.connections.begin(connections.State.HEADERS) is None
+    site.now += connections.TURN_SECONDS / 2 + 0.1
+    assert site.connections.begin(connections.State.HEADERS) is first
+    assert site.connections.begin(connections.State.HEADERS) is None
+    assert (first.refusal, second.refusal) == (429, 0)
+
+
+async def test_a_refused_client_that_is_about_to_read_its_answer_is_not_cut_off(site: Site) -> None:
+    for _ in range(3):
+        site.open("a", connections.State.WORK)
+    first, second = site.arrive("a"), site.arrive("a")
+    site.now += connections.MAX_TURN_SECONDS + 1
+    assert site.connections.begin(connections.State.WORK) is first
+    assert site.connections.begin(connections.State.WORK) is None
+    site.connections.remove(first)
+    assert site.connections.begin(connections.State.WORK) is second
+    assert site.ended == []
 
 
 async def test_requests_of_one_peer_leave_room_for_others(site: Site) -> None:

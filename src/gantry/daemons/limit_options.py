@@ -51,11 +51,11 @@ def seconds(text: str) -> float:
 
 
 HTTP: Mapping[str, Option] = {
-    "connections": Option("--max-connections", count, "N", "accept N connections at a time"),
+    "connections": Option("--max-connections", count, "N", "serve N connections at a time"),
     "strangers": Option(
         "--max-strangers", count, "N", "keep N connections of clients that have not proven who they are"
     ),
-    "per_peer": Option("--max-connections-per-address", count, "N", "accept N connections of one address at a time"),
+    "per_peer": Option("--max-connections-per-address", count, "N", "serve N connections of one address at a time"),
     "requests": Option("--max-requests", count, "N", "work on N requests at a time"),
     "requests_per_peer": Option(
         "--max-requests-per-address", count, "N", "work on N requests of one address at a time"

@@ -23,7 +23,7 @@ HEADER_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class HttpLimits:
-    """Limits of an HTTP server; a connection counts from its acceptance, before TLS.
+    """Limits of an HTTP server; a connection counts from the moment when its TLS or its first request begins.
 
     ``connections`` are all, ``strangers`` those of clients that are not known, ``per_peer`` those of one peer.
     ``requests`` are in work at a time, ``requests_per_peer`` those of one peer. ``body_bytes`` is the total of the
@@ -61,6 +61,19 @@ class HttpLimits:
         )
 
 
+ARRIVALS = 4096
+"""Connections of an HTTP server that have not begun: their first message is not complete, or waits for its turn."""
+
+
+def arrivals_within(descriptors: int) -> int:
+    """Return ``ARRIVALS``, or fewer where the process may open few file descriptors.
+
+    >>> arrivals_within(65536), arrivals_within(1024)
+    (4096, 128)
+    """
+    return max(1, min(ARRIVALS, descriptors // 8))
+
+
 @dataclass(frozen=True)
 class UnixLimits:
     """Limits of a server on a UNIX socket; the user of a connection is the one that opened it.
@@ -69,10 +82,18 @@ class UnixLimits:
     a message that has begun, ``message_bytes`` the total of the messages in memory that are not answered yet.
     """
 
-    connections: int = 1000
+    connections: int = 4000
     per_user: int = 250
     message_bytes: int = 64 << 20
     message_seconds: float = 60.0
+
+    def within(self, descriptors: int) -> "UnixLimits":
+        """Return these limits, with fewer connections where the process may open few file descriptors.
+
+        >>> UnixLimits(connections=4000).within(1024).connections
+        512
+        """
+        return dataclasses.replace(self, connections=max(1, min(self.connections, descriptors // 2)))
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,8 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import gc
 import logging
 import resource
-import socket
 import ssl
 from asyncio import sslproto
 from collections.abc import AsyncGenerator
@@ -25,21 +23,17 @@ from http import HTTPStatus
 from aiohttp import web
 
 from gantry.runtime import http_interface, limits, repeated_logs
-from gantry.runtime.real import accepting, connections, http_messages, http_refusals
+from gantry.runtime.real import accepting, connections, http_messages, http_refusals, opening
 
 log = logging.getLogger(__name__)
 
 BACKLOG = 1024
-BEGUN_PER_TURN = 4
-"""Connections whose TLS or HTTP begins in one turn of the event loop: that costs much more than their acceptance."""
 SWEEP_SECONDS = 0.25
 """Interval at which a server looks for connections that take too long."""
 LINGER_SECONDS = 2.0
 """For the rest of a body that is refused: the client reads the answer when it has sent it."""
 TLS_BUFFER_BYTES = 32 << 10
 """The buffer of a TLS connection; that of asyncio is 256 KiB from the first byte of a handshake."""
-UNCOLLECTED = 400
-"""Connections that did not begin, whose memory may wait for the garbage collector; a daemon may run it seldom."""
 SHUTDOWN_SECONDS = 0.1
 """``close`` ends the handlers first, so their connections have nothing to wait for."""
 
@@ -70,6 +64,7 @@ class _Protocol(web.RequestHandler):
         tls = transport.get_extra_info("ssl_object")
         self._server.recognize(self.connection, tls.getpeercert(True) if tls else None)
         self._server.connections.enter(self.connection, connections.State.HEADERS)
+        self._server.note_room()
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -105,6 +100,7 @@ class _Protocol(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._server.connections.remove(self.connection)
+        self._server.note_room()
         super().connection_lost(exc)
 
     def handle_error(
@@ -128,10 +124,6 @@ class _Protocol(web.RequestHandler):
         return http_messages.whole(self._server.refusals.answer(status))
 
 
-def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-
-
 class Server:
     """A listening port, its connections, and the tasks of its requests."""
 
@@ -144,31 +136,38 @@ class Server:
         guard: http_interface.Guard | None = None,
     ) -> None:
         self._handler = handler
-        self._limits = (allowed or limits.HttpLimits()).within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._limits = (allowed or limits.HttpLimits()).within(descriptors)
         self._guard = guard or http_refusals.PlainGuard(body_limit)
         self._body_limit = body_limit
         self._body_bytes = 0
-        self._not_begun = 0
         self._tasks: set[asyncio.Task[http_interface.Response]] = set()
-        self._opening: set[asyncio.Task[None]] = set()
-        self._accepted: dict[connections.Connection, socket.socket] = {}
-        self._is_beginning = False
+        self._opening: opening.Opening | None = None
         self._acceptors: list[accepting.Acceptor] = []
         self._manager: web.Server | None = None
-        self._tls: ssl.SSLContext | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self.log = repeated_logs.RepeatedLog(log)
         self.refusals = http_refusals.Refusals(self._guard, self.log)
         self.connections = connections.Connections(
-            self._limits, time=lambda: asyncio.get_running_loop().time(), log=self.log
+            self._limits,
+            time=lambda: asyncio.get_running_loop().time(),
+            log=self.log,
+            arrivals=limits.arrivals_within(descriptors),
         )
 
     async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None) -> None:
         """Bind and listen; OSError EADDRINUSE if the port is in use."""
         loop = asyncio.get_running_loop()
         requests = functools.partial(web.BaseRequest, loop=loop, client_max_size=self._body_limit)
-        self._manager = web.Server(self._answer, request_factory=requests, access_log=None)
-        self._tls = tls
+        manager = self._manager = web.Server(self._answer, request_factory=requests, access_log=None)
+        self._opening = opening.Opening(
+            self.connections,
+            lambda connection: _Protocol(self, manager, connection),
+            tls=tls,
+            handshake_seconds=self._limits.handshake_seconds,
+            refusal=self.refusals.encoded,
+            log=self.log,
+        )
         # Only binds and listens: it begins to accept nothing by itself.
         listening = await loop.create_server(asyncio.Protocol, host, port, backlog=BACKLOG, start_serving=False)
         sockets = [each.dup() for each in listening.sockets]
@@ -181,14 +180,15 @@ class Server:
                 each.close()
             raise
         self._acceptors = [
-            accepting.Acceptor(each, self._accept, on_exhausted=self.connections.displace_some, log=self.log)
+            accepting.Acceptor(each, self._opening.accept, on_exhausted=self.connections.displace_some, log=self.log)
             for each in sockets
         ]
         self._sweep()
 
     def renew_tls(self, tls: ssl.SSLContext) -> None:
         """Begin the TLS of the next connections with another context; a handshake under way goes on with its own."""
-        self._tls = tls
+        if self._opening:
+            self._opening.tls = tls
 
     @property
     def idle_seconds(self) -> float:
@@ -199,68 +199,12 @@ class Server:
         """Note whether the guard knows a client certificate, which may have become or ceased to be a known one."""
         if certificate is not None:
             self.connections.recognize(connection, known=self._guard.knows(certificate))
+            self.note_room()
 
-    def _accept(self, accepted: socket.socket, address: object) -> None:
-        peer = limits.peer_of(str(address[0])) if isinstance(address, tuple) else ""
-        connection = self.connections.accept(peer)
-        connection.close = functools.partial(self._drop, connection)
-        self._accepted[connection] = accepted
-        if not self._is_beginning:
-            self._is_beginning = True
-            asyncio.get_running_loop().call_soon(self._begin)
-
-    def _drop(self, connection: connections.Connection) -> None:
-        """Close a connection that has not begun."""
-        self.connections.remove(connection)
-        self._accepted.pop(connection).close()
-
-    def _begin(self) -> None:
-        """Begin some of the accepted connections, the newest first: the oldest may have to make room."""
-        loop = asyncio.get_running_loop()
-        for _ in range(min(BEGUN_PER_TURN, len(self._accepted))):
-            connection, accepted = self._accepted.popitem()
-            task = loop.create_task(self._open(accepted, connection))
-            connection.close = functools.partial(_cancel, task)
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
-        self._is_beginning = bool(self._accepted)
-        if self._accepted:
-            loop.call_soon(self._begin)
-
-    async def _open(self, accepted: socket.socket, connection: connections.Connection) -> None:
-        """Begin the TLS of a connection, and then its HTTP."""
-        manager = self._manager
-        assert manager is not None
-        timeout = self._limits.handshake_seconds if self._tls else None
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: _Protocol(self, manager, connection),
-                accepted,
-                ssl=self._tls,
-                ssl_handshake_timeout=timeout,
-                ssl_shutdown_timeout=timeout,
-            )
-        except OSError as error:
-            self._forget(connection)
-            self.log.write(
-                logging.INFO,
-                "connections that did not begin",
-                "a connection of %s did not begin: %s",
-                connection.peer,
-                error,
-            )
-        except asyncio.CancelledError:
-            self._forget(connection)
-            accepted.close()
-            raise
-
-    def _forget(self, connection: connections.Connection) -> None:
-        """Forget a connection that did not begin; each leaves a TLS buffer in a circle of references."""
-        self.connections.remove(connection)
-        self._not_begun += 1
-        if not self._not_begun % UNCOLLECTED:
-            # Connections that live are moved to the next generation, so that is collected less often.
-            gc.collect(0 if self._not_begun % (8 * UNCOLLECTED) else 1)
+    def note_room(self) -> None:
+        """Note that there may be room for connections that wait for their turn."""
+        if self._opening:
+            self._opening.begin_soon()
 
     def _sweep(self) -> None:
         """End the connections that take too long."""
@@ -360,6 +304,7 @@ class Server:
             self.connections.end_work(connection)
         if response.known:
             self.connections.recognize(connection)
+            self.note_room()
         return response
 
     async def close(self) -> None:
@@ -371,9 +316,7 @@ class Server:
             acceptor.close()
         if self._sweep_timer:
             self._sweep_timer.cancel()
-        for connection in list(self._accepted):
-            self._drop(connection)
-        tasks = [*self._tasks, *self._opening]
+        tasks = [*self._tasks, *(self._opening.close() if self._opening else ())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -2,10 +2,15 @@
 
 A connection is an open file, and the usual limit of 1,024 is less than a daemon serves. ``daemons.program`` raises it
 once; programs get the limit with which the daemon was started, because some handle each possible file at their start.
+And what the kernel holds of a connection for its reader.
 """
 
+import array
 import contextlib
+import fcntl
 import resource
+import socket
+import termios
 
 LIMIT = 65_536
 """The limit of a daemon, unless the system's hard limit is lower."""
@@ -31,3 +36,11 @@ def restore_for(pid: int) -> None:
         # The program may have ended, or run as another user.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def has_unread(accepted: socket.socket) -> bool:
+    """Return whether bytes of a connection, also one that has begun, wait in the kernel."""
+    number = array.array("i", [0])
+    with contextlib.suppress(OSError, ValueError):  # it may have been closed
+        fcntl.ioctl(accepted, termios.FIONREAD, number)
+    return bool(number[0])

@@ -1,0 +1,131 @@
+"""The first message of a connection: when it is complete, on real sockets."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gantry.runtime.real import arrivals, connections, open_files
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def hello() -> bytes:
+    """Return the first message of a TLS client."""
+    outgoing = ssl.MemoryBIO()
+    try:
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="x").do_handshake()
+    except ssl.SSLWantReadError:
+        return outgoing.read()
+    raise AssertionError
+
+
+class Site:
+    """A connection that has been accepted, and what is reported about it."""
+
+    def __init__(self, *, encrypted: bool) -> None:
+        self.complete = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.arrivals = arrivals.Arrivals(lambda _: self.complete.set(), self.end, encrypted=encrypted)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.client = socket.create_connection(listener.getsockname())
+            self.accepted, _ = listener.accept()
+        self.accepted.setblocking(False)
+        self.connection = connections.Connection("127.0.0.1", 0.0, close=lambda: None)
+
+    def end(self, connection: connections.Connection) -> None:
+        self.arrivals.drop(connection)
+        self.ended.set()
+
+    async def add(self) -> None:
+        self.arrivals.add(self.connection, self.accepted)
+
+    async def received(self) -> None:
+        """Wait until bytes of the client are in the kernel, without reading them."""
+        while not open_files.has_unread(self.accepted):  # noqa: ASYNC110 - no event tells that
+            await asyncio.sleep(0.001)
+
+    def close(self) -> None:
+        self.arrivals.close()
+        self.client.close()
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "TLS"])
+async def site(request: pytest.FixtureRequest) -> AsyncIterator[Site]:
+    new_site = Site(encrypted=request.param)
+    yield new_site
+    new_site.close()
+
+
+def message(site: Site) -> bytes:
+    return hello() if site.arrivals.encrypted else REQUEST
+
+
+async def until(event: asyncio.Event) -> None:
+    async with asyncio.timeout(60):
+        await event.wait()
+
+
+async def test_a_message_that_came_with_the_connection_is_complete_at_once(site: Site) -> None:
+    site.client.sendall(message(site))
+    await site.received()
+    await site.add()
+    assert site.complete.is_set()
+
+
+async def test_a_message_that_comes_byte_by_byte_is_complete_with_its_last_byte_and_remains_unread(site: Site) -> None:
+    await site.add()
+    whole = message(site)
+    site.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for number in range(len(whole) - 1):
+        site.client.sendall(whole[number : number + 1])
+        await asyncio.sleep(0)
+    assert not site.complete.is_set()
+    site.client.sendall(whole[-1:])
+    await until(site.complete)
+    accepted = site.arrivals.take(site.connection)
+    with accepted:
+        assert accepted.recv(1 << 16) == whole
+
+
+async def test_a_client_that_disconnects_before_its_first_byte_is_noticed(site: Site) -> None:
+    await site.add()
+    site.client.close()
+    await until(site.ended)
+    assert not site.complete.is_set()
+
+
+async def test_a_client_that_sends_half_a_message_and_its_end_is_not_waited_for(site: Site) -> None:
+    await site.add()
+    site.client.sendall(message(site)[:10])
+    site.client.shutdown(socket.SHUT_WR)
+    await until(site.complete)
+
+
+async def test_a_message_that_is_very_long_is_not_waited_for(site: Site) -> None:
+    await site.add()
+    start = b"\x16\x03\x01\xff\xff" if site.arrivals.encrypted else b"GET / HTTP/1.1\r\n"
+    site.client.sendall(start.ljust(arrivals.PEEK_BYTES, b"x"))
+    await until(site.complete)
+
+
+async def test_what_is_not_tls_is_not_waited_for() -> None:
+    site = Site(encrypted=True)
+    await site.add()
+    site.client.sendall(b"GET")
+    await until(site.complete)
+    site.close()
+
+
+async def test_a_client_without_room_that_has_sent_something_gets_an_answer() -> None:
+    site = Site(encrypted=False)
+    await site.add()
+    site.client.sendall(b"GET")
+    await site.received()
+    site.arrivals.drop(site.connection, b"HTTP/1.1 503 ")
+    site.client.settimeout(60)
+    assert site.client.recv(100) == b"HTTP/1.1 503 "
+    assert site.client.recv(100) == b""
+    site.close()
