@@ -116,3 +116,29 @@ def test_waiting_for_a_slow_master_times_out(
     with pytest.raises(errors.CommandError, match="did not answer Slow"):
         luxi.call("Slow")
     release.set()
+
+
+def _refusal(seconds: int) -> bytes:
+    reason = ["OpPrereqError", ["the master daemon refuses the message", "temp_insufficient_resources"]]
+    return json.dumps({"success": False, "result": reason, "retry_after": seconds}).encode() + ETX
+
+
+def test_a_daemon_with_too_many_connections_is_asked_again_after_the_time_that_it_says(
+    luxi: client.Client, master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[object] = [_refusal(1), _refusal(3600), "pong"]
+    pauses: list[float] = []
+    monkeypatch.setattr("gantry.cli.client.time.sleep", pauses.append)
+    master.answers["Ping"] = lambda: answers.pop(0)
+    assert luxi.call("Ping") == "pong"
+    assert pauses == [1, client.MAX_BUSY_SECONDS]
+
+
+def test_a_daemon_that_always_has_too_many_connections_is_a_failure(
+    luxi: client.Client, master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gantry.cli.client.time.sleep", lambda _: None)
+    master.answers["Ping"] = _refusal(1)
+    with pytest.raises(errors.ServerError, match="the master daemon refuses the message"):
+        luxi.call("Ping")
+    assert len(master.requests) == client.BUSY_ATTEMPTS

@@ -21,6 +21,7 @@ class Master:
         self._path = path
         self._server: interface.Server | None = None
         self.connections = 0
+        self.refusals = 0
         self.asked = asyncio.Event()
         self.go_on = asyncio.Event()
 
@@ -39,6 +40,12 @@ class Master:
                 if request["method"] == "Late":
                     self.asked.set()
                     await self.go_on.wait()
+                if self.refusals:
+                    self.refusals -= 1
+                    reason = errors.BusyError("too many connections").luxi_pair()
+                    refusal = {"success": False, "result": reason, "retry_after": 1}
+                    writer.write(msgspec.json.encode(refusal) + luxi.ETX)
+                    return
                 answer = {"success": request["method"] != "Fail", "result": request["args"][0]}
                 writer.write(msgspec.json.encode(answer) + luxi.ETX)
                 await writer.drain()
@@ -93,3 +100,26 @@ async def test_a_caller_that_gives_up_leaves_no_answer_to_the_next(master: Maste
         await late
     master.go_on.set()
     assert await pool.call(str, "Echo", "mine") == "mine"
+
+
+async def test_two_thousand_calls_at_once_take_turns_on_the_connections_of_the_pool(
+    master: Master, pool: luxi.Pool
+) -> None:
+    numbers = await asyncio.gather(*(pool.call(int, "Echo", number) for number in range(2000)))
+    assert numbers == list(range(2000))
+    assert master.connections <= luxi.CONNECTIONS
+
+
+async def test_a_master_with_too_many_connections_is_asked_again(master: Master, pool: luxi.Pool) -> None:
+    master.refusals = 1
+    assert await pool.call(int, "Echo", 5) == 5
+    assert master.connections == 2
+
+
+async def test_a_master_that_always_has_too_many_connections_is_busy(
+    master: Master, pool: luxi.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(luxi, "BUSY_SECONDS", 0.0)
+    master.refusals = 10
+    with pytest.raises(errors.GantryError, match="too many connections"):
+        await pool.call(int, "Echo", 5)

@@ -1,8 +1,8 @@
 """The LUXI client: JSON and an ETX byte on the master daemon's UNIX socket, one answer per request, in order.
 
-One ``Client`` serves one run of a command and keeps its connection. While the socket refuses connections (the daemon is
-starting, or its backlog is full) the client retries. It raises an error that the daemon returns as
-``errors.ServerError`` (contracts/luxi.md#framing).
+One ``Client`` serves one run of a command and keeps its connection. The client retries while the socket refuses
+connections (the daemon is starting, or its backlog is full), and while the daemon has too many connections for a
+request. It raises an error that the daemon returns as ``errors.ServerError`` (contracts/luxi.md#framing).
 """
 
 import json
@@ -22,6 +22,10 @@ ANSWER_TIMEOUT_SECONDS = 180.0
 ATTEMPTS = 15
 BACK_OFF_SECONDS = 0.2
 """Wait before a retry; all attempts together take longer than a daemon's own restart."""
+BUSY_ATTEMPTS = 60
+"""Attempts to send a request to a daemon that has too many connections; it says how long to wait before each."""
+MAX_BUSY_SECONDS = 5.0
+"""The longest wait between two of them, whatever the daemon says."""
 
 Opcode = Mapping[str, object]
 Row = list[tuple[int, object]]
@@ -77,12 +81,22 @@ class Client:
 
     def call(self, method: str, *arguments: object) -> object:
         """Send one request and return its result."""
+        request = json.dumps({"method": method, "args": arguments}, separators=(",", ":")).encode() + ETX
+        for _ in range(BUSY_ATTEMPTS - 1):
+            answer = self._answer(self._exchange(method, request))
+            busy_seconds = answer.get("retry_after")
+            if answer["success"] or not isinstance(busy_seconds, int):
+                return self._result(answer)
+            self.close()
+            time.sleep(min(busy_seconds, MAX_BUSY_SECONDS))
+        return self._result(self._answer(self._exchange(method, request)))
+
+    def _exchange(self, method: str, request: bytes) -> bytes:
         if self._socket is None:
             self._socket = self._connect()
-        request = json.dumps({"method": method, "args": arguments}, separators=(",", ":"))
         try:
-            self._socket.sendall(request.encode() + ETX)
-            raw = self._receive(self._socket)
+            self._socket.sendall(request)
+            return self._receive(self._socket)
         except TimeoutError:
             self.close()
             raise errors.CommandError(
@@ -94,16 +108,18 @@ class Client:
                 f"lost the connection to the master daemon: {error.strerror or error}",
                 hint=f"see {machine.master_log()}",
             ) from None
-        return self._result(raw)
 
-    def _result(self, raw: bytes) -> object:
-        """Return the result in an answer; print a new notice about it, such as that it may be out of date."""
+    def _answer(self, raw: bytes) -> dict[str, object]:
         try:
             answer = json.loads(raw)
         except ValueError:
             answer = None
         if not isinstance(answer, dict) or "success" not in answer:
             raise errors.CommandError(f"unexpected answer of the master daemon: {raw[:200]!r}")
+        return answer
+
+    def _result(self, answer: Mapping[str, object]) -> object:
+        """Return the result in an answer; print a new notice about it, such as that it may be out of date."""
         notice = str(answer.get("notice") or "")
         if notice and notice != self._notice:
             print(f"Warning: {notice}", file=sys.stderr)

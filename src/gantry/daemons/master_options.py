@@ -8,7 +8,7 @@ from gantry.daemons import config_file, limit_options, role
 from gantry.runtime import limits
 
 DEFAULT_LIMITS = limits.UnixLimits()
-"""For LUXI; the daemon of the remote API alone keeps up to 400 connections, as root."""
+"""For LUXI; a command keeps its connection while it waits for its job, the remote API up to 400 of them."""
 
 
 def request(options: argparse.Namespace) -> role.Request:

@@ -7,6 +7,7 @@ See contracts/luxi.md#framing.
 """
 
 import asyncio
+import contextlib
 import contextvars
 from typing import Protocol, TypeVar
 
@@ -25,6 +26,10 @@ TIMEOUT_SECONDS = 180.0
 CONNECTIONS = 200
 """The maximum number of connections of a pool."""
 
+BUSY_SECONDS = 60.0
+MAX_WAIT_SECONDS = 5.0
+"""For how long a request is sent again to a master that is too busy for it, and the longest wait between two times."""
+
 
 NOTICES: contextvars.ContextVar[list[str]] = contextvars.ContextVar("NOTICES")
 """Where a task collects what the master says about the state of its answers, such as that they may be out of date."""
@@ -34,6 +39,7 @@ class _Answer(msgspec.Struct):
     success: bool
     result: msgspec.Raw
     notice: str = ""
+    retry_after: int = 0
 
 
 class Caller(Protocol):
@@ -61,7 +67,7 @@ class Client:
         request = msgspec.json.encode({"method": method, "args": arguments, **self._remote}) + ETX
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                answer = _decode(await self._exchange(request), _Answer)
+                answer = await self._patient_exchange(request)
         except (OSError, EOFError, asyncio.LimitOverrunError) as error:
             raise errors.RemoteError(
                 f"the master daemon does not answer on {self._path}: {error}", hint="is gantry-masterd running?"
@@ -72,6 +78,18 @@ class Client:
             return _decode(answer.result, kind)
         name, details = _decode(answer.result, tuple[str, list[object]])
         raise errors.from_luxi(name, details)
+
+    async def _patient_exchange(self, request: bytes) -> _Answer:
+        """Send a request, again as long as the master has too many connections for it."""
+        end = asyncio.get_running_loop().time() + BUSY_SECONDS
+        while True:
+            answer = _decode(await self._exchange(request), _Answer)
+            if answer.success or not answer.retry_after or asyncio.get_running_loop().time() > end:
+                return answer
+            await self.close()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(answer.retry_after, MAX_WAIT_SECONDS)):
+                    await asyncio.Event().wait()
 
     async def _exchange(self, request: bytes) -> bytes:
         if self._streams is None or self._streams[0].at_eof():

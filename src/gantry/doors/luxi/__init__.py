@@ -101,7 +101,8 @@ class Door:
         except asyncio.LimitOverrunError:
             await _refuse(writer, errors.ProtocolError(f"message is longer than {MESSAGE_LIMIT} bytes"))
         except bytestream.RefusedError as error:
-            await _refuse(writer, errors.BusyError(f"the master daemon refuses the message: {error}"))
+            busy = errors.BusyError(f"the master daemon refuses the message: {error}")
+            await _refuse(writer, busy, retry_after=limits.RETRY_SECONDS)
         except (asyncio.IncompleteReadError, OSError) as error:
             log.debug("client disconnected: %s", error)
         finally:
@@ -162,10 +163,14 @@ class Door:
             log.info("a request whose client was answered before it ended: %s", error)
 
 
-async def _refuse(writer: bytestream.Writer, error: errors.GantryError) -> None:
-    """Answer a message that is not read to its end; the client may have disconnected."""
+async def _refuse(writer: bytestream.Writer, error: errors.GantryError, *, retry_after: int = 0) -> None:
+    """Answer a message that is not carried out; the client may have disconnected.
+
+    ``retry_after`` says after how many seconds the client may send the message again, on a new connection.
+    """
+    answer = _failure(error) | ({"retry_after": retry_after} if retry_after else {})
     with contextlib.suppress(OSError):
-        writer.write(msgspec.json.encode(_failure(error)) + ETX)
+        writer.write(msgspec.json.encode(answer) + ETX)
         await writer.drain()
 
 

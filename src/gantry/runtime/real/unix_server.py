@@ -2,8 +2,9 @@
 
 A socket gets its permissions before it listens, so that no unauthorized user can connect in between. The kernel says
 which user opened a connection. A full server closes the connection that has waited longest without a request in work,
-those that never had a request first; a connection for which there is no room is accepted, and its first message
-answered with the reason (``bytestream.RefusedError``), for up to ``COURTESY`` connections.
+those that never had a request first, but none whose bytes it has not read yet, and none that is new. A connection for
+which there is no room is accepted, and its first message answered with the reason (``bytestream.RefusedError``), for up
+to ``COURTESY`` connections.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import contextlib
 import errno
 import logging
 import os
+import resource
 import socket
 import stat
 import struct
@@ -19,15 +21,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gantry.runtime import bytestream, limits, repeated_logs, serving
-from gantry.runtime.real import accepting
+from gantry.runtime.real import accepting, open_files
 from gantry.runtime.real import groups as machine_groups
 
 log = logging.getLogger(__name__)
 
 BACKLOG = 4096
 """A client finds no listener while that many others wait for their acceptance; most kernels allow no more."""
-COURTESY = 32
-"""Connections above the limits, which are answered with a refusal."""
+COURTESY = 500
+"""Connections above the limits, which are answered with a refusal; they last only until then."""
+FIRST_TIMEOUT_SECONDS = 0.5
+"""A client has that time for its first message, or to complete one, before a full server closes its connection."""
 SWEEP_SECONDS = 1.0
 """Interval at which a server looks for messages that take too long."""
 SMALL_MESSAGE_BYTES = 64 << 10
@@ -84,6 +88,7 @@ class _Connection:
 
     user: int
     since: float
+    accepted: socket.socket = field(repr=False)
     reads: bool = True
     used: bool = False
     held: int = 0
@@ -151,9 +156,11 @@ class UnixServer:
     def __init__(self, path: str, handler: bytestream.Handler, allowed: limits.UnixLimits | None = None) -> None:
         self._path = path
         self._handler = handler
-        self._limits = allowed or limits.UnixLimits()
+        self._limits = (allowed or limits.UnixLimits()).within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections: dict[_Connection, None] = {}
+        self._refused: dict[_Connection, None] = {}
+        self._users: Counter[int] = Counter()
         self._bytes = 0
         self._limit = 0
         self._acceptor: accepting.Acceptor | None = None
@@ -169,42 +176,48 @@ class UnixServer:
         self._sweep()
 
     def _accept(self, accepted: socket.socket, _: object) -> None:
-        connection = _Connection(_user_of(accepted), asyncio.get_running_loop().time())
+        connection = _Connection(_user_of(accepted), asyncio.get_running_loop().time(), accepted)
         connection.refusal = self._make_room(connection.user)
-        self._connections[connection] = None
+        if connection.refusal:
+            self._refused[connection] = None
+        else:
+            self._connections[connection] = None
+            self._users[connection.user] += 1
         task = asyncio.get_running_loop().create_task(self._serve(accepted, connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def _make_room(self, user: int) -> str:
         """Return why a connection of a user is refused, "" if there is room, or another one was closed for it."""
-        counted = [each for each in self._connections if not each.refusal]
-        own = [each for each in counted if each.user == user]
         reason = ""
-        if user != ROOT and len(own) >= self._limits.per_user:
-            if not self._displace(own):
+        if user != ROOT and self._users[user] >= self._limits.per_user:
+            if not self._displace([each for each in self._connections if each.user == user], FIRST_TIMEOUT_SECONDS):
                 reason = f"user {user} has too many connections: the limit is {self._limits.per_user}"
-        elif len(counted) >= self._limits.connections and not self._displace(counted):
+        elif len(self._connections) >= self._limits.connections and not self._displace(
+            list(self._connections), FIRST_TIMEOUT_SECONDS
+        ):
             reason = f"too many connections: the limit is {self._limits.connections}"
         if reason:
             self._log.write(logging.WARNING, "connections refused", "a connection to %s: %s", self._path, reason)
-            refused = [each for each in self._connections if each.refusal]
-            if len(refused) >= COURTESY:
-                self._abort(refused[0])
+            if len(self._refused) >= COURTESY:
+                self._abort(next(iter(self._refused)))
         return reason
 
     def _displace_any(self) -> None:
-        self._displace(list(self._connections))
+        self._displace(list(self._connections), 0)
 
-    def _displace(self, candidates: list[_Connection]) -> bool:
+    def _displace(self, candidates: list[_Connection], timeout_seconds: float) -> bool:
         """Close the connection that is worth least; return whether there was one."""
-        users = Counter(each.user for each in candidates)
-        waiting = [each for each in candidates if each.reads]
-        if not waiting:
-            return False
-        victim = min(
-            waiting, key=lambda each: (each.used and not each.held, each.user == ROOT, -users[each.user], each.since)
+        latest = asyncio.get_running_loop().time() - timeout_seconds
+        waiting = [
+            each for each in candidates if each.reads and ((each.used and not each.held) or each.since <= latest)
+        ]
+        waiting.sort(
+            key=lambda each: (each.used and not each.held, each.user == ROOT, -self._users[each.user], each.since)
         )
+        victim = next((each for each in waiting if not open_files.has_unread(each.accepted)), None)
+        if victim is None:
+            return False
         self._log.write(
             logging.WARNING,
             "connections closed for others",
@@ -216,9 +229,17 @@ class UnixServer:
         return True
 
     def _abort(self, connection: _Connection) -> None:
-        self._connections.pop(connection, None)
+        self._forget(connection)
         if isinstance(connection.transport, asyncio.WriteTransport):
             connection.transport.abort()
+
+    def _forget(self, connection: _Connection) -> None:
+        self._refused.pop(connection, None)
+        if connection in self._connections:
+            del self._connections[connection]
+            self._users[connection.user] -= 1
+            if not self._users[connection.user]:
+                del self._users[connection.user]
 
     async def _serve(self, accepted: socket.socket, connection: _Connection) -> None:
         loop = asyncio.get_running_loop()
@@ -230,14 +251,16 @@ class UnixServer:
             await serving.serve(self._handler, reader, asyncio.StreamWriter(transport, protocol, reader, loop))
         finally:
             reader.discard()
-            self._connections.pop(connection, None)
+            self._forget(connection)
 
     def hold(self, connection: _Connection, size: int) -> None:
         """Count bytes that a connection holds in memory; if all hold too many, refuse the oldest large message."""
         connection.held += size
         self._bytes += size
         if size > 0 and self._bytes > self._limits.message_bytes:
-            large = [each for each in self._connections if each.reads and each.held > SMALL_MESSAGE_BYTES]
+            large = [
+                each for each in [*self._connections, *self._refused] if each.reads and each.held > SMALL_MESSAGE_BYTES
+            ]
             if large:
                 self._refuse(min(large, key=lambda each: each.since), "too many bytes of messages are in memory")
 
@@ -252,7 +275,7 @@ class UnixServer:
     def _sweep(self) -> None:
         """End the messages that take too long, and the connections that never had one."""
         now = asyncio.get_running_loop().time()
-        for each in list(self._connections):
+        for each in [*self._connections, *self._refused]:
             is_due = each.reads and (each.held or not each.used or each.refusal)
             if is_due and now - each.since > self._limits.message_seconds:
                 self._refuse(each, f"no complete message in {self._limits.message_seconds:g} s")
