@@ -11,8 +11,9 @@ from gantry.doors import http
 from gantry.doors.http import attempts, users
 from gantry.kubernetes import apiserver as kubernetes_server
 from gantry.node.daemon import server as node_server
+from gantry.rpc import call_queue
 from gantry.runtime import limits, repeated_logs
-from gantry.runtime.real import connections
+from gantry.runtime.real import connections, unix_server
 
 PAGE = (pages.DOCS / "reference/limits.md").read_text()
 
@@ -44,6 +45,16 @@ def test_the_numbers_that_are_no_options_are_those_of_the_code() -> None:
     mib = 1 << 20
     for sentence in (
         f"idle for {connections.DISPLACEABLE_IDLE_SECONDS:.0f} s",
+        f"Up to {limits.ARRIVALS:,} connections may wait",
+        f"At most {connections.HANDSHAKES} TLS handshakes",
+        f"nothing for {connections.SILENCE_TIMEOUT_SECONDS:g} s, "
+        f"or for {connections.SHORT_SILENCE_TIMEOUT_SECONDS:g} s during the body",
+        f"waited for {connections.TURN_SECONDS:g} s while none may have to make room, or for "
+        f"{connections.MAX_TURN_SECONDS:g} s in any case, is answered with a refusal, {connections.COURTESY} of them",
+        f"younger than {unix_server.FIRST_TIMEOUT_SECONDS:g} s",
+        f"at most {call_queue.JOB_SLOTS} calls of jobs and {call_queue.QUERY_SLOTS} of queries",
+        f"without an answer after {call_queue.LONG_SECONDS:g} s",
+        f"up to {call_queue.MAX_LONG} of them",
         f"{http.BODY_LIMIT // mib} MiB at the remote API",
         f"{kubernetes_server.MAX_BODY_BYTES // mib} MiB at `gantry-kube serve`",
         f"{node_server.BODY_LIMIT // mib} MiB at a node",
