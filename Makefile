@@ -41,20 +41,24 @@ export PYTHONDONTWRITEBYTECODE =
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-demo: system venv ## three nodes and a virtual machine on this one machine, as root
+demo: system-demo venv ## three nodes and a virtual machine on this one machine, as root
 	@demo/demo.sh up
 
 demo-down: ## takes away all that the demo made
 	@demo/demo.sh down
 
-system: ## installs the Debian packages that are missing, as root
+system: ## installs the Debian packages of the tests that are missing, as root
 	@tools/install-system.sh
+
+system-demo: ## installs the Debian packages of the demonstration that are missing, as root
+	@tools/install-system.sh demo
 
 venv: .venv/stamp ## the virtual environment with the libraries that requirements.lock names
 
 .venv/stamp: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "Gantry needs Python 3.11 or newer: make venv PYTHON=...; $(PYTHON): $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
+	@echo 'installing the libraries into .venv'
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --quiet --constraint requirements.lock --editable '.[dev]'
 	@touch $@
@@ -217,6 +221,6 @@ changelog: venv ## the notes in changes/ as the next version will have them
 promises: venv ## how many promises the last runs of the tests of this tree kept, and which not
 	@$(BIN)/python -m tools.promises
 
-.PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-language check-types \
+.PHONY: help demo demo-down system system-demo venv check check-format check-lint check-layers check-seam check-citations check-language check-types \
 	test test-all test-clean steady quick unit test-slow test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
 	golden bench soak docs changelog promises man packages packages-twice images build-packages wheel sbom release

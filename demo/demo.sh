@@ -122,8 +122,8 @@ up() {
     "$here/net.sh" up "$nodes" "$prefix"
     for ((i = 1; i <= nodes; i++)); do start_node "$i"; done
     for ((i = 1; i <= nodes; i++)); do
-        wait_for 20 "Is the node daemon of node$i up?" answers "$i" || node_failed "$i"
-        wait_for 5 "Has node$i a join token?" test -s "$(root "$i")/lib/join-token" || node_failed "$i"
+        wait_for 120 "Is the node daemon of node$i up?" answers "$i" || node_failed "$i"
+        wait_for 120 "Has node$i a join token?" test -s "$(root "$i")/lib/join-token" || node_failed "$i"
     done
 
     run "${init[@]}"
@@ -136,7 +136,7 @@ up() {
     printf '\n'
     mapfile -t ips < <(inside 1 "${addresses_of[@]}" | grep -oE '192\.0\.2\.[0-9]+|2001:db8:[0-9a-f:]+')
     [ "${#ips[@]}" = 3 ] || die "$instance has ${#ips[@]} addresses, expected one from each pool and 192.0.2.200"
-    for ip in "${ips[@]}"; do wait_for 45 "Does $ip answer to node3?" pings "$ip" || die "$instance does not answer"; done
+    for ip in "${ips[@]}"; do wait_for 180 "Does $ip answer to node3?" pings "$ip" || die "$instance does not answer"; done
     for ip in "${ips[@]}"; do
         printf '\nnode3$ ping -c 2 %s\n' "$ip"
         inside 3 ping -c 2 -i 0.2 "$ip"
