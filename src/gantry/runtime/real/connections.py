@@ -181,9 +181,9 @@ class Connections:
         return bool(len(self._ready))
 
     def begin(self, state: State) -> Connection | None:
-        """Return the connection whose turn it is, in a new state; None as long as there is no room for any.
+        """Return the next connection that may begin, in its new state; None while the server is full.
 
-        Others may have been closed for it, or it is one that is refused.
+        Other connections may have been closed for it, or it is returned to be refused.
         """
         for peer in sorted(self._ready.peers(), key=self._strangers.__getitem__):
             if len(self._begun.of(peer)) >= self._limits.per_peer:
@@ -191,7 +191,7 @@ class Connections:
             else:
                 has_room = self._has_room(peer, state)
                 if not has_room:
-                    break  # the other peers have more strangers, so there is no room for them either
+                    break  # the other peers have more strangers: the server is full for them too
             if has_room:
                 connection = next(reversed(self._ready.of(peer)))
                 self._ready.remove(connection)
