@@ -175,6 +175,7 @@ def damage(dump: Path) -> None:
     dump.write_bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
@@ -275,6 +276,7 @@ def canceled(pair: lab.Lab, begun: Path) -> None:
     lab.wait_until(lambda: lab.is_gone(int(begun.read_text())), "the end of the script")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["node1", "node2"])
 def test_an_export_script_that_hangs_is_canceled_and_nothing_is_left(pair: lab.Lab, name: str, target: str) -> None:
     folder = define(pair.nodes[0], f"export-hangs-{target}", {**SCRIPTED, "export": HANGS})
@@ -285,6 +287,7 @@ def test_an_export_script_that_hangs_is_canceled_and_nothing_is_left(pair: lab.L
     assert not any((node.root / f"lib/export/{name}.new").exists() for node in pair.nodes)
 
 
+@pytest.mark.slow
 def test_an_import_script_that_hangs_is_canceled_and_nothing_is_left(pair: lab.Lab, name: str) -> None:
     add(pair, name, NIC, system="scripted+large")
     pair.run("gnt-backup", "export", "-n", "node2", name)

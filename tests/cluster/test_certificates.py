@@ -216,7 +216,9 @@ ORDERS: tuple[calls.Call[object], ...] = (
 )
 
 
-@pytest.mark.parametrize("leaves", ["gnt-node modify -C no -f node2", "gnt-node remove node2"])
+@pytest.mark.parametrize(
+    "leaves", [pytest.param("gnt-node modify -C no -f node2", marks=pytest.mark.slow), "gnt-node remove node2"]
+)
 def test_the_disk_of_a_former_master_that_left_commands_no_node(three: lab.Lab, leaves: str) -> None:
     three.run("gnt-cluster", "master-failover", on=three.nodes[1])
     three.leader = 1
@@ -237,6 +239,7 @@ def test_the_disk_of_a_former_master_that_left_commands_no_node(three: lab.Lab, 
     assert (three.nodes[2].root / "lib/ssconf/ssconf_master_node").read_text() == "node1\n"
 
 
+@pytest.mark.slow
 def test_a_candidate_that_lies_about_epochs_neither_commands_nor_ends_the_master(three: lab.Lab) -> None:
     thief = Thief(three, 1)
     epoch = _epoch(three)
@@ -259,6 +262,7 @@ def _epoch(cluster: lab.Lab) -> int:
     return int((cluster.nodes[2].root / "lib/epoch").read_text().split()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["master", "node"])
 def test_a_renewal_that_is_killed_half_way_is_completed_by_the_next(three: lab.Lab, victim: str) -> None:
     keys = _keys(three)

@@ -44,7 +44,10 @@ def statuses(node: lab.Node, number: object) -> list[tuple[object, object]]:
 
 
 @pytest.mark.promise("cluster-54")
-@pytest.mark.parametrize(("policy", "enough"), [("all", all), ("majority", any), ("seed", any)])
+@pytest.mark.parametrize(
+    ("policy", "enough"),
+    [("majority", any), *(pytest.param(*row, marks=pytest.mark.slow) for row in (("all", all), ("seed", any)))],
+)
 def test_an_id_is_answered_when_the_job_is_on_other_nodes_and_not_before(
     three: lab.Lab, policy: str, enough: Callable[[Iterable[object]], bool]
 ) -> None:

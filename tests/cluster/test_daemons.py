@@ -102,6 +102,7 @@ def test_each_daemon_has_one_log(shared: lab.Lab) -> None:
     assert not (shared.nodes[1].root / "log/master-daemon.log").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-63")
 def test_a_candidate_hears_of_jobs_and_of_their_archive_and_forgets_the_queue_when_it_leaves() -> None:
     with lab.lab() as cluster:

@@ -62,6 +62,7 @@ def _edited(cluster: lab.Lab, edit: Callable[[dict[str, dict[str, dict[str, obje
     cluster.start_master()
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-80")
 def test_an_export_of_the_configuration_has_no_secret_of_a_mirror(own: lab.Lab) -> None:
     """DRBD's shared secret, as the configuration of a cluster with mirrored disks has it: here it is edited in."""

@@ -113,6 +113,7 @@ def _text(disk: Path, path: str) -> str:
     return subprocess.run(["debugfs", "-R", f"cat {path}", disk], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_debians_definition_installs_renames_and_refuses_as_it_is(cluster_lab: lab.Lab) -> None:
     assert cluster_lab.run("gnt-os", "list", "--no-headers").stdout.split() == ["debootstrap+default", "plain"]
     disk = (

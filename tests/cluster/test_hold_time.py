@@ -45,6 +45,7 @@ def test_an_address_rests_after_its_release_and_a_new_master_knows_it(patient: l
     assert "  192.0.2.10  HX.." in patient.run("gnt-network", "map", "--pool", "lan4", "net1").stdout
 
 
+@pytest.mark.slow
 def test_without_hotplug_an_address_is_the_guests_until_it_has_stopped_over_a_new_master(own: lab.Lab) -> None:
     add(own, "a.example", "ip0=192.0.2.10,ip1=192.0.2.11,ip2=192.0.2.12")
     output = own.run(*MODIFY, "--net", "0:modify,ip0=192.0.2.13,ip2=none", "a.example").stdout
@@ -72,7 +73,9 @@ def test_without_hotplug_an_address_is_the_guests_until_it_has_stopped_over_a_ne
     assert addresses(own, "b.example") == "192.0.2.10"
 
 
-@pytest.mark.parametrize("change", ["reboot", "hotplug", "start"])
+@pytest.mark.parametrize(
+    "change", ["reboot", *(pytest.param(way, marks=pytest.mark.slow) for way in ("hotplug", "start"))]
+)
 def test_a_changed_or_restarted_guest_releases_its_address(own: lab.Lab, change: str) -> None:
     add(own, "a.example", "ip=lan4")
     own.run(*MODIFY, "--net", "0:modify,ip=192.0.2.13", "a.example")

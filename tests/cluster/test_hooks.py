@@ -194,6 +194,7 @@ def test_hooks_run_for_a_new_cluster_and_a_new_node(cluster: lab.Lab) -> None:
     cluster.nodes.remove(node)
 
 
+@pytest.mark.slow
 def test_hooks_run_before_a_cluster_is_destroyed(own: lab.Lab) -> None:
     recorded = record(own.nodes[0], "cluster-destroy-post")
     own.run("gnt-cluster", "destroy", "--yes-do-it")

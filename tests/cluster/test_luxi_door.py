@@ -40,6 +40,7 @@ def test_a_message_of_a_gigabyte_is_cut_off_without_being_kept(shared: lab.Lab) 
     _alive(shared)
 
 
+@pytest.mark.slow
 def test_a_request_of_the_longest_length_costs_bounded_memory(own: lab.Lab) -> None:
     with own.luxi() as luxi:
         luxi.send(b'{"method": "SubmitJob", "args": [[' + b"{}," * ((16 << 20) // 3 - 100) + b"{}]]}\x03")

@@ -41,6 +41,7 @@ def test_a_node_answers_a_call_while_it_works_on_another(shared: lab.Lab) -> Non
         assert _statuses(luxi, [slow]) == {"running"}
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-40")
 def test_locks_end_with_the_master_and_nothing_has_to_be_cleared(own: lab.Lab) -> None:
     with own.luxi() as luxi:

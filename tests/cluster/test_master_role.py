@@ -70,6 +70,7 @@ def test_a_candidate_takes_over_from_a_living_master_and_its_jobs_go_with_the_ro
     three.refused("gnt-cluster", "master-ping", on=three.nodes[0])
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-41")
 def test_a_living_master_that_runs_jobs_is_replaced_only_on_demand(three: lab.Lab) -> None:
     with three.luxi() as luxi:
@@ -87,6 +88,7 @@ def test_a_living_master_that_runs_jobs_is_replaced_only_on_demand(three: lab.La
     assert three.rows("gnt-job", "status", str(running)) == [["error"]]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-24", "cluster-28", "cluster-29")
 def test_an_old_master_that_comes_back_is_refused_and_becomes_a_candidate(three: lab.Lab) -> None:
     three.run("gnt-debug", "delay", "0")
@@ -195,6 +197,7 @@ def test_a_master_that_slept_through_its_replacement_is_refused_by_all_nodes(thr
     lab.wait_until(lambda: _masters(three)[0] == "node2", "the news on the old master")
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-25")
 def test_a_master_starts_quickly_though_a_node_is_silent(three: lab.Lab) -> None:
     three.kill_master()

@@ -98,6 +98,7 @@ def test_the_history_has_the_past_owners_of_an_address_with_their_jobs(site: Sit
     assert early.stderr.startswith("There are no records of that time")
 
 
+@pytest.mark.slow
 def test_the_history_outlives_the_master_and_its_checkpoints(own: lab.Lab) -> None:
     own.add_instance("web1.example", nics=FOUR)
     own.run("gnt-instance", "remove", "-f", "web1.example")

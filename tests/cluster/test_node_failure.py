@@ -4,6 +4,7 @@ import pytest
 from tests.cluster import lab
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-2")
 def test_a_cluster_copes_with_a_node_that_dies() -> None:
     with lab.lab() as cluster_lab:

@@ -40,6 +40,7 @@ def _reset(cluster: lab.Lab) -> None:
     lab.wait_until(lambda: _roles(cluster) == "MCR", "the roles of the beginning")
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-81", "cluster-86")
 def test_only_candidates_keep_the_state_and_the_key(three: lab.Lab) -> None:
     _reset(three)
@@ -122,6 +123,7 @@ def _allocator(cluster: lab.Lab) -> Path:
     return request
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-98")
 def test_allocators_the_remote_api_and_other_programs_get_the_flags(three: lab.Lab) -> None:
     _reset(three)

@@ -300,6 +300,7 @@ def test_daemon_and_requests_have_a_log_each_without_secrets(remote: Remote) -> 
     assert {"master-daemon.log", "node-daemon.log"} <= {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-8", "cluster-126")
 def test_it_is_a_process_of_its_own_that_finds_the_master_again(own: lab.Lab) -> None:
     with served(own, "--require-authentication") as remote:

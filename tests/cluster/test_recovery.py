@@ -93,6 +93,7 @@ def test_a_loss_is_not_accepted_while_a_candidate_that_answers_has_the_records(o
     assert own.rows("gnt-instance", "name") == [["kept.example"]]
 
 
+@pytest.mark.slow
 def test_an_accepted_loss_names_the_node_that_did_not_answer(own: lab.Lab) -> None:
     node = own.add_node()
     own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "lost.example")
@@ -138,6 +139,7 @@ def test_a_master_with_the_files_of_its_first_moment_does_not_start_as_a_cluster
     assert "a master daemon runs" in own.refused("gnt-cluster", "recover", "--from", "node3")
 
 
+@pytest.mark.slow
 @pytest.mark.promise("networks-57", "cluster-151")
 def test_a_master_works_from_memory_and_checks_addresses_in_use_when_it_loads_its_state(own: lab.Lab) -> None:
     add = ("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--net", "0:ip=pool,network=net1")

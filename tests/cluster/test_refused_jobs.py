@@ -71,6 +71,7 @@ def test_what_does_not_fit_a_jobs_state_is_said_in_a_line(shared: lab.Lab) -> No
     assert "no such job: 987654" in shared.refused("gnt-job", "cancel", "987654")
 
 
+@pytest.mark.slow
 def test_an_edited_job_file_is_named_in_the_log_and_rewritten(own: lab.Lab) -> None:
     number = _number(own, "0")
     file = own.master / f"lib/queue/job-{number}"

@@ -72,6 +72,7 @@ def _has_no_gap(node: lab.Node) -> bool:
     return numbers == list(range(numbers[0], numbers[-1] + 1))
 
 
+@pytest.mark.slow
 def test_all_nodes_keep_the_newest_and_no_gap(busy: lab.Lab) -> None:
     # While files move to the archive of a candidate, which is in no order, a listing may show some of them only.
     lab.wait_until(lambda: all(map(_has_no_gap, busy.nodes)), "archives without a gap")

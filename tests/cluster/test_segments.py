@@ -96,6 +96,7 @@ kept = pytest.mark.promise
 PRIVATE = "--private --network-type vlan --physical-network physnet1"
 
 
+@pytest.mark.slow
 @pytest.mark.promise("segments-14", "segments-31", "segments-73", "segments-74", "segments-75", "segments-60")
 def test_the_files_ranges_are_there_at_each_start_and_are_read_only(site: Site) -> None:
     assert site.ranges() == DEFAULTS
@@ -305,6 +306,7 @@ def _status(site: Site, job: object) -> object:
         return luxi.finished(job)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("segments-15", "segments-84")
 def test_a_shared_range_that_is_made_is_one_of_the_shared_ones(site: Site) -> None:
     site.restart(FILE.replace("physnet1:100:119,physnet2:300:309", "physnet1:100:100").replace("vlan,", "vlan\n#"))

@@ -94,6 +94,7 @@ def test_verify_reports_a_pool_of_candidates_that_is_not_full(cluster: lab.Lab) 
     assert "master candidates" not in cluster.verified()
 
 
+@pytest.mark.slow
 def test_changes_of_the_pool_at_the_same_time_leave_it_whole(cluster: lab.Lab) -> None:
     modify = "gnt-cluster modify -C"
     changes = [f"{modify} {size}" for size in (1, 4, 2, 3, 1, 4, 3)]
@@ -262,6 +263,7 @@ def test_a_node_group_has_tags_and_tags_are_found_everywhere(cluster: lab.Lab) -
     assert "is not a regular expression" in cluster.refused("gnt-cluster", "search-tags", "(")
 
 
+@pytest.mark.slow
 def test_a_node_that_gave_the_flag_up_may_be_chosen_again(cluster: lab.Lab) -> None:
     assert _roles(cluster) == "MCRR"
     output = cluster.run("gnt-node", "modify", "-C", "no", "node2").stdout

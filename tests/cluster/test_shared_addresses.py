@@ -42,6 +42,7 @@ def add(own: lab.Lab, name: str, nic: str = "ip=lan4") -> str:
     return own.rows("gnt-instance", "nic.ips", name)[0][0]
 
 
+@pytest.mark.slow
 def test_a_database_has_the_last_word_over_a_new_master_until_it_is_left(own: lab.Lab, url: str) -> None:
     assert add(own, "a.example") == "192.0.2.10"
     own.run("gnt-cluster", "modify", "--ipam-driver", "sql", "--ipam-database", url)

@@ -105,6 +105,7 @@ def _check_nothing_lost(cluster: lab.Lab, clients: list[Client]) -> None:
     assert used["wide"] >= len(addresses)
 
 
+@pytest.mark.slow
 def test_a_torn_last_record_is_dropped_and_said(own: lab.Lab) -> None:
     own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "-n", "node1", "kept.example")
     own.kill_master()
@@ -117,6 +118,7 @@ def test_a_torn_last_record_is_dropped_and_said(own: lab.Lab) -> None:
     own.run("gnt-instance", "remove", "-f", "kept.example")
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_is_refused_with_file_and_offset(own: lab.Lab) -> None:
     own.run("gnt-debug", "delay", "0")
     own.kill_master()
@@ -145,6 +147,7 @@ def test_a_second_master_on_one_folder_refuses(own: lab.Lab) -> None:
     assert own.answers()
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-60", "cluster-61")
 def test_the_queue_is_files_that_people_can_read(own: lab.Lab) -> None:
     own.run("gnt-debug", "delay", "0")

@@ -78,6 +78,7 @@ def test_an_instance_that_does_not_stay_up_is_given_up_with_a_line(guests: lab.L
     assert "attempt 1\n" in _watch(guests)
 
 
+@pytest.mark.slow
 def test_a_pause_and_a_drained_queue_are_kept_over_a_restart_of_the_master(guests: lab.Lab) -> None:
     _crash(guests, "up.example")
     assert guests.run("gnt-cluster", "watcher", "info").stdout == "The watcher is not paused.\n"

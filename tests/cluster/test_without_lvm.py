@@ -41,6 +41,7 @@ def bare(notes: Path) -> Iterator[lab.Lab]:
         yield cluster_lab
 
 
+@pytest.mark.slow
 @pytest.mark.promise("cluster-103")
 def test_a_cluster_lives_without_lvm(bare: lab.Lab, notes: Path) -> None:
     name = "files.example"

@@ -78,6 +78,7 @@ def test_every_function_that_serves_claims_is_called_by_a_test(tmp_path: Path) -
     assert [covered_name.removeprefix(f"{SOURCE}/") for covered_name in covered if covered_name not in called] == []
 
 
+@pytest.mark.slow
 @pytest.mark.promise("claims-54")
 @pytest.mark.parametrize("tests", END_TO_END)
 def test_there_are_tests_of_the_programs_from_end_to_end(tests: str) -> None:

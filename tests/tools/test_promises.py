@@ -88,6 +88,7 @@ def test_a_run_records_what_became_of_the_tests_of_each_id(tmp_path: Path, worke
     assert record.full
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -105,6 +106,7 @@ def test_a_run_that_leaves_tests_out_is_not_full(tmp_path: Path, arguments: list
     assert not last(tmp_path).full
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_run_with_a_file_that_cannot_be_read_is_not_full(tmp_path: Path, workers: str) -> None:
     (tmp_path / "tests").mkdir()
@@ -113,11 +115,13 @@ def test_a_run_with_a_file_that_cannot_be_read_is_not_full(tmp_path: Path, worke
     assert not last(tmp_path).full
 
 
+@pytest.mark.slow
 def test_a_run_whose_worker_crashed_is_not_full(tmp_path: Path) -> None:
     run(tmp_path, "import os\n\ndef test_crash(): os._exit(1)\n", "-n", "1", "--max-worker-restart=0")
     assert not last(tmp_path).full
 
 
+@pytest.mark.slow
 def test_a_partial_run_leaves_the_last_full_one_as_it_is(tmp_path: Path) -> None:
     run(tmp_path, TESTS, "-n0")
     run(tmp_path, TESTS, "-n0", "-k", "two")
@@ -178,6 +182,7 @@ def test_what_a_part_left_to_another_counts_until_all_parts_have_run() -> None:
     assert not promises.merged(gate, slow, lost, kube)["claims-1"].kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_an_id_that_no_list_has_stops_the_run(tmp_path: Path, workers: str) -> None:
     tests = TESTS.replace("cluster-3", "cluster-999")
@@ -310,6 +315,7 @@ def test_tool(): assert subprocess.run(["git", "--version"], check=True).returnc
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_run_records_which_tests_reach_another_process_or_a_socket(tmp_path: Path, workers: str) -> None:
     run(tmp_path, REACHING, "-n", workers)
@@ -328,6 +334,7 @@ def test_numbers(number): assert number
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_parameter_set_that_was_skipped_or_left_to_another_part_loses_the_promise(
     tmp_path: Path, workers: str
@@ -344,6 +351,7 @@ def test_a_parameter_set_that_was_skipped_or_left_to_another_part_loses_the_prom
     assert promises.merged(gate, last(tmp_path))["cluster-1"].kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_test_without_an_assertion_cannot_carry_an_id(tmp_path: Path, workers: str) -> None:
     result = run(tmp_path, TESTS.replace("def test_one(): assert helper()", "def test_one(): helper()"), "-n", workers)

@@ -61,6 +61,7 @@ def test_each_of_1000_requests_at_one_moment_is_answered(plain: Targets, name: s
     assert outcomes["200"]
 
 
+@pytest.mark.slow
 @every_front_end
 def test_each_of_300_requests_with_tls_at_one_moment_is_answered(encrypted: Targets, name: str) -> None:
     outcomes = at_once(encrypted[name], 300)
@@ -134,6 +135,7 @@ def test_a_master_gets_all_answers_beside_a_crowd(node: clients.Target, sources:
         _call_at_once(node, 320)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sources", [clients.ATTACKERS, (clients.HOST,)], ids=["others", "same machine"])
 def test_a_crowd_that_stops_in_the_middle_of_its_handshakes_keeps_no_other_client_out(
     encrypted: Targets, sources: Sequence[str]
