@@ -3,8 +3,11 @@
 It is run by Debian's Python before the virtual environment exists, so it imports the standard library only.
 """
 
+import contextlib
 import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +20,9 @@ WHOLE_TEXTS = {"CI": "true"}
 
 TAIL_LINES = 200
 """How much of the log of a failed stage is printed."""
+
+END_SECONDS = 60
+"""The time that an interrupted command has to end what it started."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +45,16 @@ class Stage:
         begin = time.monotonic()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with open(self.log, "wb") as log:
-            status = subprocess.run(
+            process = subprocess.Popen(
                 self.command,
                 cwd=self.root,
                 env=os.environ | WHOLE_TEXTS | dict(self.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                check=False,
-            ).returncode
+                start_new_session=True,
+            )
+            status = _wait(process)
         seconds = time.monotonic() - begin
         print(f"{'passed' if status == 0 else 'FAILED'} {minutes(seconds)}  {self.last_line()}".rstrip(), flush=True)
         return status, seconds
@@ -64,6 +71,23 @@ class Stage:
         """Print the end of what the command printed."""
         print(f"\n==== {self.name} failed; the end of {self.log.relative_to(self.root)} ====")
         print("\n".join(self.lines()[-TAIL_LINES:]), flush=True)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Return the exit status of the leader of a session; what it started ends with this program."""
+    earlier = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        return process.wait()
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+        if process.returncode is None:
+            # pytest ends what its tests started when it is interrupted, and not when it is terminated.
+            os.killpg(process.pid, signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_SECONDS)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def minutes(seconds: float) -> str:
