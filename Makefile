@@ -60,7 +60,8 @@ venv: .venv/stamp ## the virtual environment with the libraries that requirement
 	{ echo "Gantry needs Python 3.11 or newer: make venv PYTHON=...; $(PYTHON): $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
 	@echo 'installing the libraries into .venv'
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --quiet --constraint requirements.lock --editable '.[dev]'
+	@$(BIN)/pip install --quiet --quiet --retries 2 --constraint requirements.lock --editable '.[dev]' || \
+	{ echo 'the libraries are not installed: pip says why above; without a network it needs a folder: PIP_FIND_LINKS, PIP_NO_INDEX=1' >&2; exit 1; }
 	@touch $@
 
 check: check-format check-lint check-layers check-seam check-citations check-language check-types ## format, lint, import contracts, banned calls, citations, language, types
@@ -95,14 +96,14 @@ check-types: venv
 
 test: ## the gate: checks, unit tests, a short round of each real part, 100 simulated clusters; minutes, as root
 	@tools/own-environment.sh $(MAKE) system
-	@tools/own-environment.sh $(PYTHON) -m tools.gate --workers $(WORKERS)
+	@tools/own-environment.sh $(PYTHON) -m tools.gate
 
 test-all: ## everything in stages, an hour or more, as root; STAGES='real bench' runs these; the table is build/test-all.md
 	@tools/own-environment.sh $(MAKE) system
 	@tools/own-environment.sh $(PYTHON) -m tools.everything $(STAGES)
 
 steady: venv ## the gate's tests RUNS times, quiet, beside busy loops, in random order, on one core: which of them are unstable
-	@tools/own-environment.sh $(PYTHON) -m tools.steady --runs $(RUNS) --workers $(WORKERS)
+	@tools/own-environment.sh $(PYTHON) -m tools.steady --runs $(RUNS)
 
 quick: venv check ## check, then the unit tests nearest to what changed since BASE=commit (HEAD)
 	@$(BIN)/python tools/quick.py $(BASE)

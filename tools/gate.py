@@ -11,6 +11,7 @@ It is run by Debian's Python before the virtual environment exists, so it import
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -26,6 +27,9 @@ REAL = {"GANTRY_REAL": "1"}
 
 DISTRIBUTION = ("--dist", "loadfile", "--no-loadscope-reorder")
 """Workers take whole files, in the order of ``order_plugin``."""
+
+WORKERS = str(min(2 * len(os.sched_getaffinity(0)), 8))
+"""Two to a processor, because a test of daemons waits for a third of its time; more than eight would need much memory."""
 
 MAX_UNSTABLE = 3
 
@@ -84,7 +88,7 @@ def run_target(name: str, *targets: str) -> bool:
 def main() -> int:
     """Run all stages; the exit status is 0 if the change may land."""
     parser = argparse.ArgumentParser(prog="gate", description="Run what every change passes before it lands.")
-    parser.add_argument("--workers", default="2", help="how many processes run tests (default: %(default)s)")
+    parser.add_argument("--workers", default=WORKERS, help="how many processes run tests (default: %(default)s)")
     parser.add_argument("--seeds", default="0-99", help="the seeds of the simulation (default: %(default)s)")
     options = parser.parse_args()
     begin = time.monotonic()

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.gate import DISTRIBUTION, MARKS, REAL
+from tools.gate import DISTRIBUTION, MARKS, REAL, WORKERS
 from tools.stages import ROOT, Stage
 
 BUSY_LOOPS = 4
@@ -74,7 +74,7 @@ def main() -> int:
     """Run the tests; the exit status is 0 if all of them passed in all runs."""
     parser = argparse.ArgumentParser(prog="steady", description="Run the gate's tests under changing conditions.")
     parser.add_argument("--runs", type=int, default=8, help="how many runs (default: %(default)s)")
-    parser.add_argument("--workers", default="2", help="how many processes run tests (default: %(default)s)")
+    parser.add_argument("--workers", default=WORKERS, help="how many processes run tests (default: %(default)s)")
     options = parser.parse_args()
     failed: dict[str, list[str]] = {}
     broken = False
