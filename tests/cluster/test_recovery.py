@@ -39,6 +39,29 @@ def test_a_master_that_lost_the_records_of_renewed_keys_reaches_the_candidates_t
 
 
 @pytest.mark.slow
+def test_an_old_copy_of_all_files_of_the_only_node_is_refused_after_later_masters(own: lab.Lab) -> None:
+    names = ("config.data", "journal", "queue", "journal-end")
+    own.kill_master()
+    backup = own.folder / "backup"
+    shutil.copytree(own.master / "lib", backup)
+    for _ in range(2):
+        own.start_master()
+        own.run("gnt-cluster", "add-tags", "later")
+        own.run("gnt-cluster", "remove-tags", "later")
+        own.kill_master()
+    for name in names:
+        old, new = backup / name, own.master / "lib" / name
+        if old.is_dir():
+            shutil.rmtree(new)
+            shutil.copytree(old, new)
+        else:
+            shutil.copy2(old, new)
+    refusal = own.refused("gantry-masterd", code=2)
+    assert re.search(r"lib/epoch says that a master of epoch [0-9]+ ran", refusal)
+    assert "gnt-cluster recover --accept-loss" in refusal
+
+
+@pytest.mark.slow
 def test_a_master_that_lost_its_end_alone_says_what_is_missing_until_the_loss_is_accepted(own: lab.Lab) -> None:
     own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "lost.example")
     serial = own.master / "lib/queue/serial"

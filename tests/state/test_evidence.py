@@ -61,13 +61,14 @@ def test_the_highest_epoch_is_that_of_the_journal_the_promise_or_the_mark() -> N
     assert losses() == []
 
 
-def test_the_epoch_that_the_node_keeps_shows_a_loss_on_a_cluster_of_one_node() -> None:
+@pytest.mark.parametrize("owner", [build.node(0).uuid, ""], ids=["owner", "no owner"])
+def test_the_epoch_that_the_node_keeps_shows_a_loss_on_a_cluster_of_one_node(owner: str) -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
 
         async def admitted() -> evidence.Evidence:
             await machine.disk.make_directory(build.WHERE.lib)
-            await fence.Fence(machine, build.WHERE, files=ssconf.Files(machine.disk, build.WHERE)).admit(7)
+            await fence.Fence(machine, build.WHERE, files=ssconf.Files(machine.disk, build.WHERE)).admit(7, owner)
             return evidence.read(machine.disk, build.WHERE)
 
         seen = build.on(world, machine, admitted())

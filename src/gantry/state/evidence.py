@@ -14,21 +14,18 @@ durable and lags behind removals, job files of a discarded history stay until th
 ``promise`` may never have begun.
 """
 
-import re
-import zlib
 from dataclasses import dataclass
 
 import msgspec
 
 from gantry import errors
 from gantry.rpc import calls
+from gantry.rpc.calls import epochs
 from gantry.runtime import interface, paths
 from gantry.state import end_mark, jobfiles, journal, snapshot
 
 UNKNOWN_JOBS = 20_000
 """How many jobs the lost records may have if no file has the highest job number: as many as the queue holds."""
-
-_EPOCH = re.compile(rb"([0-9]{1,%d})(?: ([0-9a-f]{8}))?" % calls.EPOCH_DIGITS)
 
 
 @dataclass(frozen=True)
@@ -160,11 +157,8 @@ def _number(disk: interface.Disk, path: str) -> int:
 
 
 def _epoch(disk: interface.Disk, path: str) -> int:
-    """Return the epoch in the node's file, which has it and its checksum on each line (``node.membership.fence``)."""
-    lines = disk.read(path).splitlines() if disk.exists(path) else []
-    matches = [match for match in map(_EPOCH.fullmatch, lines) if match]
-    # Earlier versions wrote no checksum.
-    return max((int(match[1]) for match in matches if match[2] in (None, b"%08x" % zlib.crc32(match[1]))), default=0)
+    """Return the epoch in the node's file; 0 without the file or for a damaged one, which the node daemon reports."""
+    return max(epochs.read(disk.read(path)), default=(0, ""))[0] if disk.exists(path) else 0
 
 
 def _promised(disk: interface.Disk, path: str) -> int:

@@ -1,7 +1,7 @@
 """The fence against former masters: a node obeys the master with the highest epoch seen (explanation/state.md#epochs).
 
-    lib/epoch       that epoch, the UUID of its master's node and a checksum, twice; on stable storage before a call of
-                    that master is carried out
+    lib/epoch       that epoch and the UUID of its master's node (``rpc.calls.epochs``); on stable storage before a call
+                    of that master is carried out
     lib/promise     the last promised epoch and the node it was promised to; on stable storage before the answer
     lib/given-up    highest epoch and serial of the replicas that the node has deleted; written before the deletion
 
@@ -13,32 +13,16 @@ requests promises first: two nodes at the same time cannot both have the promise
 
 import asyncio
 import logging
-import re
-import zlib
 
 import msgspec
 
 from gantry import errors
 from gantry.node.membership import ssconf
 from gantry.rpc import calls
+from gantry.rpc.calls import epochs
 from gantry.runtime import interface, paths
 
 logger = logging.getLogger(__name__)
-
-_NUMBER = re.compile(rb"[0-9]{1,%d}" % calls.EPOCH_DIGITS)
-
-
-def _checksum(content: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(content)
-
-
-def _epoch_of(line: bytes) -> tuple[int, str] | None:
-    """Return the epoch in a line and the UUID of its master's node, None if the line is damaged."""
-    content, _, checksum = line.rpartition(b" ")
-    number, _, owner = content.partition(b" ")
-    if not (_NUMBER.fullmatch(number) and checksum == _checksum(content)):
-        return None
-    return int(number), owner.decode(errors="replace")
 
 
 class Fence:
@@ -78,10 +62,7 @@ class Fence:
 
     def _stored_epochs(self) -> list[tuple[int, str]]:
         """Return what each line of the file says that can be read."""
-        lines = self._disk.read(self._path).splitlines() if self._disk.exists(self._path) else []
-        if len(lines) == 1 and _NUMBER.fullmatch(lines[0]):
-            return [(int(lines[0]), "")]  # Earlier versions wrote one line, without a checksum.
-        return [newest for newest in map(_epoch_of, lines) if newest]
+        return epochs.read(self._disk.read(self._path)) if self._disk.exists(self._path) else []
 
     async def admit(self, epoch: int, owner: str = "") -> None:
         """Record a higher epoch, which then belongs to the node with UUID ``owner``; it may be unknown (empty).
@@ -93,9 +74,7 @@ class Fence:
                 self.check_step(epoch)
                 self.check_owner(epoch, owner)
                 if self._is_news(epoch, owner):
-                    content = b"%d %s" % (epoch, owner.encode()) if owner else b"%d" % epoch
-                    line = b"%s %s\n" % (content, _checksum(content))
-                    await self._disk.write(self._path, line * 2, mode=0o444)
+                    await self._disk.write(self._path, epochs.content(epoch, owner), mode=0o444)
                     self._seen = epoch, owner
         self.check(epoch)
         self.check_owner(epoch, owner)
