@@ -29,7 +29,7 @@ DISTRIBUTION = ("--dist", "loadfile", "--no-loadscope-reorder")
 """Workers take whole files, in the order of ``order_plugin``."""
 
 WORKERS = str(min(2 * len(os.sched_getaffinity(0)), 8))
-"""Two to a processor, because a test of daemons waits for a third of its time; more than eight would need much memory."""
+"""Two to a processor, because a test of daemons waits for a third of its time; each needs half a GiB."""
 
 MAX_UNSTABLE = 3
 
