@@ -430,6 +430,44 @@ async def test_a_node_that_leaves_makes_a_new_token_and_can_join_again(cluster: 
         assert await master.call(cluster.target, calls.MasterName()) == ""
 
 
+async def test_a_node_leaves_after_the_calls_at_work_and_refuses_others_meanwhile(cluster: Cluster) -> None:
+    """A call that wrote a file of the cluster meanwhile would make the removal fail, and the node could not join."""
+    began, may_end = asyncio.Event(), asyncio.Event()
+    token = f"{cluster.folders.lib}/join-token"
+
+    async def write(path: str, content: bytes, *, mode: int = 0o600) -> None:
+        if path.endswith("ssconf_master_node"):
+            began.set()
+            await may_end.wait()
+        await original(path, content, mode=mode)
+
+    disk = cluster.runtime.disk
+    original = disk.write
+    async with cluster.master() as master:
+        await cluster.join(master)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(disk, "write", write)
+            writing = asyncio.create_task(master.call(cluster.target, calls.WriteSsconf(values={"master_node": "x"})))
+            await began.wait()
+            leaving = asyncio.create_task(master.call(cluster.target, calls.NodeLeave()))
+            async with asyncio.timeout(60):
+                while not await refuses(master, cluster.target):  # noqa: ASYNC110 - it waits for an answer
+                    await asyncio.sleep(0.02)
+            assert not leaving.done()
+            may_end.set()
+            await asyncio.gather(writing, leaving)
+        await until(lambda: disk.exists(token))
+    assert not disk.exists(cluster.folders.ssconf)
+
+
+async def refuses(master: client.Client, target: targets.Target) -> bool:
+    try:
+        await master.call(target, calls.MasterName())
+    except errors.WrongStateError as error:
+        return str(error).endswith("this node is leaving its cluster")
+    return False
+
+
 async def test_a_daemon_that_starts_again_is_still_a_member(cluster: Cluster) -> None:
     await cluster_joined(cluster)
     again = enrollment.Enrolment(cluster.runtime, cluster.folders)

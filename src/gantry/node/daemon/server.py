@@ -23,6 +23,7 @@ import msgspec
 
 from gantry import errors
 from gantry.node import call_table
+from gantry.node.daemon import departure
 from gantry.node.membership import callers, enrollment, fence
 from gantry.rpc import calls
 from gantry.rpc.calls import protocol
@@ -31,6 +32,7 @@ from gantry.runtime import http_interface, interface, limits, repeated_logs
 logger = logging.getLogger(__name__)
 
 _INTRODUCTION = calls.MastersStore.procedure()
+_LEAVE = calls.NodeLeave.procedure()
 _PROOF, _USE = calls.ProveInvitation.procedure(), calls.UseInvitation.procedure()
 BODY_LIMIT = 64 << 20
 STRANGER_BODY_LIMIT = 1 << 20
@@ -85,6 +87,7 @@ class Agent:
         self._allowed: limits.HttpLimits | None = None
         self._failures = repeated_logs.RepeatedLog(logger)
         self._reopen = asyncio.Event()
+        self._departure = departure.Departure()
         self._server: interface.HttpServer | None = None
         self._member_calls = table
         self._member_calls.add(calls.Version, self._version)
@@ -211,8 +214,14 @@ class Agent:
             _check_protocol(request, self._software)
         if not self._identity.joined:
             return await self._bootstrap_calls.answer(procedure, request.body)
-        if procedure in (_PROOF, _USE):
-            return await self._visit(procedure, request)
+        if procedure == _LEAVE:
+            return await self._answer_master(procedure, request)
+        with self._departure.work():
+            if procedure in (_PROOF, _USE):
+                return await self._visit(procedure, request)
+            return await self._answer_master(procedure, request)
+
+    async def _answer_master(self, procedure: str, request: http_interface.Request) -> object:
         if procedure == _INTRODUCTION:
             introduction = call_table.decoded(calls.MastersStore, request.body)
             await self._clients.learn(introduction, request.peer_certificate)
@@ -255,10 +264,13 @@ class Agent:
             self._server.renew_tls(self._identity.context())
 
     async def _leave(self, call: calls.NodeLeave) -> None:
-        await self._forget()
-        await self._barrier.forget()
-        await self._identity.leave()
-        self._reopen.set()
+        async with self._departure.leave():
+            if not self._identity.joined:  # another call was first
+                return
+            await self._forget()
+            await self._barrier.forget()
+            await self._identity.leave()
+            self._reopen.set()
 
 
 def _encoded(failure: errors.GantryError) -> bytes:
