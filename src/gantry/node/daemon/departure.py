@@ -1,7 +1,7 @@
 """A node leaves its cluster while none of its other calls is at work.
 
-A call that writes a file of the cluster while the node removes them would make the removal fail, or leave the file behind:
-such as the copies that nodes get after each change, which nobody waits for.
+A call that writes a file of the cluster while the node removes them would make the removal fail, or leave its file
+behind: such as the copies that nodes get after each change, for which no job waits.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Generator
 from gantry import errors
 
 ALONE_SECONDS = 20.0
-"""How long a departure waits for the calls at work; those that take longer are not such that write the cluster's files."""
+"""How long a departure waits for the calls at work; those that write the cluster's files take less."""
 
 
 class Departure:
