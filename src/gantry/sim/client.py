@@ -301,7 +301,9 @@ class Clients:
         """Make every master commit a job, so that a replaced master learns that it is replaced."""
         for name in self._lab.masters():
             with contextlib.suppress(OSError, errors.GantryError):
-                await self.ask("SubmitJobToDrainedQueue", [{"OP_ID": "OP_TEST_DELAY", "duration": 0}], on=name)
+                await self.ask(
+                    "SubmitJobToDrainedQueue", [{"OP_ID": "OP_TEST_DELAY", "duration": 0, "comment": "knock"}], on=name
+                )
 
     async def unfinished(self) -> list[int]:
         """Return all jobs that have not ended, including those unknown to clients; [0] if no master answers."""
