@@ -44,6 +44,8 @@ class Stage:
         print(f"{self.name:<12}", end=" ", flush=True)
         begin = time.monotonic()
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        # A shell that starts a program in the background lets it ignore interrupts, and its children after it.
+        interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
         with open(self.log, "wb") as log:
             process = subprocess.Popen(
                 self.command,
@@ -54,6 +56,7 @@ class Stage:
                 stderr=log,
                 start_new_session=True,
             )
+            signal.signal(signal.SIGINT, interrupt)
             status = _wait(process)
         seconds = time.monotonic() - begin
         print(f"{'passed' if status == 0 else 'FAILED'} {minutes(seconds)}  {self.last_line()}".rstrip(), flush=True)

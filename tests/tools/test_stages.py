@@ -10,9 +10,11 @@ from tests.cluster import lab
 from tools import stages
 
 STAGE = """
+import signal
 from pathlib import Path
 from tools.stages import Stage
-Stage(Path.cwd(), "long", ("sh", "-c", "sleep 1000 & echo $!; wait")).run()
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+Stage(Path.cwd(), "long", ("sh", "-c", "trap 'echo interrupted; exit' INT; sleep 1000 & echo $!; wait")).run()
 print("went on")
 """
 
@@ -31,4 +33,6 @@ def test_a_stage_ends_what_its_command_started_when_it_is_terminated(tmp_path: P
         output, _ = program.communicate(timeout=lab.TIMEOUT)
     assert program.returncode == 128 + signal.SIGTERM
     assert "went on" not in output
-    lab.wait_until(lambda: lab.is_gone(int(log.read_text())), "the end of what the command started")
+    number, word = log.read_text().split()
+    assert word == "interrupted"
+    lab.wait_until(lambda: lab.is_gone(int(number)), "the end of what the command started")
