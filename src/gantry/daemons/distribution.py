@@ -137,11 +137,8 @@ class Distribution:
         self._lagging.discard(target.uuid)
 
 
-class _Prompt:
+class _Prompt(liveness.Relay):
     """Calls nodes, but waits for none of them longer than ``PROMPT_SECONDS``."""
-
-    def __init__(self, nodes: client.Client) -> None:
-        self._nodes = nodes
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Call one node; RemoteError if it does not answer in time."""
@@ -152,18 +149,6 @@ class _Prompt:
             raise errors.RemoteError(
                 f"node {target.name} did not answer {call.procedure()} within {PROMPT_SECONDS:g} s"
             ) from None
-
-    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
-        """Call many nodes at once."""
-        return await asyncio.gather(*(liveness.answer(self, target, call) for target in where))
-
-    async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
-        """Call a node that has not joined."""
-        return await self._nodes.join(target, token, call)
-
-    def last_answer(self, target: targets.Target) -> float:
-        """Return when a node last answered any call."""
-        return self._nodes.last_answer(target)
 
 
 def _online(state: snapshot.Snapshot) -> list[targets.Target]:

@@ -132,11 +132,11 @@ class Client:
         await self._http.close()
 
 
-class Queued:
+class Queued(liveness.Relay):
     """Calls nodes for jobs: at each node, only some of the calls are under way at a time (``call_queue``)."""
 
     def __init__(self, nodes: Client) -> None:
-        self._nodes = nodes
+        super().__init__(nodes)
         self._slots = call_queue.Slots(call_queue.JOB_SLOTS)
         self._checks: dict[targets.Target, tuple[float, asyncio.Task[calls.VersionInfo]]] = {}
         self._tasks: set[asyncio.Task[calls.VersionInfo]] = set()
@@ -176,18 +176,6 @@ class Queued:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
-        """Call many nodes, each in its turn; the answers are in the order of ``where``, failures among them."""
-        return await asyncio.gather(*(liveness.answer(self, target, call) for target in where))
-
-    async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
-        """Call a node that has not joined, over the certificate in its join token."""
-        return await self._nodes.join(target, token, call)
-
-    def last_answer(self, target: targets.Target) -> float:
-        """Return when a node last answered any call, also with an error, by the time of the event loop."""
-        return self._nodes.last_answer(target)
 
 
 async def exchange(

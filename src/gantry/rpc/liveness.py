@@ -11,6 +11,7 @@ Jobs wait as long as a node is alive, also when it is busy: ``attend`` and ``rea
 call at all meanwhile, whoever made it.
 """
 
+import abc
 import asyncio
 import contextlib
 import logging
@@ -78,11 +79,34 @@ class Caller(Protocol):
         ...
 
 
-class Reader:
+class Relay(abc.ABC):
+    """Calls nodes through another caller, in a way of its own."""
+
+    def __init__(self, nodes: Caller) -> None:
+        self._nodes = nodes
+
+    @abc.abstractmethod
+    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        """Call one node."""
+
+    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
+        """Call many nodes as ``call`` does; the answers are in the order of ``where``, failures among them."""
+        return await asyncio.gather(*(answer(self, target, call) for target in where))
+
+    async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
+        """Call a node that has not joined, over the certificate in its join token."""
+        return await self._nodes.join(target, token, call)
+
+    def last_answer(self, target: targets.Target) -> float:
+        """Return when a node last answered any call, also with an error, by the time of the event loop."""
+        return self._nodes.last_answer(target)
+
+
+class Reader(Relay):
     """Calls nodes for queries; it does not wait for silent nodes. Answers the ``Nodes`` protocol of the operations."""
 
     def __init__(self, nodes: Caller, clock: interface.Clock) -> None:
-        self._nodes = nodes
+        super().__init__(nodes)
         self._clock = clock
         self._silent: dict[_Key, asyncio.Task[None]] = {}
         self._used: dict[_Key, float] = {}
@@ -116,18 +140,6 @@ class Reader:
             self._used[key] = now
             self._silent[key] = asyncio.ensure_future(self._follow(key, asking, call))
         raise _no_answer(target, call, f"within {READ_TIMEOUT_SECONDS:g} s")
-
-    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
-        """Call many nodes at once; the answers are in the order of ``where``, failures among them."""
-        return await asyncio.gather(*(answer(self, target, call) for target in where))
-
-    async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
-        """Call a node that has not joined."""
-        return await self._nodes.join(target, token, call)
-
-    def last_answer(self, target: targets.Target) -> float:
-        """Return when a node last answered any call."""
-        return self._nodes.last_answer(target)
 
     async def close(self) -> None:
         """Stop asking silent nodes."""

@@ -62,7 +62,7 @@ class Fence:
 
     def _stored_epochs(self) -> list[tuple[int, str]]:
         """Return what each line of the file says that can be read."""
-        return epochs.read(self._disk.read(self._path)) if self._disk.exists(self._path) else []
+        return epochs.decode(self._disk.read(self._path)) if self._disk.exists(self._path) else []
 
     async def admit(self, epoch: int, owner: str = "") -> None:
         """Record a higher epoch, which then belongs to the node with UUID ``owner``; it may be unknown (empty).
@@ -74,7 +74,7 @@ class Fence:
                 self.check_step(epoch)
                 self.check_owner(epoch, owner)
                 if self._is_news(epoch, owner):
-                    await self._disk.write(self._path, epochs.content(epoch, owner), mode=0o444)
+                    await self._disk.write(self._path, epochs.encode(epoch, owner), mode=0o444)
                     self._seen = epoch, owner
         self.check(epoch)
         self.check_owner(epoch, owner)

@@ -18,29 +18,29 @@ def _checksum(content: bytes) -> bytes:
     return b"%08x" % zlib.crc32(content)
 
 
-def content(epoch: int, owner: str) -> bytes:
+def encode(epoch: int, owner: str) -> bytes:
     """Return the content of the file for an epoch, and the UUID of its master's node or ``""``.
 
-    >>> content(7, "u1")
+    >>> encode(7, "u1")
     b'7 u1 7763d46d\\n7 u1 7763d46d\\n'
     """
     text = b"%d %s" % (epoch, owner.encode()) if owner else b"%d" % epoch
     return b"%s %s\n" % (text, _checksum(text)) * 2
 
 
-def read(content: bytes) -> list[tuple[int, str]]:
+def decode(content: bytes) -> list[tuple[int, str]]:
     """Return epoch and UUID of each line that is whole; the UUID is ``""`` if it is not known.
 
-    >>> read(b"7 u1 7763d46d\\n8 u1 7763d46d\\n")
+    >>> decode(b"7 u1 7763d46d\\n8 u1 7763d46d\\n")
     [(7, 'u1')]
     """
     lines = content.splitlines()
     if len(lines) == 1 and _NUMBER.fullmatch(lines[0]):
         return [(int(lines[0]), "")]
-    return [newest for newest in map(_read_line, lines) if newest]
+    return [newest for newest in map(_decode_line, lines) if newest]
 
 
-def _read_line(line: bytes) -> tuple[int, str] | None:
+def _decode_line(line: bytes) -> tuple[int, str] | None:
     text, _, checksum = line.rpartition(b" ")
     number, _, owner = text.partition(b" ")
     if not (_NUMBER.fullmatch(number) and checksum == _checksum(text)):
