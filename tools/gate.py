@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tools.stages import ROOT, Stage, minutes
 
-MARKS = "round or not (real or kube or install or slow)"
+MARKS = "(round or not (real or kube or install)) and not slow"
 """The tests of the gate: those that need neither minutes nor machines, and a short round of each real part."""
 
 REAL = {"GANTRY_REAL": "1"}

@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -44,9 +46,26 @@ class Stage:
         print(f"{self.name:<12}", end=" ", flush=True)
         begin = time.monotonic()
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log, "wb") as log:
+            status = self._status(log)
+        seconds = time.monotonic() - begin
+        print(f"{'passed' if status == 0 else 'FAILED'} {minutes(seconds)}  {self.last_line()}".rstrip(), flush=True)
+        return status, seconds
+
+    def _status(self, log: BinaryIO) -> int:
+        """Return the exit status of the command; all that it started ends with this program."""
+        process, terminated = None, False
+
+        def terminate(number: int, _: FrameType | None) -> None:
+            nonlocal terminated
+            terminated = True
+            if process is not None:  # otherwise it would be left behind
+                sys.exit(128 + number)
+
+        earlier = signal.signal(signal.SIGTERM, terminate)
         # A shell that starts a program in the background lets it ignore interrupts, and its children after it.
         interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
-        with open(self.log, "wb") as log:
+        try:
             process = subprocess.Popen(
                 self.command,
                 cwd=self.root,
@@ -57,10 +76,13 @@ class Stage:
                 start_new_session=True,
             )
             signal.signal(signal.SIGINT, interrupt)
-            status = _wait(process)
-        seconds = time.monotonic() - begin
-        print(f"{'passed' if status == 0 else 'FAILED'} {minutes(seconds)}  {self.last_line()}".rstrip(), flush=True)
-        return status, seconds
+            if terminated:
+                sys.exit(128 + signal.SIGTERM)
+            return process.wait()
+        finally:
+            signal.signal(signal.SIGTERM, earlier)
+            if process is not None and process.returncode is None:
+                _end(process)
 
     def lines(self) -> list[str]:
         """Return what the command printed."""
@@ -76,21 +98,15 @@ class Stage:
         print("\n".join(self.lines()[-TAIL_LINES:]), flush=True)
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Return the exit status of the leader of a session; what it started ends with this program."""
-    earlier = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        return process.wait()
-    finally:
-        signal.signal(signal.SIGTERM, earlier)
-        if process.returncode is None:
-            # pytest ends what its tests started when it is interrupted, and not when it is terminated.
-            os.killpg(process.pid, signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(END_SECONDS)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the leader of a session and what it started."""
+    # pytest ends what its tests started when it is interrupted, and not when it is terminated.
+    os.killpg(process.pid, signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(END_SECONDS)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def minutes(seconds: float) -> str:

@@ -81,7 +81,7 @@ def environ(node: lab.Node, script: str, index: int = 0) -> set[str]:
 
 
 @pytest.mark.promise("cluster-112", "cluster-122", "cluster-125")
-@pytest.mark.parametrize("compress", ["none", "gzip", "zstd"])
+@pytest.mark.parametrize("compress", ["none", *(pytest.param(way, marks=pytest.mark.slow) for way in ("gzip", "zstd"))])
 def test_disks_come_back_on_another_node_as_they_were(pair: lab.Lab, name: str, compress: str) -> None:
     nic = "0:ip0=lan4,ip1=lan6,network=net1"
     disks = add(pair, name, "--net", nic, "-B", "memory=64", "--tags", "red,blue", disks=2)

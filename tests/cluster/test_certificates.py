@@ -288,6 +288,7 @@ def test_a_renewal_that_is_killed_half_way_is_completed_by_the_next(three: lab.L
     three.verified()
 
 
+@pytest.mark.slow
 def test_daemons_that_run_trust_no_authority_that_was_replaced(three: lab.Lab) -> None:
     """Also if the key is that of a candidate; and the master trusts no server of it."""
     thief = Thief(three, 1)

@@ -120,6 +120,7 @@ def _levels(three: lab.Lab) -> list[str]:
 
 
 @pytest.mark.promise("cluster-59")
+@pytest.mark.slow
 def test_only_the_loss_of_more_than_half_of_the_nodes_is_logged_as_an_error(three: lab.Lab) -> None:
     three.run("gnt-cluster", "modify", "--replication", "seed")
     before = len(_levels(three))

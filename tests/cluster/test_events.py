@@ -40,6 +40,7 @@ def test_a_stream_of_events_has_no_gap_over_a_power_cut_of_the_master(own: lab.L
     assert [row.rpartition(" ")[2] for row in rows.splitlines()[1:]] == ["added", "changed", "removed"]
 
 
+@pytest.mark.slow
 def test_verify_names_the_place_where_the_journal_was_changed(own: lab.Lab) -> None:
     assert "* Verifying journal" in own.verified()
     oldest = min((own.master / "lib/journal").iterdir())
@@ -91,6 +92,7 @@ def test_an_export_of_the_configuration_has_no_secret_of_a_mirror(own: lab.Lab) 
 
 
 @pytest.mark.promise("cluster-80")
+@pytest.mark.slow
 def test_an_exported_configuration_has_no_secrets_and_no_keys(own: lab.Lab) -> None:
     nic = ("--no-nics", "-n", "node1", "-t", "diskless", "--no-install", "-o", "plain")
     own.run("gnt-instance", "add", *nic, "-O", "root_password=hunter2,mirror=192.0.2.1", "secret.example")

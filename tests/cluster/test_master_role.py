@@ -134,6 +134,7 @@ def test_a_master_that_was_forced_fences_the_one_that_it_replaces(three: lab.Lab
 
 
 @pytest.mark.promise("cluster-84", "cluster-86")
+@pytest.mark.slow
 def test_a_node_that_is_no_candidate_is_refused_with_those_that_are() -> None:
     with _cluster(3, "-C", "2") as cluster:
         output = cluster.refused("gnt-cluster", "master-failover", on=cluster.nodes[2])

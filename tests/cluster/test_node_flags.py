@@ -50,6 +50,7 @@ def test_only_candidates_keep_the_state_and_the_key(three: lab.Lab) -> None:
 
 
 @pytest.mark.promise("cluster-83", "cluster-87", "cluster-89", "cluster-90", "cluster-91", "cluster-97")
+@pytest.mark.slow
 def test_an_offline_candidate_is_replaced_left_alone_shown_and_comes_back(three: lab.Lab) -> None:
     _reset(three)
     output = three.run("gnt-node", "modify", "-O", "yes", "node2").stdout

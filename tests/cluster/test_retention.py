@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 from tests.cluster import lab
 
+pytestmark = pytest.mark.slow
+
 JOBS = 2100
 """Enough that the master does not have all events in memory."""
 DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0}

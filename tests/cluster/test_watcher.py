@@ -101,6 +101,7 @@ def test_a_pause_and_a_drained_queue_are_kept_over_a_restart_of_the_master(guest
     assert "attempt 1\n" in _watch(guests)
 
 
+@pytest.mark.slow
 def test_a_node_that_does_not_answer_is_reported_with_what_to_do(guests: lab.Lab) -> None:
     guests.nodes[0].stop()
     output = _watch(guests)
@@ -123,6 +124,7 @@ def test_a_node_that_does_not_answer_is_put_offline_if_that_is_wanted(guests: la
     lab.wait_until(lambda: guests.rows("gnt-node", "role", "node3") == [["O"]], "the node to be offline")
 
 
+@pytest.mark.slow
 def test_without_a_master_daemon_there_is_nothing_to_do_or_it_is_said(guests: lab.Lab, tmp_path: Path) -> None:
     guests.kill_master()
     assert "the master daemon does not answer" in _watch(guests, code=1)

@@ -14,7 +14,6 @@ from tests.kubernetes.contract import backends
 
 pytestmark = [pytest.mark.real]
 
-NONE: list[Path | None] = [] if site.kubectls() else [None]
 POOL = """
 apiVersion: ipam.metal3.io/v1alpha1
 kind: IPPool
@@ -38,7 +37,17 @@ spec: {pool: {name: prov}}
 """
 
 
-@pytest.fixture(scope="module", params=[*site.kubectls(), *NONE], ids=lambda binary: binary.name if binary else "none")
+def _programs() -> list[object]:
+    """Return parameters of a test for each version; those between the oldest and the newest are slow."""
+    binaries = site.kubectls()
+    between = binaries[1:-1]
+    return [
+        pytest.param(binary, marks=[pytest.mark.slow] if binary in between else [], id=binary.name)
+        for binary in binaries
+    ]
+
+
+@pytest.fixture(scope="module", params=_programs() or [pytest.param(None, id="none")])
 def program(request: pytest.FixtureRequest) -> Path:
     if request.param is None:
         pytest.skip("this machine has no kubectl")

@@ -209,6 +209,7 @@ def test_a_job_waits_for_a_node_that_is_too_busy_for_a_check_but_answers_other_c
     assert house.world.run(check())
 
 
+@pytest.mark.slow
 def test_thousands_of_jobs_that_wait_for_a_busy_node_do_not_check_it(house: House) -> None:
     house.nodes.seconds = {("node1", "hooks_run"): 60.0, ("node1", "node_info"): 1.0}
 

@@ -51,6 +51,7 @@ def test_of_two_that_take_the_role_at_one_moment_one_gets_it(seed: int, nodes: i
         lab.run(scenario())
 
 
+@pytest.mark.slow
 def test_of_two_that_take_the_role_at_one_moment_without_a_vote_the_candidates_follow_one() -> None:
     """Both take the same epoch, because neither asks for promises; if each has the half of the others, none begins."""
 

@@ -128,7 +128,10 @@ def test_a_master_that_makes_1000_calls_at_one_moment_gets_all_answers(node: cli
 
 
 @pytest.mark.parametrize("sources", [clients.ATTACKERS, (clients.HOST,)], ids=["others", "same machine"])
-@pytest.mark.parametrize("data", [b"", clients.CLIENT_HELLO], ids=["silent", "half a handshake"])
+@pytest.mark.parametrize(
+    "data",
+    [pytest.param(b"", id="silent"), pytest.param(clients.CLIENT_HELLO, id="half a handshake", marks=pytest.mark.slow)],
+)
 def test_a_master_gets_all_answers_beside_a_crowd(node: clients.Target, sources: Sequence[str], data: bytes) -> None:
     with clients.Crowd(node.port, sources, data=data) as crowd:
         crowd.open(clients.CROWD)

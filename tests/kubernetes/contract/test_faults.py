@@ -149,6 +149,7 @@ async def test_what_came_and_went_while_versions_were_forgotten_is_noticed(
     program.stop()
 
 
+@pytest.mark.slow
 async def test_claims_are_served_though_requests_fail_and_their_answers_get_lost(
     kube: namespace.Namespace, between: proxy.Proxy, program: programs.Program
 ) -> None:
