@@ -24,26 +24,7 @@ def test_a_script_does_not_write_after_the_next_start_of_its_daemon(killed: bool
         cluster_lab.add_node()
         node = cluster_lab.nodes[1]
         (node.root / "srv/os/plain/create").write_text(CREATE.format(folder=tmp_path))
-        add = (
-            "gnt-instance",
-            "add",
-            "-t",
-            "file",
-            "-s",
-            "10M",
-            "-o",
-            "plain",
-            "--no-nics",
-            "-n",
-            node.name,
-            "vm.example",
-        )
-        command = subprocess.Popen(
-            [lab.BIN / add[0], *add[1:]],
-            env={"GANTRY_ROOT": str(cluster_lab.master), "PATH": "/usr/bin:/bin"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        command = _create(cluster_lab, node)
         try:
             lab.wait_until(lambda: _sizes(node).keys() == KINDS, "both writers")
             writers = {int((tmp_path / kind).read_text()) for kind in KINDS}
@@ -64,6 +45,40 @@ def test_a_script_does_not_write_after_the_next_start_of_its_daemon(killed: bool
         finally:
             command.kill()
             command.wait()
+
+
+@pytest.mark.slow
+def test_a_script_of_a_former_masters_job_does_not_write_after_the_next_master_calls_its_node(tmp_path: Path) -> None:
+    with lab.lab() as cluster_lab:
+        cluster_lab.init("--candidate-pool-size", "3")
+        nodes = [cluster_lab.nodes[0], *(cluster_lab.add_node() for _ in range(4))]
+        node = nodes[3]
+        (node.root / "srv/os/plain/create").write_text(CREATE.format(folder=tmp_path).replace("setsid ", ""))
+        command = _create(cluster_lab, node)
+        try:
+            lab.wait_until(lambda: _sizes(node).keys() == KINDS, "both writers")
+            writers = {int((tmp_path / kind).read_text()) for kind in KINDS}
+            cluster_lab.kill_master()
+            before = _sizes(node)
+            lab.wait_until(lambda: _grown(node, before) == KINDS, "writers without a master")
+            cluster_lab.run("gnt-cluster", "master-failover", "--yes-do-it", on=nodes[1])
+            cluster_lab.leader = 1
+            cluster_lab.run("gnt-instance", "remove", "-f", "--shutdown-timeout", "0", "vm.example")
+            assert all(map(lab.is_gone, writers))
+        finally:
+            command.kill()
+            command.wait()
+
+
+def _create(cluster_lab: lab.Lab, node: lab.Node) -> subprocess.Popen[bytes]:
+    """Begin to create an instance on a node."""
+    add = ("gnt-instance", "add", "-t", "file", "-s", "10M", "-o", "plain", "--no-nics", "-n", node.name, "vm.example")
+    return subprocess.Popen(
+        [lab.BIN / add[0], *add[1:]],
+        env={"GANTRY_ROOT": str(cluster_lab.master), "PATH": "/usr/bin:/bin"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def _sizes(node: lab.Node) -> dict[str, int]:

@@ -26,6 +26,8 @@ UNFENCED = {
     "stop_master",
     "use_invitation",
     "version",
+    # the run of their caller is what counts
+    "extend_permits",
     # the epoch of their records is what counts
     "checkpoint_store",
     "journal_append",

@@ -108,7 +108,7 @@ class Master:
         keys = node_keys.NodeKeys(runtime.disk, folders)
         self.credentials = identity.Credentials(runtime, folders, authority, keys=keys.at, secure=self._secure)
         await self.credentials.renew()
-        self.nodes = client.Client(runtime.network, self.credentials.context)
+        self.nodes = client.Client(runtime.network, self.credentials.context, run=runtime.random.uuid())
         authority.credentials_changed = self._renew_credentials
         self._closing.push_async_callback(self.nodes.close)
         self.reading = liveness.Reader(self.nodes, runtime.clock)
@@ -146,6 +146,7 @@ class Master:
             lambda: self.store.position.epoch,
             candidates.refuse,
             permitted=self.lease.hold,
+            right=self.lease.seconds,
             introduce=introducing.introduce,
         )
         self._tasks = [

@@ -7,9 +7,10 @@ with its name before the message. The client never repeats a call; callers may (
 The calls of a confirmed master carry its epoch (``fence``). A node that has seen a higher epoch refuses them; then
 ``replaced`` is called, and the master finds out whether another node has become the master. Calls that change something
 wait while the master does not have its lease (``state.lease``). A node that does not know the master's key refuses its
-calls: then ``introduce`` may help, and the call is made once more. A node whose protocol numbers do not overlap with
-those of this version is refused (``calls.protocol``). A node that is too busy for a call says so before it has done
-anything: the client sends the call again, until its timeout.
+calls: then ``introduce`` may help, and the call is made once more. Each call that changes something has a permit: the
+node carries it out only while its caller waits for it and has the right (``permits``). A node whose protocol numbers do
+not overlap with those of this version is refused (``calls.protocol``). A node that is too busy for a call says so
+before it has done anything: the client sends the call again, until its timeout.
 
 ``Queued`` is the client of jobs: it limits how many of their calls are under way at one node (``call_queue``).
 """
@@ -24,7 +25,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 
 from gantry import __version__, errors, security
-from gantry.rpc import call_queue, calls, liveness, targets
+from gantry.rpc import call_queue, calls, liveness, permits, targets
 from gantry.rpc.calls import protocol
 from gantry.runtime import http_interface, interface, limits
 
@@ -47,9 +48,12 @@ SHARED_CHECK_SECONDS = 1.0
 
 
 class Client:
-    """Calls nodes; all connections use one TLS context until ``reconnect`` replaces it."""
+    """Calls nodes; all connections use one TLS context until ``reconnect`` replaces it.
 
-    def __init__(self, network: interface.Network, tls: ssl.SSLContext | None) -> None:
+    ``run`` is a token of this run of the daemon (``permits``); without it, calls have no permits.
+    """
+
+    def __init__(self, network: interface.Network, tls: ssl.SSLContext | None, *, run: str = "") -> None:
         self._network = network
         self._http = network.http_client(tls=tls)
         self._epoch: Callable[[], int] | None = None
@@ -57,6 +61,7 @@ class Client:
         self._permitted: Callable[[], Awaitable[None]] | None = None
         self._introduce: Callable[[targets.Target], Awaitable[bool]] | None = None
         self._answered: dict[tuple[str, int], float] = {}
+        self._permits = permits.Permits(run, self._ask) if run else None
 
     def fence(
         self,
@@ -64,13 +69,17 @@ class Client:
         replaced: Callable[[errors.FencedError], None],
         *,
         permitted: Callable[[], Awaitable[None]],
+        right: Callable[[], float] | None = None,
         introduce: Callable[[targets.Target], Awaitable[bool]] | None = None,
     ) -> None:
         """Send the epoch of a confirmed master with all calls; call ``replaced`` when a node refuses the epoch.
 
-        Calls that change something wait until ``permitted`` returns. ``introduce`` is called when a node does not know
-        this master, and returns whether it does then.
+        Calls that change something wait until ``permitted`` returns, and their permits end with the right of the
+        master: ``right`` returns for how many seconds it lasts. ``introduce`` is called when a node does not know this
+        master, and returns whether it does then.
         """
+        if self._permits and right:
+            self._permits.limit(right)
         self._epoch, self._replaced, self._permitted = epoch, replaced, permitted
         self._introduce = introduce
 
@@ -92,11 +101,27 @@ class Client:
         """Call one node as ``call`` does, without an introduction."""
         if target.offline:
             raise errors.RemoteError(f"node {target.name} is marked offline", hint="the node was not called")
-        if self._permitted and call.FENCED and not call.READS:
+        if not call.needs_permit():
+            return await self._ask(target, call)
+        await self._wait_for_right(call)
+        if self._permits is None:
+            return await self._ask(target, call)
+        while self._permits.needs_moment(target):
+            await self._ask(target, calls.Version())
+            await self._wait_for_right(call)
+        async with self._permits.permit(target) as headers:
+            return await self._ask(target, call, headers=headers)
+
+    async def _wait_for_right(self, call: calls.Call[Result]) -> None:
+        if self._permitted and call.FENCED:
             await self._permitted()
-        headers = {calls.EPOCH_HEADER: str(self._epoch())} if self._epoch else {}
+
+    async def _ask(
+        self, target: targets.Target, call: calls.Call[Result], *, headers: Mapping[str, str] | None = None
+    ) -> Result:
+        epoch = {calls.EPOCH_HEADER: str(self._epoch())} if self._epoch else {}
         try:
-            return await exchange(self._http, target, call, headers=headers, on_answer=self._note)
+            return await exchange(self._http, target, call, headers={**epoch, **(headers or {})}, on_answer=self._note)
         except errors.FencedError as error:
             if self._replaced:
                 self._replaced(error)
@@ -106,8 +131,10 @@ class Client:
         """Return when a node last answered any call, also with an error, by the time of the event loop."""
         return self._answered.get((target.address, target.port), liveness.NEVER)
 
-    def _note(self, target: targets.Target) -> None:
+    def _note(self, target: targets.Target, headers: Mapping[str, str]) -> None:
         self._answered[target.address, target.port] = asyncio.get_running_loop().time()
+        if self._permits:
+            self._permits.note(target, headers)
 
     async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
         """Call many nodes at once; the answers are in the order of ``where``, failures among them."""
@@ -129,6 +156,8 @@ class Client:
 
     async def close(self) -> None:
         """Close the connections."""
+        if self._permits:
+            await self._permits.close()
         await self._http.close()
 
 
@@ -184,11 +213,11 @@ async def exchange(
     call: calls.Call[Result],
     *,
     headers: Mapping[str, str],
-    on_answer: Callable[[targets.Target], None] = lambda target: None,
+    on_answer: Callable[[targets.Target, Mapping[str, str]], None] = lambda target, headers: None,
 ) -> Result:
     """Make one call over connections to a server; raises its error, RemoteError if it does not answer.
 
-    ``on_answer`` is called when the server has answered, whatever the answer is.
+    ``on_answer`` is called when the server has answered, whatever the answer is, with the headers of the answer.
     """
     name = call.procedure()
     sent = {calls.SOFTWARE_HEADER: __version__, protocol.HEADER: str(protocol.OWN), **headers}
@@ -220,7 +249,7 @@ async def _send(
     call: calls.Call[Result],
     *,
     headers: Mapping[str, str],
-    on_answer: Callable[[targets.Target], None],
+    on_answer: Callable[[targets.Target, Mapping[str, str]], None],
 ) -> http_interface.Response:
     """Return the answer to a call, which is sent again as long as the node's server is too busy for it."""
     body = msgspec.json.encode(call)
@@ -230,7 +259,7 @@ async def _send(
         answer = await http.post(
             target.address, target.port, f"/{call.procedure()}", body, headers=headers, timeout=remaining
         )
-        on_answer(target)
+        on_answer(target, answer.headers)
         remaining = end - asyncio.get_running_loop().time() - limits.RETRY_SECONDS
         # Only a refusal of the server itself has the header; the error of a driver may have the same status.
         if answer.status not in _BUSY or "retry-after" not in answer.headers or remaining <= 0:

@@ -74,7 +74,11 @@ class Lease:
 
     def is_held(self) -> bool:
         """Return whether the master may command nodes now."""
-        return self._clock.monotonic() < self._until()
+        return self.seconds() > 0
+
+    def seconds(self) -> float:
+        """Return for how long the master may command nodes from now on, if nobody renews the lease."""
+        return self._until() - self._clock.monotonic()
 
     def _until(self) -> float:
         """Return when the right ends: a majority by every rule in force renewed the lease that late."""

@@ -7,10 +7,11 @@ Before the node joins a cluster, it answers ``Version``, ``NodeClock``, ``Join``
 all calls, but only to the master. TLS accepts client certificates of the cluster's authority only, and
 ``membership.callers`` checks at each call that it still is the authority, and that the key is that of a master
 candidate. A former master may be one; ``membership.fence`` recognizes it by the epoch in its calls, also in those that
-only read. A caller whose protocol numbers (``calls.protocol``) do not overlap with those of this version is refused. A
-client without a certificate, such as one that connected before the joining, is refused before its body is read, unless
-its call is one of a machine with an invitation: those go to ``visitors``. Each answer has headers with the node's
-version, protocol numbers and time, also a refusal. The runtime's server runs every request in a task of its own.
+only read. A call with a permit is carried out as that allows (``node.permits``). A caller whose protocol numbers
+(``calls.protocol``) do not overlap with those of this version is refused. A client without a certificate, such as one
+that connected before the joining, is refused before its body is read, unless its call is one of a machine with an
+invitation: those go to ``visitors``. Each answer has headers with the node's version, protocol numbers and time, also a
+refusal. The runtime's server runs every request in a task of its own.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from typing import Protocol
 import msgspec
 
 from gantry import errors
-from gantry.node import call_table
+from gantry.node import call_table, permits
 from gantry.node.daemon import departure
 from gantry.node.membership import callers, enrollment, fence
 from gantry.rpc import calls
@@ -58,7 +59,8 @@ class Agent:
 
     ``table`` has the calls that the node answers while it belongs to a cluster; ``forget`` removes the cluster's files.
     ``visitors`` answers machines with an invitation; without it they are refused. ``clients`` refuses strangers,
-    ``barrier`` former masters. ``prepare`` runs once, concurrently with the first calls, and ``settle`` before them.
+    ``barrier`` former masters, ``call_permits`` calls that are too late. ``prepare`` runs once, concurrently with the
+    first calls, and ``settle`` before them.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Agent:
         table: call_table.Table,
         clients: callers.Callers,
         barrier: fence.Fence,
+        call_permits: permits.Permits,
         forget: Callable[[], Awaitable[None]],
         prepare: Callable[[], Coroutine[None, None, None]],
         settle: Callable[[], Awaitable[None]],
@@ -79,6 +82,7 @@ class Agent:
         self._identity = identity
         self._clients = clients
         self._barrier = barrier
+        self._permits = call_permits
         self._forget = forget
         self._prepare = prepare
         self._settle = settle
@@ -91,6 +95,7 @@ class Agent:
         self._server: interface.HttpServer | None = None
         self._member_calls = table
         self._member_calls.add(calls.Version, self._version)
+        self._member_calls.add(calls.ExtendPermits, self._extend)
         self._member_calls.add(calls.NodeLeave, self._leave)
         self._member_calls.add(calls.CertificateRequest, self._identity.request)
         self._member_calls.add(calls.CertificateStore, self._store)
@@ -205,6 +210,7 @@ class Agent:
             calls.SOFTWARE_HEADER: self._software,
             protocol.HEADER: str(protocol.OWN),
             calls.TIME_HEADER: f"{now:.3f}",
+            calls.MOMENT_HEADER: self._permits.moment().encode(),
         }
 
     async def _dispatch(self, procedure: str, request: http_interface.Request) -> object:
@@ -229,9 +235,21 @@ class Agent:
         caller = self._clients.identify(request.peer_certificate)
         logger.debug("%s, %d bytes", procedure, len(request.body))
         epoch = _epoch(request)
-        if self._member_calls.is_fenced(procedure):
+        is_fenced = self._member_calls.is_fenced(procedure)
+        if is_fenced:
             await self._barrier.admit(epoch, caller)
-        return await self._member_calls.answer(procedure, request.body, caller=caller)
+        permit = _permit(request)
+        if permit is None:
+            return await self._member_calls.answer(procedure, request.body, caller=caller)
+        if is_fenced:
+            await self._permits.end_former(permit.run, epoch)
+        return await self._permits.carry_out(
+            lambda: self._member_calls.answer(procedure, request.body, caller=caller),
+            procedure=procedure,
+            permit=permit,
+            epoch=epoch if is_fenced else None,
+            caller=caller,
+        )
 
     async def _visit(self, procedure: str, request: http_interface.Request) -> object:
         """Answer a machine with an invitation; it has no certificate of this cluster."""
@@ -246,6 +264,9 @@ class Agent:
         if member is None:
             return calls.VersionInfo(software=self._software)
         return calls.VersionInfo(software=self._software, node=member.node, uuid=member.uuid, cluster=member.cluster)
+
+    async def _extend(self, call: calls.ExtendPermits) -> None:
+        self._permits.extend(call)
 
     async def _clock(self, call: calls.NodeClock) -> float:
         return self._runtime.clock.now()
@@ -295,6 +316,15 @@ def _epoch(request: http_interface.Request) -> int:
             f"the epoch of a call must be a number with at most {calls.EPOCH_DIGITS} digits, not {text[:20]!r}"
         )
     return int(text)
+
+
+def _permit(request: http_interface.Request) -> calls.Permit | None:
+    """Return the permit of a call, None if it has none; ProtocolError if it cannot be read."""
+    header = request.headers.get(calls.PERMIT_HEADER)
+    permit = calls.decode_permit(header) if header is not None else None
+    if header is not None and permit is None:
+        raise errors.ProtocolError(f"the permit of a call must be as {calls.PERMIT_HEADER} says, not {header[:40]!r}")
+    return permit
 
 
 def _system_error(procedure: str, error: OSError) -> errors.GantryError:

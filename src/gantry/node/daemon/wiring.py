@@ -5,7 +5,7 @@ A new driver needs a line here.
 
 import dataclasses
 
-from gantry.node import drivers
+from gantry.node import drivers, permits
 from gantry.node.daemon import disk_calls, handlers, hooks, node_info, packages, server
 from gantry.node.hypervisors import chroot, fake
 from gantry.node.hypervisors.kvm import accelerator_probe, driver
@@ -71,6 +71,7 @@ def node(
 
     ``visitors`` as in ``server.Agent``.
     """
+    runtime = permits.Machine(runtime)
     accelerators = accelerator_probe.Accelerators(runtime, folders, bootid=node_info.boot_id(runtime.disk))
     node_drivers = registry(runtime, folders, accelerators=accelerators, secure=secure)
     files = ssconf.Files(runtime.disk, folders)
@@ -107,6 +108,7 @@ def node(
         table=parts.table(),
         clients=callers.Callers(files, identity, barrier),
         barrier=barrier,
+        call_permits=permits.Permits(runtime.clock, runtime.random.uuid(), check=barrier.check_successor),
         forget=parts.forget,
         prepare=parts.prepare,
         settle=settle,

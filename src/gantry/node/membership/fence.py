@@ -136,6 +136,12 @@ class Fence:
                 hint="this master has been replaced: stop it, and run commands on the new master",
             )
 
+    def check_successor(self, epoch: int, owner: str) -> None:
+        """Raise FencedError if another node than that with UUID ``owner`` has become the master since ``epoch``."""
+        newest, newest_owner = self._newest()
+        if epoch < newest and newest_owner != owner:
+            self.check(epoch)
+
     def promised(self) -> calls.Promised:
         """Return the last promise."""
         if not self._disk.exists(self._promise_path):

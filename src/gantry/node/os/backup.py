@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gantry import errors
-from gantry.node import call_table, drivers
+from gantry.node import call_table, drivers, permits
 from gantry.node.membership import enrollment
 from gantry.node.os import os_definitions, stream_tls
 from gantry.node.storage import file, programs
@@ -99,6 +99,7 @@ class Backup:
                 f"node {self._registry.node} cannot listen for a stream: {error}"
             ) from None
         receiving = asyncio.ensure_future(self._receive(arrival, end))
+        permits.keep(receiving)
         # Nobody asks for the result if the master's job has ended; asyncio would log its error with a traceback.
         receiving.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._arrivals[call.token] = arrival, receiving
@@ -115,6 +116,7 @@ class Backup:
     async def _send(self, call: calls.StreamSend) -> calls.Streamed:
         end = await self._ready(call.end, source=True)
         async with end.resources:
+            await permits.confirm()
             sending = self._departures[call.token] = asyncio.ensure_future(
                 self._runtime.streams.send(
                     end.stages,

@@ -253,6 +253,7 @@ class Definitions:
             await asyncio.wait([running])
         finally:
             running.cancel()
+            await asyncio.wait([running])
             del self._running[instance.uuid]
         if running.cancelled():
             raise errors.ExecutionError(

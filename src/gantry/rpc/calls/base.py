@@ -58,6 +58,11 @@ class Call(Message, Generic[Result_co], frozen=True, kw_only=True):
     ANY_PROTOCOL: ClassVar[bool] = False
 
     @classmethod
+    def needs_permit(cls) -> bool:
+        """Return whether a node carries the call out only while its caller waits and has the right (``permits``)."""
+        return cls.FENCED and not cls.READS
+
+    @classmethod
     def procedure(cls) -> str:
         """Return the name on the wire."""
         return _procedure(cls.__name__)

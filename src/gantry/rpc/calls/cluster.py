@@ -261,6 +261,11 @@ class StopMaster(Call[bool], frozen=True):
     FENCED: ClassVar[bool] = False
     patience: float = 10.0
 
+    @classmethod
+    def needs_permit(cls) -> bool:
+        """Return True: a request to stop that arrives late would stop a later master."""
+        return True
+
 
 class MasterName(Call[str], frozen=True):
     """Ask a node which node it regards as the master (contracts/node-rpc.md#master-confirmation)."""

@@ -1,0 +1,236 @@
+"""A node carries a call out only while its permit lasts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from gantry import errors
+from gantry.node import permits
+from gantry.rpc import calls
+from gantry.runtime import simulated
+
+OWNER, SUCCESSOR = "u1", "u2"
+
+
+class House:
+    """The permits of a node in virtual time; ``master`` is the node that has become the master last, and its epoch."""
+
+    def __init__(self, world: simulated.World) -> None:
+        self.world = world
+        self.machine = world.machine("node1")
+        self.master = (3, OWNER)
+        self.done: list[str] = []
+        self.permits = permits.Permits(self.machine.clock, "n1", check=self.check)
+        self.programs = permits.Programs(self.machine.processes)
+
+    def check(self, epoch: int, owner: str) -> None:
+        newest, master = self.master
+        if epoch < newest and owner != master:
+            raise errors.FencedError(f"epoch {epoch} has passed")
+
+    def now(self) -> float:
+        return self.machine.clock.monotonic()
+
+    async def carry_out(
+        self, work: Callable[[], Awaitable[object]], *, seconds: float, run: str = "m1", number: int = 1, of: str = "n1"
+    ) -> object:
+        """Carry out a call whose permit lasts for ``seconds`` from now on."""
+        permit = calls.Permit(run, number, calls.Moment(of, self.now() + seconds))
+        return await self.permits.carry_out(work, procedure="work", permit=permit, epoch=3, caller=OWNER)
+
+    def extend(self, seconds: float, *, run: str = "m1", of: str = "n1") -> None:
+        until = calls.Moment(of, self.now() + seconds).encode()
+        self.permits.extend(calls.ExtendPermits(run=run, numbers=(1,), until=until))
+
+    def does(self, what: str) -> Callable[[], Awaitable[None]]:
+        async def work() -> None:
+            self.done.append(what)
+
+        return work
+
+    def lasts(self, *, then: str = "") -> Callable[[], Awaitable[None]]:
+        """Return work of 100 s, after which another step begins."""
+
+        async def work() -> None:
+            try:
+                await asyncio.sleep(100)
+                await permits.confirm()
+                self.done.append(then)
+            finally:
+                await permits.confirm()
+                self.done.append("cleaned up")
+
+        return work
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    with simulated.World(1) as world:
+        yield House(world)
+
+
+def run(house: House, scenario: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await asyncio.sleep(50)
+        await scenario()
+
+    house.world.run(whole())
+
+
+def test_what_arrives_in_time_is_done_at_once(house: House) -> None:
+    async def scenario() -> None:
+        begin = house.now()
+        await house.carry_out(house.does("it"), seconds=1)
+        assert house.now() == begin
+
+    run(house, scenario)
+    assert house.done == ["it"]
+
+
+@pytest.mark.parametrize("of", ["n1", "an earlier run"])
+def test_what_arrives_late_is_not_done(house: House, of: str) -> None:
+    async def scenario() -> None:
+        begin = house.now()
+        with pytest.raises(errors.WrongStateError, match="work is too late"):
+            await house.carry_out(house.does("it"), seconds=-1 if of == "n1" else 1000, of=of)
+        assert house.now() - begin == pytest.approx(permits.WAIT_SECONDS)
+
+    run(house, scenario)
+    assert house.done == []
+
+
+def test_what_arrives_late_is_done_if_its_caller_still_waits(house: House) -> None:
+    async def scenario() -> None:
+        begin = house.now()
+        doing = asyncio.ensure_future(house.carry_out(house.does("it"), seconds=-60))
+        await asyncio.sleep(0.9)
+        house.extend(2, of="an earlier run")
+        house.extend(2, run="m2")
+        await asyncio.sleep(0.1)
+        house.extend(2)
+        await doing
+        assert house.now() - begin == pytest.approx(1)
+
+    run(house, scenario)
+    assert house.done == ["it"]
+
+
+def test_a_step_begins_only_while_the_permit_lasts_and_cleaning_up_always(house: House) -> None:
+    async def scenario() -> None:
+        with pytest.raises(errors.WrongStateError, match="work is too late"):
+            await house.carry_out(house.lasts(then="the next step"), seconds=50)
+        assert house.done == ["cleaned up"]
+        await house.carry_out(house.lasts(then="the next step"), seconds=150)
+
+    run(house, scenario)
+    assert house.done == ["cleaned up", "the next step", "cleaned up"]
+
+
+def test_no_step_begins_after_another_node_has_become_the_master(house: House) -> None:
+    async def scenario() -> None:
+        doing = asyncio.ensure_future(house.carry_out(house.lasts(then="the next step"), seconds=1000))
+        await asyncio.sleep(10)
+        house.master = (4, SUCCESSOR)
+        with pytest.raises(errors.FencedError, match="epoch 3 has passed"):
+            await doing
+
+    run(house, scenario)
+    assert house.done == ["cleaned up"]
+
+
+def test_a_master_that_is_confirmed_again_keeps_what_it_has_at_work(house: House) -> None:
+    async def scenario() -> None:
+        doing = asyncio.ensure_future(house.carry_out(house.lasts(then="the next step"), seconds=1000))
+        await asyncio.sleep(10)
+        house.master = (4, OWNER)
+        await house.permits.end_former("m1", 4)
+        await doing
+
+    run(house, scenario)
+    assert house.done == ["the next step", "cleaned up"]
+
+
+def test_a_new_master_waits_for_the_end_of_what_the_former_one_left_at_work(house: House) -> None:
+    async def scenario() -> None:
+        doing = asyncio.ensure_future(house.carry_out(house.lasts(), seconds=1000))
+        await asyncio.sleep(10)
+        begin = house.now()
+        await house.permits.end_former("m2", 4)
+        assert (house.done, house.now()) == (["cleaned up"], begin)
+        with pytest.raises(errors.FencedError, match="work was ended: a later run of the master daemon"):
+            await doing
+        await house.permits.end_former("m2", 4)
+
+    run(house, scenario)
+
+
+def test_a_task_that_outlasts_its_call_ends_with_its_master(house: House) -> None:
+    kept = list["asyncio.Task[None]"]()
+
+    async def scenario() -> None:
+        async def work() -> None:
+            kept.append(asyncio.ensure_future(asyncio.sleep(1000)))
+            permits.keep(kept[0])
+
+        await house.carry_out(work, seconds=1)
+        await house.permits.end_former("m1", 4)
+        assert not kept[0].done()
+        await house.permits.end_former("m2", 4)
+        assert kept[0].cancelled()
+
+    run(house, scenario)
+
+
+def test_the_call_of_a_new_master_fails_if_what_was_left_does_not_end(house: House) -> None:
+    async def scenario() -> None:
+        async def hangs() -> None:
+            while True:
+                try:
+                    await asyncio.sleep(1000)
+                except asyncio.CancelledError:
+                    if len(house.done) > 0:
+                        raise
+                    house.done.append("hung")
+
+        doing = asyncio.ensure_future(house.carry_out(hangs, seconds=1000))
+        await asyncio.sleep(1)
+        with pytest.raises(errors.WrongStateError, match="work of a former master is still at work"):
+            await house.permits.end_former("m2", 4)
+        await house.permits.end_former("m2", 4)
+        with pytest.raises(errors.FencedError):
+            await doing
+
+    run(house, scenario)
+
+
+def test_a_call_that_arrives_twice_is_extended_twice(house: House) -> None:
+    async def scenario() -> None:
+        both = [asyncio.ensure_future(house.carry_out(house.does(name), seconds=-1)) for name in ("first", "second")]
+        await asyncio.sleep(1)
+        house.extend(1)
+        await asyncio.gather(*both)
+
+    run(house, scenario)
+    assert house.done == ["first", "second"]
+
+
+def test_a_program_is_started_only_while_the_permit_of_its_call_lasts(house: House) -> None:
+    async def scenario() -> None:
+        async def work() -> None:
+            await asyncio.sleep(100)
+            await house.programs.run(["qemu"])
+
+        with pytest.raises(errors.WrongStateError, match="work is too late"):
+            await house.carry_out(work, seconds=50)
+
+        async def starts() -> None:
+            await asyncio.sleep(100)
+            await house.programs.start(["qemu"], environment=None, log="/log")
+
+        with pytest.raises(errors.WrongStateError, match="work is too late"):
+            await house.carry_out(starts, seconds=50)
+
+    run(house, scenario)
+    with pytest.raises(FileNotFoundError):  # outside of a call, nothing is asked
+        house.world.run(house.programs.run(["qemu"]))

@@ -1,0 +1,114 @@
+"""The permits of calls: until when a node may carry out each, by the node's clock."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from gantry.rpc import calls, permits, targets
+from gantry.runtime import simulated
+
+TARGET = targets.Target("u1", "node1", "192.0.2.1", 1811)
+
+
+class House:
+    """The permits of one daemon in virtual time, and what it asked nodes."""
+
+    def __init__(self, world: simulated.World) -> None:
+        self.world = world
+        self.asked: list[calls.ExtendPermits] = []
+        self.permits = permits.Permits("m1", self.ask)
+
+    async def ask(self, target: targets.Target, call: calls.Call[None]) -> None:
+        assert isinstance(call, calls.ExtendPermits)
+        self.asked.append(call)
+
+    def tell(self, seconds: float) -> None:
+        """Let the node's answer arrive, by whose clock it is ``seconds``."""
+        self.permits.note(TARGET, {calls.MOMENT_HEADER: calls.Moment("n1", seconds).encode()})
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    with simulated.World(1) as world:
+        yield House(world)
+
+
+def end(header: dict[str, str]) -> float:
+    """Return when the permit in a call's headers ends."""
+    permit = calls.decode_permit(header[calls.PERMIT_HEADER])
+    assert permit is not None
+    assert (permit.run, permit.until.run) == ("m1", "n1")
+    return permit.until.seconds
+
+
+def test_a_permit_ends_by_the_nodes_clock_and_not_after_the_masters_right(house: House) -> None:
+    async def scenario() -> None:
+        house.tell(500.0)
+        async with house.permits.permit(TARGET) as headers:
+            assert end(headers) == 500 + permits.PERMIT_SECONDS
+        await asyncio.sleep(3)
+        async with house.permits.permit(TARGET) as headers:
+            assert end(headers) == 503 + permits.PERMIT_SECONDS
+        house.permits.limit(lambda: 1.5)
+        async with house.permits.permit(TARGET) as headers:
+            assert end(headers) == 504.5
+        house.permits.limit(lambda: -7.0)
+        async with house.permits.permit(TARGET) as headers:
+            assert end(headers) == 496
+
+    house.world.run(scenario())
+
+
+def test_a_moment_that_is_old_or_not_known_is_asked_for(house: House) -> None:
+    async def scenario() -> None:
+        assert house.permits.needs_moment(TARGET)
+        house.tell(500.0)
+        assert not house.permits.needs_moment(TARGET)
+        await asyncio.sleep(permits.MAX_AGE_SECONDS + 0.1)
+        assert house.permits.needs_moment(TARGET)
+
+    house.world.run(scenario())
+
+
+def test_a_node_that_tells_no_moment_gets_no_permit(house: House) -> None:
+    async def scenario() -> None:
+        house.permits.note(TARGET, {})
+        assert not house.permits.needs_moment(TARGET)
+        async with house.permits.permit(TARGET) as headers:
+            assert headers == {}
+            await asyncio.sleep(10)
+
+    house.world.run(scenario())
+    assert house.asked == []
+
+
+def test_permits_of_calls_under_way_are_extended_and_no_others(house: House) -> None:
+    async def scenario() -> None:
+        house.tell(500.0)
+        async with house.permits.permit(TARGET):
+            async with house.permits.permit(TARGET):
+                await asyncio.sleep(1.5)
+            await asyncio.sleep(1.0)
+        await asyncio.sleep(10)
+
+    house.world.run(scenario())
+    assert [call.numbers for call in house.asked] == [(1, 2), (1,)]
+    assert [call.until for call in house.asked] == ["n1 505.000", "n1 506.000"]
+
+
+def test_a_master_without_its_right_extends_nothing_until_it_has_it_again(house: House) -> None:
+    right = -1.0
+
+    async def scenario() -> None:
+        nonlocal right
+        house.tell(500.0)
+        house.permits.limit(lambda: right)
+        async with house.permits.permit(TARGET):
+            await asyncio.sleep(5.5)
+            assert house.asked == []
+            right = 2.0
+            await asyncio.sleep(1)
+
+    house.world.run(scenario())
+    assert [call.until for call in house.asked] == ["n1 508.000"]
