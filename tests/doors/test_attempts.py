@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -115,16 +115,181 @@ def test_a_wrong_password_counts_as_delayed_only_until_its_answer(
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_the_oldest_attempt_is_refused_if_more_than_the_limit_wait(world: World, more: int) -> None:
-    checks = attempts.Attempts(world.machine("node1").clock)
-
-    async def verify() -> bool:
-        return False
+    site = CostlyChecks(world, seconds=0)
 
     async def together() -> list[bool | None]:
-        passwords = [str(number).encode() for number in range(attempts.WAITING + more)]
-        return await asyncio.gather(*(checks.check(("alice", HOME), each, verify) for each in passwords))
+        for _ in range(2):
+            await site.guess(("alice", HOME), attempts.BURST // 2)
+        guesses = [site.guess(("alice", HOME), 1) for _ in range(attempts.WAITING + more)]
+        return [result for results in await asyncio.gather(*guesses) for result in results]
 
     assert world.run(together()) == [None] * more + [False] * attempts.WAITING
+
+
+CHECK_SECONDS = 0.4
+"""Of bcrypt with a cost of 12, on a slow processor."""
+
+
+class CostlyChecks:
+    """Attempts at passwords whose checks take their time."""
+
+    def __init__(self, world: World, *, seconds: float = CHECK_SECONDS) -> None:
+        self.clock = world.machine("node1").clock
+        self.check_seconds = seconds
+        self.checks = attempts.Attempts(self.clock)
+        self.running = self.most = self.guesses = 0
+
+    async def attempt(self, key: attempts.Key, password: str) -> bool | None:
+        async def verify() -> bool:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await self.clock.sleep(self.check_seconds)
+            self.running -= 1
+            return password == "right"
+
+        return await self.checks.check(key, password.encode(), verify)
+
+    async def seconds(self, key: attempts.Key) -> float:
+        """Log in with the right password, which must succeed; return how long that took."""
+        start = self.clock.monotonic()
+        assert await self.attempt(key, "right") is True
+        return self.clock.monotonic() - start
+
+    async def guess(self, key: attempts.Key, number: int) -> list[bool | None]:
+        """Try wrong passwords at the same time."""
+        self.guesses += number
+        passwords = range(self.guesses - number, self.guesses)
+        return await asyncio.gather(*(self.attempt(key, f"wrong{each}") for each in passwords))
+
+    async def go_on_guessing(self, key: attempts.Key) -> None:
+        while True:
+            await self.guess(key, 1)
+            await self.clock.sleep(0.01)
+
+    async def besieged(self, guessers: Sequence[attempts.Key], honest: attempts.Key) -> list[float]:
+        """Return the seconds of the honest client's first log-ins, each at another moment of the siege."""
+        tasks = [asyncio.ensure_future(self.go_on_guessing(key)) for key in guessers]
+        await asyncio.sleep(0)  # the first guesses come before the honest client
+        seconds = []
+        for number in range(100):
+            seconds.append(await self.seconds(honest))
+            await self.clock.sleep(0.07 + number / 1000)
+        for task in tasks:
+            task.cancel()
+        return seconds
+
+
+ELSEWHERE = [f"198.51.100.{number}" for number in range(60)]
+
+
+@pytest.mark.parametrize(
+    "guessers",
+    [
+        [("bob", ATTACKER)] * 60,
+        [("bob", HOME)] * 60,
+        [("bob", peer) for peer in ELSEWHERE],
+        [("", peer) for peer in ELSEWHERE],
+        [("alice", ATTACKER)] * 60,
+        [(f"user{number}", ATTACKER) for number in range(60)],
+        [(f"user{number % 3}", peer) for number, peer in enumerate(ELSEWHERE)],
+    ],
+    ids=["one address", "the same address", "60 addresses", "no user", "the same user", "60 users", "3 users"],
+)
+def test_guessers_do_not_delay_the_first_log_in_of_anybody_else(world: World, guessers: list[attempts.Key]) -> None:
+    site = CostlyChecks(world)
+    assert max(world.run(site.besieged(guessers, ("alice", HOME)))) < 1
+    assert site.most <= attempts.CONCURRENT_CHECKS
+
+
+def test_users_and_their_addresses_take_turns(world: World) -> None:
+    site = CostlyChecks(world)
+    checked: list[attempts.Key] = []
+
+    async def together() -> None:
+        keys = [("alice", HOME), ("alice", ATTACKER), ("bob", ATTACKER)]
+
+        async def wrong_password(key: attempts.Key) -> None:
+            await site.guess(key, 1)
+            checked.append(key)
+
+        await asyncio.gather(*(site.guess(key, 1) for key in keys))  # from now on all have the same standing
+        await asyncio.gather(*(wrong_password(key) for key in keys for _ in range(4)))
+
+    world.run(together())
+    users_in_order = [user for user, _ in checked]
+    assert users_in_order == ["alice", "bob"] * 4 + ["alice"] * 4
+    peers_of_alice = [peer for user, peer in checked if user == "alice"]
+    assert peers_of_alice[0::2] == [peers_of_alice[0]] * 4 != peers_of_alice[1::2] == [peers_of_alice[1]] * 4
+
+
+@pytest.mark.parametrize("position", [0, 1, 50, attempts.BURST - 1])
+def test_as_many_attempts_as_the_burst_are_all_checked_if_they_arrive_at_once(world: World, position: int) -> None:
+    site = CostlyChecks(world)
+    key = ("alice", HOME)
+
+    async def together() -> list[bool | None]:
+        passwords = [f"wrong{number}" for number in range(attempts.BURST - 1)]
+        passwords.insert(position, "right")
+        return await asyncio.gather(*(site.attempt(key, each) for each in passwords))
+
+    results = world.run(together())
+    assert [number for number, result in enumerate(results) if result] == [position]
+    assert None not in results
+
+
+def test_the_attempt_of_a_user_who_has_not_guessed_is_not_refused_for_those_of_many_addresses(world: World) -> None:
+    site = CostlyChecks(world)
+
+    async def together() -> list[bool | None]:
+        guesses = [asyncio.ensure_future(site.guess(("bob", f"10.0.0.{each}"), 1)) for each in range(200)]
+        await asyncio.sleep(0)
+        own = asyncio.ensure_future(site.attempt(("alice", HOME), "right"))
+        more = [asyncio.ensure_future(site.guess(("bob", f"10.0.1.{each}"), 1)) for each in range(200)]
+        assert await own is True
+        return [result for guess in (*guesses, *more) for result in await guess]
+
+    assert world.run(together()).count(None) > 200
+
+
+def test_a_check_that_fails_reports_its_error_and_the_others_go_on(world: World) -> None:
+    checks = attempts.Attempts(world.machine("node1").clock)
+
+    async def broken() -> bool:
+        raise OSError("the other end is gone")
+
+    async def right() -> bool:
+        return True
+
+    async def together() -> None:
+        with pytest.raises(OSError, match="the other end is gone"):
+            await checks.check(("alice", HOME), b"1", broken)
+        assert await checks.check(("alice", HOME), b"2", right)
+
+    world.run(together())
+
+
+def test_a_right_password_is_remembered_for_minutes_and_until_the_file_changes(world: World) -> None:
+    site = Site(world)
+    checks = []
+    verify = site.users._verify
+
+    async def counted(user: users.User | None, password: str, digest: bytes) -> bool:
+        checks.append(password)
+        return await verify(user, password, digest)
+
+    site.users._verify = counted  # type: ignore[method-assign]
+
+    async def log_in(seconds: float) -> int:
+        await site.clock.sleep(seconds)
+        assert (await site.log_in("alice", "right", HOME))[0] == "right"
+        return len(checks)
+
+    most = users.REMEMBERED_SECONDS
+    assert [world.run(log_in(seconds)) for seconds in (0, most - 1, most - 1, most + 1)] == [1, 1, 1, 2]
+    world.run(site.clock.sleep(1))
+    world.run(site.users._runtime.disk.write(PATH, b"alice right read\n"))
+    assert world.run(log_in(0)) == 3
+    assert b"right" not in repr(site.users._proven).encode()
 
 
 def test_many_clients_with_the_same_right_password_are_all_accepted_at_once(world: World) -> None:

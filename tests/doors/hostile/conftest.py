@@ -13,7 +13,13 @@ from tests import ports
 from tests.cluster import lab
 from tests.doors.hostile import clients
 
-USERS = "alice right write\nbob {HA1}0123456789abcdef0123456789abcdef write\n"
+USERS = """
+alice right write
+bob {HA1}0123456789abcdef0123456789abcdef write
+carol:$2b$12$khDWYxxYyYZ/QGG.3ok4UezvSR9W3wyA5Uw2pYsz472UKT7KdQG92
+dave:$2b$12$cYRkKoivTSUk1GwN1F3tROYQmiHM7yhP7fMDs89oEUq7HIw9JVyAe
+"""
+"""Carol's and dave's passwords are ``right`` too, as ``htpasswd -B -C 12`` writes them."""
 BASIC = {"Authorization": f"Basic {base64.b64encode(b'alice:right').decode()}"}
 
 

@@ -201,8 +201,8 @@ def test_a_body_of_a_user_beyond_the_limit_is_answered_413(plain: Targets) -> No
     assert b'"code":413' in answer
 
 
-def _login(password: str) -> dict[str, str]:
-    return {"Authorization": f"Basic {base64.b64encode(f'alice:{password}'.encode()).decode()}"}
+def _login(password: str, user: str = "alice") -> dict[str, str]:
+    return {"Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 
 @everywhere
@@ -230,6 +230,32 @@ def test_wrong_passwords_do_not_lock_the_user_out(cluster: lab.Lab, sources: Seq
     for answer in answers:
         assert (answer.headers.get("Retry-After") == "1") == (answer.status != 401)
         assert answer.status != 401 or answer.seconds > 0.9
+
+
+@pytest.mark.slow  # Each check takes half a second of a processor; test_attempts has the same on the simulated clock.
+@everywhere
+def test_guesses_of_a_costly_password_do_not_keep_another_user_waiting(
+    cluster: lab.Lab, sources: Sequence[str]
+) -> None:
+    with conftest.front_ends(cluster) as targets:
+        target, answered = targets["remote API"], list[int]()
+
+        def guess(number: int) -> None:
+            with contextlib.suppress(ConnectionError):  # the server ends before most of them are checked
+                answer = target.ask(headers=_login(f"wrong{number}", "dave"), source=sources[number % len(sources)])
+                answered.append(answer.status)
+
+        threads = [threading.Thread(target=guess, args=(number,)) for number in range(60)]
+        for thread in threads:
+            thread.start()
+        lab.wait_until(lambda: 401 in answered, "the first wrong password")
+        before = answered.count(401)
+        assert target.ask(headers=_login("right", "carol")).status == 200
+        # Of the guesses, a few are checked during carol's check; all of them take far longer than hers.
+        assert answered.count(401) - before < 15
+    for thread in threads:
+        thread.join(clients.TIMEOUT_SECONDS)
+    assert set(answered) <= {401, 429}
 
 
 @pytest.mark.parametrize("option", ["--max-connections-per-address", "--max-strangers"])

@@ -11,7 +11,8 @@ to all; the Neutron front end interprets ``project=NAME`` and ``role=NAME``. An 
 read again after a change; no part of a password is ever logged.
 
 Wrong passwords are answered slowly, and few are checked of each user and peer (``attempts``), to make guessing
-expensive; a right password that has been checked before is accepted at once.
+expensive; a right password that has been checked in the last minutes is accepted at once. Of it, a digest is in memory,
+with a key that is made when the process starts and never stored.
 """
 
 import base64
@@ -34,8 +35,11 @@ log = logging.getLogger(__name__)
 REALM = "Ganeti Remote API"
 WRONG_PASSWORD_SECONDS = 1.0
 """Minimum seconds until the answer to a wrong password, also for a user that does not exist."""
-MAX_DELAYED = 64
+MAX_DELAYED = 32
 """Answers to wrong passwords that are delayed at a time; more are 429 at once, so that other requests have room."""
+
+REMEMBERED_SECONDS = 600.0
+"""For how long a right password is accepted without another check, from its last use on."""
 
 BCRYPT_BYTES = 72
 """Number of bytes of a password that bcrypt uses; htpasswd ignores the remaining bytes, too."""
@@ -124,7 +128,7 @@ class Users:
         self._file_version: tuple[float, int] | None = None
         self._users: dict[str, User] = {}
         self._secret = runtime.random.token(32)
-        self._proven: dict[str, bytes] = {}
+        self._proven: dict[str, tuple[bytes, float]] = {}
         self._delayed = 0
         self._attempts = attempts.Attempts(runtime.clock)
 
@@ -162,9 +166,11 @@ class Users:
         self._refresh()
         user = self._users.get(name)
         digest = hmac.digest(self._secret, password.encode(), "sha256")
-        if user and hmac.compare_digest(self._proven.get(name, b""), digest):
-            return user
         start = self._runtime.clock.monotonic()
+        proven, last_use = self._proven.get(name, (b"", start))
+        if user and start - last_use < REMEMBERED_SECONDS and hmac.compare_digest(proven, digest):
+            self._proven[name] = digest, start
+            return user
         key = (name if user else "", limits.peer_of(peer))
         is_right = await self._attempts.check(key, digest, functools.partial(self._verify, user, password, digest))
         if is_right is None:
@@ -185,5 +191,5 @@ class Users:
         if user is None or not await self._runtime.compute(lambda: b"right" if user.has(password) else b""):
             return False
         if self._users.get(user.name) is user:
-            self._proven[user.name] = digest
+            self._proven[user.name] = digest, self._runtime.clock.monotonic()
         return True
