@@ -1,6 +1,7 @@
 """Bulk data between machines: what both runtimes promise, and what the real one does when something breaks."""
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import ssl
@@ -12,7 +13,7 @@ import pytest
 
 from gantry import security
 from gantry.runtime import commands, interface
-from gantry.runtime.real import RealRuntime
+from gantry.runtime.real import RealRuntime, bulk, bulk_accept
 
 Drive = Callable[[Callable[[interface.Runtime, str], Awaitable[None]]], None]
 CAT = commands.Stage(["/bin/cat"])
@@ -103,6 +104,105 @@ async def test_a_peer_without_the_token_is_rejected_and_does_not_block_the_sende
         [commands.Stage(["echo", "hello"])], host="127.0.0.1", port=listener.port, token="t", tls=None, timeout=60
     )
     assert (await receiving).size == sent.size == 6
+
+
+HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize("data", [b"", HALF_A_HELLO], ids=["silent", "half a message"])
+async def test_strangers_do_not_hold_up_a_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, encrypted: bool
+) -> None:
+    for limit in ("FIRST_BYTE_SECONDS", "TOKEN_TIMEOUT_SECONDS"):
+        monkeypatch.setattr(bulk_accept, limit, 3600.0)  # whoever waits for one of them waits for too long
+    runtime = RealRuntime("node1")
+    server, client = files(tmp_path) if encrypted else (None, None)
+    listener = await runtime.streams.listen("127.0.0.1", token="t" * 40, tls=server)
+    strangers = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(50)]
+    for _, writer in strangers:
+        writer.write(data)
+    sent, received = await asyncio.gather(
+        runtime.streams.send(
+            [commands.Stage(["echo", "hello"])], host="127.0.0.1", port=listener.port, token="t" * 40, tls=client,
+            timeout=60,
+        ),
+        listener.receive([CAT], timeout=60),
+    )  # fmt: skip
+    assert received.size == sent.size == 6
+    for reader, writer in strangers:
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+
+
+@pytest.mark.parametrize("data", [b"", b"t"], ids=["silent", "half a token"])
+async def test_a_connection_without_the_token_is_closed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(bulk_accept, "TOKEN_TIMEOUT_SECONDS", 0.5 if data else 3600.0)
+    listener = await RealRuntime("node1").streams.listen("127.0.0.1", token="token", tls=None)
+    receiving = asyncio.ensure_future(listener.receive([CAT], timeout=600))
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    writer.write(data)
+    async with asyncio.timeout(50):  # before the listener's own end
+        assert await reader.read() == b""
+    assert not receiving.done()
+    writer.close()
+    await listener.close()
+    with pytest.raises(ConnectionAbortedError):
+        await receiving
+
+
+async def test_more_strangers_than_may_wait_make_room_for_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_accept, "WAITING", 3)
+    monkeypatch.setattr(bulk_accept, "TOKEN_TIMEOUT_SECONDS", 3600.0)
+    runtime = RealRuntime("node1")
+    listener = await runtime.streams.listen("127.0.0.1", token="token", tls=None)
+    strangers = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(5)]
+    for _, writer in strangers:
+        writer.write(b"t")
+    sent, received = await asyncio.gather(
+        runtime.streams.send([CAT], host="127.0.0.1", port=listener.port, token="token", tls=None, timeout=60),
+        listener.receive([CAT], timeout=60),
+    )
+    assert received.size == sent.size == 0
+    for _, writer in strangers:
+        writer.close()
+
+
+async def test_a_listener_ends_at_its_deadline_whatever_strangers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "CONNECT_TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(bulk_accept, "TOKEN_TIMEOUT_SECONDS", 3600.0)
+    listener = await RealRuntime("node1").streams.listen("127.0.0.1", token="t" * 1000, tls=None)
+    receiving = asyncio.ensure_future(listener.receive([CAT], timeout=600))
+    _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    async with asyncio.timeout(60):
+        while not receiving.done():
+            with contextlib.suppress(ConnectionError):
+                writer.write(b"t")
+            await asyncio.sleep(0.1)
+    with pytest.raises(TimeoutError, match="no sender with the stream's token connected"):
+        await receiving
+    writer.close()
+
+
+async def test_a_sender_whose_first_byte_came_too_late_connects_again(tmp_path: Path) -> None:
+    runtime, (_, client) = RealRuntime("node1"), files(tmp_path)
+    connections: list[asyncio.StreamWriter] = []
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        writer.close()
+        busy.close()
+
+    busy = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    port = busy.sockets[0].getsockname()[1]
+    sending = asyncio.ensure_future(
+        runtime.streams.send([CAT], host="127.0.0.1", port=port, token="t", tls=client, timeout=60)
+    )
+    with pytest.raises(OSError):
+        await sending
+    assert connections  # and then nobody listened any more, which is not repeated
+    assert isinstance(sending.exception(), ConnectionRefusedError), repr(sending.exception())
 
 
 async def test_a_sender_rejects_an_unknown_listener(tmp_path: Path) -> None:

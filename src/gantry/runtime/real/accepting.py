@@ -18,7 +18,8 @@ PER_TURN = 32
 BACK_OFF_SECONDS = 0.1
 """Back-off when the process or the machine has no file descriptor or memory for another connection."""
 
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Errors of ``accept`` when the process or the machine has nothing left for another connection."""
 
 
 class Acceptor:
@@ -52,7 +53,7 @@ class Acceptor:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                if error.errno in _EXHAUSTED:
+                if error.errno in EXHAUSTED:
                     self._wait(error)
                     return
                 continue  # the client has ended the connection before its acceptance

@@ -16,7 +16,6 @@ import concurrent.futures
 import contextlib
 import fcntl
 import hashlib
-import hmac
 import os
 import signal
 import socket
@@ -29,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TypeVar
 
 from gantry.runtime import commands
-from gantry.runtime.real import open_files, tracking
+from gantry.runtime.real import bulk_accept, open_files, tracking
 
 T = TypeVar("T")
 
@@ -38,8 +37,9 @@ HEAD = struct.Struct("!I")
 ARRIVED = b"\x06"
 CONNECT_TIMEOUT_SECONDS = 60.0
 """For a sender to connect to the listener."""
-TOKEN_TIMEOUT_SECONDS = 10.0
-"""For a connected sender to present its token."""
+CONNECT_ATTEMPTS = 5
+"""For a sender whose connection ends before its first message."""
+CONNECT_BACK_OFF_SECONDS = 0.1
 IDLE_TIMEOUT_SECONDS = 900.0
 """Without a byte from the peer."""
 STDERR_BYTES = 1 << 20
@@ -172,24 +172,52 @@ class _Transfer:
     def send(
         self, stages: Sequence[commands.Stage], *, host: str, port: int, token: str, tls: ssl.SSLContext | None
     ) -> commands.Streamed:
-        with socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_SECONDS) as plain:
-            wire = tls.wrap_socket(plain, server_hostname=host) if tls else plain
-            with self._connected(wire), self._running(stages, fed=False) as pipeline:
-                wire.settimeout(IDLE_TIMEOUT_SECONDS)
-                wire.sendall(token.encode() + b"\n")
-                size = _pump_out(pipeline.end, wire)
-                exits = pipeline.finish()
-                if all(program.code == 0 for program in exits):
-                    wire.sendall(HEAD.pack(0))
-                    if wire.recv(1) != ARRIVED:
-                        raise ConnectionResetError("the receiver aborted the stream")
+        with self._connection(host, port, token, tls) as wire, self._running(stages, fed=False) as pipeline:
+            wire.settimeout(IDLE_TIMEOUT_SECONDS)
+            size = _pump_out(pipeline.end, wire)
+            exits = pipeline.finish()
+            if all(program.code == 0 for program in exits):
+                wire.sendall(HEAD.pack(0))
+                if wire.recv(1) != ARRIVED:
+                    raise ConnectionResetError("the receiver aborted the stream")
         return commands.Streamed(size, "", exits)
+
+    def _connection(self, host: str, port: int, token: str, tls: ssl.SSLContext | None) -> socket.socket:
+        """Connect to a listener and present the token; again if it has closed the connection: our first byte was late.
+
+        It comes before the programs start, which may take a while.
+        """
+        for attempt in range(CONNECT_ATTEMPTS):
+            wire = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_SECONDS)
+            try:
+                if tls:
+                    wire = tls.wrap_socket(wire, server_hostname=host, do_handshake_on_connect=False)
+                self._connected(wire)
+                if isinstance(wire, ssl.SSLSocket):
+                    wire.do_handshake()
+                wire.sendall(token.encode() + b"\n")
+                return wire
+            except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                wire.close()
+                if attempt + 1 == CONNECT_ATTEMPTS:
+                    raise
+                time.sleep(CONNECT_BACK_OFF_SECONDS)
+            except BaseException:
+                wire.close()
+                raise
+        raise AssertionError("unreachable")
+
+    def _check(self) -> None:
+        """Raise ConnectionAbortedError once the transfer is cancelled."""
+        if self._canceled:
+            raise ConnectionAbortedError("canceled")
 
     def receive(
         self, listener: socket.socket, stages: Sequence[commands.Stage], *, token: str, tls: ssl.SSLContext | None
     ) -> commands.Streamed:
         with listener:
-            wire = self._connected(_accepted(self._connected(listener), token, tls))
+            reception = bulk_accept.Reception(self._connected(listener), token, tls)
+            wire = self._connected(reception.accept(timeout=CONNECT_TIMEOUT_SECONDS, check=self._check))
         with wire, self._running(stages, fed=True) as pipeline:
             wire.settimeout(IDLE_TIMEOUT_SECONDS)
             try:
@@ -242,25 +270,6 @@ def _fill(wire: socket.socket, view: memoryview) -> None:
         have += count
 
 
-def _accepted(listener: socket.socket, token: str, tls: ssl.SSLContext | None) -> socket.socket:
-    """Return the connection of the sender that presents the token; close all other connections."""
-    deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
-    while (remaining_seconds := deadline - time.monotonic()) > 0:
-        listener.settimeout(remaining_seconds)
-        plain, _ = listener.accept()
-        plain.settimeout(TOKEN_TIMEOUT_SECONDS)
-        wire = plain
-        with contextlib.suppress(OSError):
-            wire = tls.wrap_socket(plain, server_side=True) if tls else plain
-            received = b""
-            while len(received) <= len(token) and (byte := wire.recv(1)):
-                received += byte
-            if hmac.compare_digest(received, token.encode() + b"\n"):
-                return wire
-        wire.close()
-    raise TimeoutError(f"no sender with the stream's token connected within {CONNECT_TIMEOUT_SECONDS:.0f} seconds")
-
-
 async def _threaded(transfer: _Transfer, work: Callable[[], T], timeout: float) -> T:
     """Run the work of a transfer in a thread of its own; abort it after ``timeout`` seconds or when cancelled."""
     executor = concurrent.futures.ThreadPoolExecutor(1)
@@ -287,6 +296,7 @@ class BulkListener:
         self._token = token
         self._tls = tls
         self._transfer = _Transfer(tracker)
+        self._is_receiving = False
 
     async def receive(self, stages: Sequence[commands.Stage], *, timeout: float) -> commands.Streamed:
         """Feed the stream to a pipeline."""
@@ -294,12 +304,14 @@ class BulkListener:
         def work() -> commands.Streamed:
             return self._transfer.receive(self._listener, stages, token=self._token, tls=self._tls)
 
+        self._is_receiving = True
         return await _threaded(self._transfer, work, timeout)
 
     async def close(self) -> None:
         """Stop listening; abort the transfer."""
         self._transfer.cancel()
-        self._listener.close()
+        if not self._is_receiving:  # otherwise its thread closes the listener
+            self._listener.close()
 
 
 class Streams:
