@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from gantry.rpc.calls.base import FAST, NORMAL, Call, Message
 from gantry.rpc.calls.instance import Disk, Instance
+from gantry.rpc.calls.texts import Content, Host, Name, Token
 
 DAY = 86400.0
 """Seconds: the longest time that the transfer of a disk may take."""
@@ -22,12 +23,12 @@ class StreamEnd(Message, frozen=True):
     a snapshot; its index is that of the disk of the instance.
     """
 
-    export: str = ""
-    dump: str = ""
+    export: Name = ""
+    dump: Name = ""
     instance: Instance | None = None
     disk: Disk | None = None
     scripted: bool = False
-    compress: str = "none"
+    compress: Name = "none"
     debug: int = 0
 
 
@@ -41,7 +42,7 @@ class Streamed(Message, frozen=True):
 class StreamOpen(Call[int], frozen=True):
     """Listen for a stream and return the port; the sender authenticates with the secret ``token``."""
 
-    token: str
+    token: Token
     end: StreamEnd
 
 
@@ -49,8 +50,8 @@ class StreamSend(Call[Streamed], frozen=True):
     """Send a stream to its listening receiver, and return when it has arrived; raises ExecutionError."""
 
     LIMIT: ClassVar[float] = DAY
-    token: str
-    host: str
+    token: Token
+    host: Host
     port: int
     end: StreamEnd
 
@@ -59,7 +60,7 @@ class StreamClose(Call[Streamed], frozen=True):
     """Wait for the end of a received stream and forget it; raises ExecutionError with the error of this node."""
 
     LIMIT: ClassVar[float] = NORMAL
-    token: str
+    token: Token
 
 
 class StreamCancel(Call[str], frozen=True):
@@ -68,36 +69,36 @@ class StreamCancel(Call[str], frozen=True):
     The result names the program of the receiver that had failed before, and why.
     """
 
-    token: str
+    token: Token
 
 
 class ExportFinalize(Call[None], frozen=True):
     """Create an export of the received dumps, in place of an older one; ``description`` is its ``config.ini``."""
 
     LIMIT: ClassVar[float] = FAST
-    export: str
-    description: str
+    export: Name
+    description: Content
 
 
 class ExportDiscard(Call[None], frozen=True):
     """Remove the dumps of an export that is not finished."""
 
     LIMIT: ClassVar[float] = FAST
-    export: str
+    export: Name
 
 
 class ExportInfo(Call[str], frozen=True):
     """Return the description of an export; raises NotFoundError."""
 
     READS: ClassVar[bool] = True
-    export: str
+    export: Name
 
 
 class ExportDumpList(Call[tuple[str, ...]], frozen=True):
     """List the dumps of an export, by name."""
 
     READS: ClassVar[bool] = True
-    export: str
+    export: Name
 
 
 class ExportVerify(Call[dict[str, str]], frozen=True):
@@ -105,8 +106,8 @@ class ExportVerify(Call[dict[str, str]], frozen=True):
 
     READS: ClassVar[bool] = True
     LIMIT: ClassVar[float] = DAY
-    export: str
-    dumps: tuple[str, ...]
+    export: Name
+    dumps: tuple[Name, ...]
 
 
 class ExportList(Call[tuple[str, ...]], frozen=True):
@@ -119,4 +120,4 @@ class ExportRemove(Call[bool], frozen=True):
     """Remove an export; False when there is none."""
 
     LIMIT: ClassVar[float] = FAST
-    export: str
+    export: Name

@@ -6,7 +6,9 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 import msgspec
 
-Value = str | int | float | bool
+from gantry.rpc.calls.texts import Text
+
+Value = Text | int | float | bool
 Result_co = TypeVar("Result_co", covariant=True)
 
 URGENT, FAST, NORMAL, SLOW = 60.0, 300.0, 900.0, 3600.0

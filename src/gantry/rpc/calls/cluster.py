@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from gantry.rpc.calls.base import FAST, Call, Count, Epoch, Message
+from gantry.rpc.calls.texts import Content, Line, Name, Path
 from gantry.runtime import retention
 
 
 class WriteSsconf(Call[None], frozen=True):
     """Replace the ssconf files: key to content."""
 
-    values: dict[str, str]
+    values: dict[Name, Content]
 
 
 def digest_of(value: str) -> str:
@@ -37,8 +38,8 @@ def nodes_by_key(lines: str) -> Mapping[str, str]:
 class LineChange(Message, frozen=True):
     """Lines to remove from an ssconf file and lines to add; all lines are sorted."""
 
-    removed: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
+    removed: tuple[Content, ...] = ()
+    added: tuple[Content, ...] = ()
 
 
 class UpdateSsconf(Call[tuple[str, ...]], frozen=True):
@@ -48,15 +49,15 @@ class UpdateSsconf(Call[tuple[str, ...]], frozen=True):
     sends them whole (WriteSsconf).
     """
 
-    digests: dict[str, str]
-    lines: dict[str, LineChange] = {}
+    digests: dict[Name, Line]
+    lines: dict[Name, LineChange] = {}
 
 
 class UploadFile(Call[None], frozen=True):
     """Write one of the cluster's own files (``authority.key`` and the like), by its bare name."""
 
-    name: str
-    content: str
+    name: Name
+    content: Content
 
 
 class CandidateState(Message, frozen=True):
@@ -111,9 +112,9 @@ class MasterPromise(Call[Promise], frozen=True):
     FENCED: ClassVar[bool] = False
 
     epoch: Epoch
-    node: str
+    node: Name
     newest: tuple[Epoch, Count]
-    stopped: dict[str, Epoch] = {}
+    stopped: dict[Name, Epoch] = {}
 
 
 LEASE_SECONDS = 10.0
@@ -140,9 +141,9 @@ class LeaseRenew(Call[None], frozen=True):
     """
 
     FENCED: ClassVar[bool] = False
-    node: str
+    node: Name
     epoch: Epoch
-    masters: tuple[str, ...] = ()
+    masters: tuple[Line, ...] = ()
 
 
 class LeaseStatus(Call[LeaseState], frozen=True):
@@ -168,10 +169,10 @@ class JournalAppend(Call[CandidateState], frozen=True):
 
     FENCED: ClassVar[bool] = False
     epoch: Epoch
-    previous: str
-    frame: str
+    previous: Line
+    frame: Content
     begins_segment: bool = False
-    replaces: str = ""
+    replaces: Line = ""
 
 
 class CheckpointStore(Call[CandidateState], frozen=True):
@@ -188,12 +189,12 @@ class CheckpointStore(Call[CandidateState], frozen=True):
     FENCED: ClassVar[bool] = False
     LIMIT: ClassVar[float] = FAST
     epoch: Epoch
-    digest: str
+    digest: Line
     replace: bool = True
     part: int = 0
     last: bool = True
-    config: str = ""
-    jobs: dict[str, str] = {}
+    config: Content = ""
+    jobs: dict[Path, Content] = {}
 
 
 class JournalFetch(Call[tuple[str, ...]], frozen=True):
@@ -205,7 +206,7 @@ class JournalFetch(Call[tuple[str, ...]], frozen=True):
 
     FENCED: ClassVar[bool] = False
     READS: ClassVar[bool] = True
-    after: str
+    after: Line
     serial: Count = 0
 
 
@@ -247,7 +248,7 @@ class CopyFetch(Call[CopyPart], frozen=True):
 
     FENCED: ClassVar[bool] = False
     READS: ClassVar[bool] = True
-    name: str = ""
+    name: Path = ""
     offset: int = 0
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from gantry.rpc.calls.base import FAST, NORMAL, SLOW, Call, Message
 from gantry.rpc.calls.instance import Disk, Instance, Nic
+from gantry.rpc.calls.texts import Name, Path
 
 
 class DiskState(Message, frozen=True):
@@ -40,9 +41,9 @@ class BlockdevPath(Call[tuple[str, ...]], frozen=True):
     """
 
     READS: ClassVar[bool] = True
-    dev_type: str
-    instance: str
-    uuids: tuple[str, ...]
+    dev_type: Name
+    instance: Name
+    uuids: tuple[Name, ...]
     first: int = 0
 
 
@@ -53,7 +54,7 @@ class BlockdevPlace(Call[tuple[tuple[str, ...], ...]], frozen=True):
     """
 
     READS: ClassVar[bool] = True
-    dev_type: str
+    dev_type: Name
     disks: tuple[Disk, ...]
 
 
@@ -65,8 +66,8 @@ class BlockdevCreate(Call[str], frozen=True):
 
     LIMIT: ClassVar[float] = SLOW
     disk: Disk
-    owner: str
-    on: tuple[str, ...] = ()
+    owner: Name
+    on: tuple[Path, ...] = ()
 
 
 class BlockdevAdopt(Call[int], frozen=True):
@@ -76,8 +77,8 @@ class BlockdevAdopt(Call[int], frozen=True):
     """
 
     disk: Disk
-    source: str
-    owner: str
+    source: Path
+    owner: Name
 
 
 class BlockdevRemove(Call[None], frozen=True):
@@ -85,7 +86,7 @@ class BlockdevRemove(Call[None], frozen=True):
 
     LIMIT: ClassVar[float] = NORMAL
     disk: Disk
-    owner: str
+    owner: Name
 
 
 class BlockdevFind(Call[DiskState | None], frozen=True):
@@ -163,21 +164,21 @@ class BlockdevSnapshot(Call[tuple[str, tuple[str, ...]]], frozen=True):
 
     LIMIT: ClassVar[float] = FAST
     disk: Disk
-    name: str
+    name: Name
 
 
 class BlockdevRename(Call[None], frozen=True):
     """Change the logical id of a disk that is not in use to ``to``."""
 
     disk: Disk
-    to: tuple[str, ...]
+    to: tuple[Path, ...]
 
 
 class BlockdevSetinfo(Call[None], frozen=True):
     """Record the name of a disk's instance in the metadata of the storage, for administrators."""
 
     disk: Disk
-    owner: str
+    owner: Name
 
 
 class BlockdevWipe(Call[None], frozen=True):
@@ -252,7 +253,7 @@ class LvList(Call[tuple[Volume, ...]], frozen=True):
     """List the logical volumes of a volume group; raises EnvironmentFaultError when there is no such group."""
 
     READS: ClassVar[bool] = True
-    group: str
+    group: Name
 
 
 class PhysicalVolume(Message, frozen=True):
@@ -292,14 +293,14 @@ class VgReduce(Call[tuple[str, ...]], frozen=True):
     """
 
     LIMIT: ClassVar[float] = FAST
-    group: str
+    group: Name
     force: bool = False
 
 
 class PvChange(Call[None], frozen=True):
     """Let new volumes take extents of a physical volume, or not; NotFoundError where it is not in a group."""
 
-    device: str
+    device: Path
     allocatable: bool
 
 

@@ -7,39 +7,40 @@ in ``device``.
 from typing import ClassVar
 
 from gantry.rpc.calls.base import FAST, SLOW, Call, Message, Value
+from gantry.rpc.calls.texts import Host, Line, Name, Path, Token
 
 
 class Address(Message, frozen=True):
     """An address of a NIC with the subnet it comes from; ``gateway`` is empty where there is none."""
 
-    ip: str
-    subnet: str = ""
-    gateway: str = ""
+    ip: Host
+    subnet: Line = ""
+    gateway: Host = ""
     dhcp: bool = False
 
 
 class Subnet(Message, frozen=True):
     """A subnet of a NIC's network; ``gateway`` is empty where there is none."""
 
-    cidr: str
-    gateway: str = ""
+    cidr: Line
+    gateway: Host = ""
 
 
 class Segment(Message, frozen=True):
     """The segment of a network on the wire; ``physical_network`` is empty for tunnels."""
 
-    network_type: str
+    network_type: Name
     segmentation_id: int
-    physical_network: str = ""
+    physical_network: Line = ""
 
 
 class Network(Message, frozen=True):
     """The network that a NIC is plugged in; ``subnets`` are the first of each address family."""
 
-    name: str
-    uuid: str
-    mac_prefix: str = ""
-    tags: tuple[str, ...] = ()
+    name: Line
+    uuid: Name
+    mac_prefix: Line = ""
+    tags: tuple[Line, ...] = ()
     subnets: tuple[Subnet, ...] = ()
     segment: Segment | None = None
 
@@ -51,12 +52,12 @@ class Nic(Message, frozen=True):
     """
 
     index: int
-    uuid: str
-    mac: str
-    mode: str
-    link: str
-    vlan: str = ""
-    name: str = ""
+    uuid: Name
+    mac: Line
+    mode: Name
+    link: Name
+    vlan: Line = ""
+    name: Line = ""
     addresses: tuple[Address, ...] = ()
     network: Network | None = None
     mtu: int = 0
@@ -69,10 +70,10 @@ class Mirror(Message, frozen=True):
     """
 
     minor: int
-    local: str = ""
-    remote: str = ""
+    local: Host = ""
+    remote: Host = ""
     port: int = 0
-    secret: str = ""
+    secret: Token = ""
 
 
 class Disk(Message, frozen=True):
@@ -83,13 +84,13 @@ class Disk(Message, frozen=True):
     """
 
     index: int
-    uuid: str
-    dev_type: str
+    uuid: Name
+    dev_type: Name
     size: int
-    mode: str = "rw"
-    name: str = ""
-    logical_id: tuple[str, ...] = ()
-    params: dict[str, Value] = {}
+    mode: Name = "rw"
+    name: Line = ""
+    logical_id: tuple[Path, ...] = ()
+    params: dict[Line, Value] = {}
     children: tuple["Disk", ...] = ()
     mirror: Mirror | None = None
 
@@ -97,9 +98,9 @@ class Disk(Message, frozen=True):
 class Allowed(Message, frozen=True):
     """The allow-list of a parameter: its name, its entries and their form (``security.permits``)."""
 
-    list: str
-    entries: tuple[str, ...]
-    form: str
+    list: Line
+    entries: tuple[Line, ...]
+    form: Line
 
 
 class Instance(Message, frozen=True):
@@ -109,21 +110,21 @@ class Instance(Message, frozen=True):
     ``network_port`` is that of its VNC or SPICE server; 0 leaves it to the node.
     """
 
-    name: str
-    uuid: str
-    hypervisor: str
-    os: str = ""
-    disk_template: str = "diskless"
-    primary_node: str = ""
-    secondary_nodes: tuple[str, ...] = ()
+    name: Name
+    uuid: Name
+    hypervisor: Name
+    os: Name = ""
+    disk_template: Name = "diskless"
+    primary_node: Name = ""
+    secondary_nodes: tuple[Name, ...] = ()
     ctime: float = 0.0
     mtime: float = 0.0
-    tags: tuple[str, ...] = ()
+    tags: tuple[Line, ...] = ()
     network_port: int = 0
-    hvparams: dict[str, Value] = {}
-    allowed: dict[str, Allowed] = {}
-    beparams: dict[str, Value] = {}
-    osparams: dict[str, Value] = {}
+    hvparams: dict[Line, Value] = {}
+    allowed: dict[Line, Allowed] = {}
+    beparams: dict[Line, Value] = {}
+    osparams: dict[Line, Value] = {}
     disks: tuple[Disk, ...] = ()
     nics: tuple[Nic, ...] = ()
 
@@ -135,8 +136,8 @@ class HypervisorValidate(Call[None], frozen=True):
     """
 
     READS: ClassVar[bool] = True
-    hypervisor: str
-    hvparams: dict[str, Value]
+    hypervisor: Name
+    hvparams: dict[Line, Value]
 
 
 class RunningInstance(Message, frozen=True):
@@ -162,15 +163,15 @@ class InstanceList(Call[tuple[RunningInstance, ...]], frozen=True):
     """List the instances that run on a node; an instance whose migration to the node is not finished does not."""
 
     READS: ClassVar[bool] = True
-    hypervisors: tuple[str, ...]
+    hypervisors: tuple[Name, ...]
 
 
 class InstanceInfo(Call[RunningInstance | None], frozen=True):
     """Describe a running or incoming instance; None when the node has neither."""
 
     READS: ClassVar[bool] = True
-    hypervisor: str
-    name: str
+    hypervisor: Name
+    name: Name
 
 
 class InstanceMachine(Call[Instance | None], frozen=True):
@@ -180,8 +181,8 @@ class InstanceMachine(Call[Instance | None], frozen=True):
     """
 
     READS: ClassVar[bool] = True
-    hypervisor: str
-    name: str
+    hypervisor: Name
+    name: Name
 
 
 class Ending(Message, frozen=True):
@@ -203,7 +204,7 @@ class InstanceEndings(Call[tuple[Ending, ...]], frozen=True):
     """List the endings of instances that do not run; an ending is kept until the instance is started or stopped."""
 
     READS: ClassVar[bool] = True
-    hypervisors: tuple[str, ...]
+    hypervisors: tuple[Name, ...]
 
 
 class InstanceStart(Call[None], frozen=True):
@@ -227,7 +228,7 @@ class InstanceReboot(Call[None], frozen=True):
 
     LIMIT: ClassVar[float] = SLOW
     instance: Instance
-    kind: str
+    kind: Name
     timeout: float
 
 

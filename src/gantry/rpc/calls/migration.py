@@ -19,6 +19,7 @@ from typing import ClassVar
 
 from gantry.rpc.calls.base import FAST, SLOW, Call, Message
 from gantry.rpc.calls.instance import Instance
+from gantry.rpc.calls.texts import Content, Host, Token
 
 
 class InstanceMigrationInfo(Call[str], frozen=True):
@@ -37,9 +38,9 @@ class Reception(Message, frozen=True):
     ``disk_port`` is where it takes copies of disks, 0 where the disks are there already.
     """
 
-    host: str
+    host: Host
     port: int
-    secret: str
+    secret: Token
     disk_port: int = 0
 
 
@@ -53,8 +54,8 @@ class InstanceAccept(Call[Reception], frozen=True):
 
     LIMIT: ClassVar[float] = FAST
     instance: Instance
-    info: str
-    address: str
+    info: Content
+    address: Host
     mirror: bool = False
 
 

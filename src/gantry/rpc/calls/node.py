@@ -6,6 +6,7 @@ import msgspec
 
 from gantry.rpc.calls.base import FAST, SLOW, Call, Count, Message
 from gantry.rpc.calls.instance import Nic
+from gantry.rpc.calls.texts import Content, Host, Line, Name, Path, Token
 
 
 class VersionInfo(Message, frozen=True):
@@ -39,11 +40,11 @@ class Join(Call[str], frozen=True):
     """
 
     FENCED: ClassVar[bool] = False
-    secret: str
-    cluster: str
-    node: str
-    uuid: str
-    address: str
+    secret: Token
+    cluster: Name
+    node: Name
+    uuid: Name
+    address: Host
 
 
 class Enrol(Call[None], frozen=True):
@@ -54,10 +55,10 @@ class Enrol(Call[None], frozen=True):
     """
 
     FENCED: ClassVar[bool] = False
-    secret: str
-    certificate: str
-    authority: str
-    masters: tuple[str, ...] = ()
+    secret: Token
+    certificate: Content
+    authority: Content
+    masters: tuple[Line, ...] = ()
 
 
 Id = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$(?!\n)")]
@@ -105,10 +106,10 @@ class UseInvitation(Call[JoinProgress], frozen=True):
     """
 
     FENCED: ClassVar[bool] = False
-    secret: Annotated[str, msgspec.Meta(max_length=255)]
+    secret: Token
     join_token: Annotated[str, msgspec.Meta(max_length=12288)]
-    node: Annotated[str, msgspec.Meta(max_length=255)]
-    address: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    node: Name
+    address: Host = ""
     job: Count = 0
     serial: Count = 0
 
@@ -125,16 +126,16 @@ class CertificateStore(Call[None], frozen=True):
     InvalidError if the certificate belongs to neither of the node's keys, or was issued by none of the authorities.
     """
 
-    authority: str
-    certificate: str = ""
+    authority: Content
+    certificate: Content = ""
 
 
 class Voucher(Message, frozen=True):
     """The word of a master candidate: its certificate in PEM, and its signature, in hex, of what it vouches for."""
 
     epoch: int
-    certificate: str
-    signature: str
+    certificate: Content
+    signature: Line
 
 
 EARLIER_KEYS = 8
@@ -149,8 +150,8 @@ class Vouch(Call[Voucher], frozen=True):
     """
 
     READS: ClassVar[bool] = True
-    uuid: str
-    masters: tuple[str, ...]
+    uuid: Name
+    masters: tuple[Line, ...]
     earlier: Annotated[int, msgspec.Meta(ge=0, le=EARLIER_KEYS)] = 0
 
 
@@ -162,7 +163,7 @@ class MastersStore(Call[None], frozen=True):
     """
 
     FENCED: ClassVar[bool] = False
-    masters: tuple[str, ...]
+    masters: tuple[Line, ...]
     voucher: Voucher
 
 
@@ -176,8 +177,8 @@ class StorageUnit(Message, frozen=True):
     The name is a volume group for ``plain`` and ``drbd``, a provider for ``ext``, and empty where a node has only one.
     """
 
-    kind: str
-    name: str = ""
+    kind: Name
+    name: Path = ""
 
 
 class StorageInfo(Message, frozen=True):
@@ -238,10 +239,10 @@ class NodeVerify(Call[dict[str, list[str]]], frozen=True):
 
     READS: ClassVar[bool] = True
     LIMIT: ClassVar[float] = FAST
-    hypervisors: tuple[str, ...] = ()
-    bridges: tuple[str, ...] = ()
+    hypervisors: tuple[Name, ...] = ()
+    bridges: tuple[Name, ...] = ()
     nics: tuple[Nic, ...] = ()
-    ssconf: dict[str, str] = {}
+    ssconf: dict[Name, Line] = {}
     now: float = 0.0
     storage: tuple[StorageUnit, ...] = FILES
     certificate_seconds: float = 0.0

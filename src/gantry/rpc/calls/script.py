@@ -4,6 +4,7 @@ from typing import ClassVar, Literal
 
 from gantry.rpc.calls.base import FAST, NORMAL, SLOW, Call, Message
 from gantry.rpc.calls.instance import Instance
+from gantry.rpc.calls.texts import Line, Name, Text
 
 
 class OsScript(Message, frozen=True):
@@ -29,7 +30,7 @@ class OsValidate(Call[OsScript], frozen=True):
     """Look one OS definition up, by name without variant; raises NotFoundError."""
 
     READS: ClassVar[bool] = True
-    name: str
+    name: Name
 
 
 class OsAdd(Call[str], frozen=True):
@@ -46,7 +47,7 @@ class OsRename(Call[str], frozen=True):
 
     LIMIT: ClassVar[float] = SLOW
     instance: Instance
-    old: str
+    old: Name
     debug: int = 0
 
 
@@ -56,7 +57,7 @@ class OsCancel(Call[None], frozen=True):
     The call that runs the script ends with ExecutionError.
     """
 
-    instance: str
+    instance: Name
 
 
 class OsVerify(Call[None], frozen=True):
@@ -79,6 +80,6 @@ class HooksRun(Call[tuple[HookResult, ...]], frozen=True):
     """Run a node's hook scripts of a path, such as ``instance-add``, in the phase ``pre`` or ``post``."""
 
     LIMIT: ClassVar[float] = NORMAL
-    path: str
+    path: Name
     phase: Literal["pre", "post"]
-    environment: dict[str, str]
+    environment: dict[Line, Text]
