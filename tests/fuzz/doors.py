@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+IS_LONG = bool(os.environ.get("GANTRY_MESSAGES"))
 COUNT = int(os.environ.get("GANTRY_MESSAGES") or 2000)
 FIRST = int(os.environ.get("GANTRY_FUZZ_FROM") or 0)
 SECONDS = float(os.environ.get("GANTRY_FUZZ_SECONDS") or "inf")

@@ -143,6 +143,9 @@ TEXTS = (
     "1;2",
     "+",
 )
+KEYS = (*TEXTS, "a\0b", "a\r\nX-Injected: b", "\x7f")
+"""Keys of objects, which may have what no URL has."""
+
 HEADER_VALUES = (
     "",
     " ",
@@ -260,7 +263,7 @@ def spoiled(chance: Chance, value: object) -> object:
         index = chance.randrange(len(value))
         return [*value[:index], spoiled(chance, value[index]), *value[index + 1 :]]
     if isinstance(value, dict) and chance.one_in(3):
-        return {**value, chance.choice(TEXTS): Raw(chance.choice(TOKENS))}
+        return {**value, chance.choice(KEYS): Raw(chance.choice(TOKENS))}
     return Raw(chance.choice(TOKENS))
 
 

@@ -5,6 +5,7 @@ requests and answers alone: only ``runtime.real`` knows the protocol.
 """
 
 import errno
+import re
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -62,6 +63,30 @@ class Guard(Protocol):
     def refuse(self, status: int, message: str) -> Response:
         """Return the answer for a request that the server refuses, in the form of the protocol."""
         ...
+
+
+RETRIED = (429, 503)
+"""Statuses after which the client may try again: their answers say when (the header Retry-After)."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def header_text(text: str) -> str:
+    """Return a text as the value of a header: control characters, which it may not have, are escaped.
+
+    >>> print(header_text("a\\x00\\r\\nb"))
+    a\\x00\\x0d\\x0ab
+    """
+    visible = _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return visible.encode(errors="backslashreplace").decode()
+
+
+def wire_headers(response: Response) -> dict[str, str]:
+    """Return the headers of an answer as a server sends them, whatever texts of clients are in them."""
+    values = {"Content-Type": response.content_type, **response.headers}
+    if response.status in RETRIED and "retry-after" not in map(str.lower, values):
+        values["Retry-After"] = str(limits.RETRY_SECONDS)
+    return {name: header_text(value) for name, value in values.items()}
 
 
 ANSWER_LIMIT = 64 << 20

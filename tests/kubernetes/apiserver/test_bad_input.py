@@ -6,6 +6,7 @@ import tempfile
 from urllib import parse
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kubernetes.apiserver import api
@@ -134,3 +135,26 @@ async def test_a_field_of_an_object_is_applied_where_a_plain_value_was(kube: api
     path = f"{api.LEASES}/lease-1?fieldManager=one&force=true"
     answer = await kube.patch(path, {**lease, "spec": {"holderIdentity": "me"}}, api.APPLY)
     assert (answer.status, answer.at("spec")) == (200, {"holderIdentity": "me"})
+
+
+@pytest.mark.parametrize("field", ["a\0b", "a\r\nX-Injected: b", "a\x7fb", 'a"\\b', "ä\u200b", "x" * 5000])
+async def test_an_unknown_field_is_reported_whatever_its_name(kube: api.Api, field: str) -> None:
+    pool = api.pool("one")
+    spec = msgspec.convert(pool["spec"], api.Json)
+    answer = await kube.say("POST", api.POOLS, {**pool, "spec": {**spec, field: 1}})
+    assert answer.status == 201, answer
+    assert "X-Injected" not in answer.headers
+    assert answer.headers["Warning"].startswith('299 - "unknown field \\"spec.')
+    assert len(answer.headers["Warning"]) < 1000
+    refused = await kube.say("POST", f"{api.POOLS}?fieldValidation=Strict", {**pool, "spec": {**spec, field: 1}})
+    assert refused.refusal[:2] == (400, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    ("field", "written"), [("a\0b", r"a\\x00b"), ("a\r\nb", r"a\\r\\nb"), ("a\x7fb", r"a\\x7fb"), ("a", "a")]
+)
+async def test_the_warning_about_an_unknown_field_quotes_it_as_go_does(kube: api.Api, field: str, written: str) -> None:
+    pool = api.pool("one")
+    spec = msgspec.convert(pool["spec"], api.Json)
+    answer = await kube.say("POST", api.POOLS, {**pool, "spec": {**spec, field: 1}})
+    assert answer.headers["Warning"] == rf'299 - "unknown field \"spec.{written}\""'

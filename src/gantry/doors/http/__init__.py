@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 from urllib import parse
 
 from gantry import errors
+from gantry.doors.http import warnings
 from gantry.rpc import luxi
 from gantry.runtime import http_interface, interface, limits, repeated_logs
 
@@ -44,8 +45,7 @@ class RefusedError(Exception):
 
 def too_many_attempts() -> RefusedError:
     """Return the refusal of a password that is not checked, as too many others of the client wait to be."""
-    headers = {"Retry-After": str(limits.RETRY_SECONDS)}
-    return RefusedError(429, "too many wrong passwords from this address; try again later", headers=headers)
+    return RefusedError(429, "too many wrong passwords from this address; try again later")
 
 
 Failure = RefusedError | errors.GantryError
@@ -138,8 +138,7 @@ class Server:
         luxi.NOTICES.set(notices)
         response = await self._outcome(self._application.answer(raw, trace), trace)
         if notices:
-            # RFC 7234, section 5.5.7: a miscellaneous persistent warning.
-            trace.headers["Warning"] = f'299 gantry "{notices[-1]}"'
+            trace.headers["Warning"] = warnings.header("gantry", notices[-1:])
         return self._finished(raw, response, trace)
 
     def _trace(self) -> Trace:

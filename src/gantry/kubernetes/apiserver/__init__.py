@@ -26,6 +26,7 @@ from http import HTTPStatus
 import msgspec
 
 from gantry.doors import http
+from gantry.doors.http import warnings
 from gantry.kubernetes.api import schema
 from gantry.kubernetes.apiserver import (
     admission,
@@ -230,10 +231,7 @@ class Application:
         status: int = HTTPStatus.OK,
     ) -> http_interface.Response:
         view = self._view(raw, target, query)
-        header = ", ".join(
-            '299 - "{}"'.format(warning.replace("\\", "\\\\").replace('"', '\\"')) for warning in options.warnings
-        )
-        headers = {"Warning": header} if header else {}
+        headers = {"Warning": warnings.header("-", options.warnings)} if options.warnings else {}
         return http_interface.Response(status, view.encode_object(body), view.content_type, headers)
 
 

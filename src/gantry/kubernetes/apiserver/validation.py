@@ -9,6 +9,7 @@ See contracts/kubernetes-api.md#invalid-objects.
 import itertools
 
 from gantry import errors
+from gantry.doors.http import warnings as quoting
 from gantry.kubernetes.api import schema
 from gantry.kubernetes.apiserver import admission, bodies, content_types, metadata, resources, status_errors, store
 
@@ -49,13 +50,13 @@ class Validator:
         )
         unknown = list(itertools.islice(unknown_paths, status_errors.MAX_CAUSES))
         if unknown and field_validation == STRICT:
-            names = ", ".join(f'unknown field "{field}"' for field in unknown)
+            names = ", ".join(f"unknown field {quoting.quoted(field)}" for field in unknown)
             raise status_errors.bad(
                 f'{definition.kind} in version "{target.version}" cannot be handled as a '
                 f"{definition.kind}: strict decoding error: {names}"
             )
         if field_validation == WARN:
-            warnings.extend(f'unknown field "{field}"' for field in unknown)
+            warnings.extend(f"unknown field {quoting.quoted(field)}" for field in unknown)
         checked = new
         if not is_plain:
             changed = content_types.json_object(schema.prune(node, changed)) if unknown else changed

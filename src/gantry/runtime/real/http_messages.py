@@ -26,7 +26,7 @@ def received(request: web.BaseRequest) -> http_interface.Request:
 
 def whole(response: http_interface.Response) -> web.Response:
     """Return an answer that is complete."""
-    headers = {"Content-Type": response.content_type, **response.headers}
+    headers = http_interface.wire_headers(response)
     return web.Response(status=response.status, body=response.body, headers=headers)
 
 
@@ -39,7 +39,7 @@ async def send(request: web.BaseRequest, response: http_interface.Response) -> w
             await answer.write_eof()
             await request.writer.drain()
         return answer
-    headers = {"Content-Type": response.content_type, **response.headers}
+    headers = http_interface.wire_headers(response)
     sending = web.StreamResponse(status=response.status, headers=headers)
     async with contextlib.aclosing(response.pieces) as pieces, _while_connected(request):
         await sending.prepare(request)

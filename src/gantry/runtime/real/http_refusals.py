@@ -17,7 +17,6 @@ _MESSAGES = {
     431: f"the headers of the request have more than {limits.HEADER_BYTES} bytes",
     503: "the server has too many connections or requests at a time; try again later",
 }
-_RETRIED = (429, 503)
 
 
 class RefusedError(Exception):
@@ -58,16 +57,14 @@ class Refusals:
         """Return the answer to a request that is refused with this status."""
         message = _MESSAGES.get(status, HTTPStatus(status).phrase).format(*arguments)
         response = self._guard.refuse(status, message)
-        retry = {"Retry-After": str(limits.RETRY_SECONDS)} if status in _RETRIED else {}
-        return http_interface.Response(
-            status, response.body, response.content_type, {**response.headers, **retry, "Connection": "close"}
-        )
+        headers = {**response.headers, "Connection": "close"}
+        return http_interface.Response(status, response.body, response.content_type, headers)
 
     def encoded(self, status: int) -> bytes:
         """Return an answer as it goes on the wire, for a request that aiohttp does not know."""
         response = self.answer(status)
-        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Content-Type: {response.content_type}"]
-        lines += [f"{name}: {value}" for name, value in response.headers.items()]
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in http_interface.wire_headers(response).items()]
         lines.append(f"Content-Length: {len(response.body)}")
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + response.body
 

@@ -1,0 +1,60 @@
+"""What the real HTTP server makes of an answer on the wire, whatever a handler has put into it."""
+
+import http.client
+from collections.abc import Mapping
+
+import pytest
+from tests import ports
+
+from gantry.runtime import http_interface
+from gantry.runtime.real import RealRuntime
+
+
+async def wire_headers(status: int, headers: Mapping[str, str]) -> tuple[int, http.client.HTTPMessage]:
+    """Return status and headers of an answer as a client of the standard library reads them."""
+    runtime, port = RealRuntime("node1"), ports.free()
+
+    async def answer(_: http_interface.Request) -> http_interface.Response:
+        return http_interface.Response(status, b"{}", headers=headers)
+
+    def ask() -> tuple[int, http.client.HTTPMessage]:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", "/")
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        return answer.status, answer.headers
+
+    server = await runtime.network.serve_http("127.0.0.1", port, answer, tls=None, body_limit=100)
+    try:
+        return await runtime.block(ask)
+    finally:
+        await server.close()
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\r\nX-Injected: b", "a\nb", "a\x7fb", "a\x1b[2Jb", "\ud800"])
+async def test_a_header_with_a_text_of_a_client_is_sent_and_injects_nothing(text: str) -> None:
+    status, headers = await wire_headers(201, {"X-Text": text})
+    assert status == 201
+    assert "X-Injected" not in headers
+    assert "\\" in headers["X-Text"]
+    assert headers["X-Text"].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "retry_after"),
+    [
+        (503, {}, "1"),
+        (429, {}, "1"),
+        (503, {"retry-after": "7"}, "7"),
+        (429, {"Retry-After": "7"}, "7"),
+        (500, {}, None),
+        (200, {}, None),
+    ],
+)
+async def test_an_answer_after_which_a_client_may_try_again_says_when(
+    status: int, headers: dict[str, str], retry_after: str | None
+) -> None:
+    answered, received = await wire_headers(status, headers)
+    assert answered == status
+    assert received.get_all("Retry-After") == (retry_after and [retry_after])
