@@ -204,9 +204,9 @@ async def test_a_master_hears_that_it_was_replaced_from_the_first_node_that_refu
     assert [type(error) for error in refusals] == [kind, kind]
 
 
-def busy(status: int, *, retry: bool = True) -> http_interface.Response:
+def busy(status: int, headers: Mapping[str, str] = {"retry-after": "1"}) -> http_interface.Response:
     body = msgspec.json.encode((False, errors.BusyError("the server has too many connections").luxi_pair()))
-    return http_interface.Response(status, body, headers={"retry-after": "1"} if retry else {})
+    return http_interface.Response(status, body, headers=headers)
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -227,8 +227,9 @@ def test_a_node_that_stays_too_busy_is_given_up_after_the_timeout() -> None:
         assert world.loop.time() <= calls.MasterName.LIMIT
 
 
-def test_an_error_of_a_driver_with_the_same_status_is_not_a_refusal_of_the_server() -> None:
-    nodes, http = build_client(lambda _: busy(503, retry=False))
+@pytest.mark.parametrize("headers", [{}, {"retry-after": "1", calls.SOFTWARE_HEADER: "1.0"}])
+def test_an_error_of_a_driver_with_the_same_status_is_not_a_refusal_of_the_server(headers: dict[str, str]) -> None:
+    nodes, http = build_client(lambda _: busy(503, headers))
     with simulated.World(seed=1) as world, pytest.raises(errors.BusyError):
         world.run(nodes.call(TARGET, calls.MasterName()))
     assert len(http.requests) == 1

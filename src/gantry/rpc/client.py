@@ -261,8 +261,9 @@ async def _send(
         )
         on_answer(target, answer.headers)
         remaining = end - asyncio.get_running_loop().time() - limits.RETRY_SECONDS
-        # Only a refusal of the server itself has the header; the error of a driver may have the same status.
-        if answer.status not in _BUSY or "retry-after" not in answer.headers or remaining <= 0:
+        # The error of a driver may have the same status, but only a refusal of the server itself has no version.
+        is_refused = answer.status in _BUSY and calls.SOFTWARE_HEADER not in answer.headers
+        if not is_refused or "retry-after" not in answer.headers or remaining <= 0:
             return answer
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limits.RETRY_SECONDS):
