@@ -191,9 +191,12 @@ class Lab:
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: is_gone(pid), "the end of the master")
 
-    def start_master(self, *options: str, check: bool = True, on: Node | None = None) -> subprocess.Popen[str]:
+    def start_master(
+        self, *options: str, check: bool = True, on: Node | None = None, within: tuple[str, ...] = ()
+    ) -> subprocess.Popen[str]:
+        """Start the master daemon; ``within`` is a program that starts it."""
         daemon = subprocess.Popen(
-            [BIN / "gantry-masterd", *options, "--root", on.root if on else self.master],
+            [*within, BIN / "gantry-masterd", *options, "--root", on.root if on else self.master],
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,

@@ -52,6 +52,7 @@ def test_the_numbers_that_are_no_options_are_those_of_the_code() -> None:
         f"waited for {connections.TURN_SECONDS:g} s while none may have to make room, or for "
         f"{connections.MAX_TURN_SECONDS:g} s in any case, is answered with a refusal, {connections.COURTESY} of them",
         f"younger than {unix_server.FIRST_TIMEOUT_SECONDS:g} s",
+        f"are answered with a refusal, {limits.UnixLimits().refused} at a time",
         f"at most {call_queue.JOB_SLOTS} calls of jobs and {call_queue.QUERY_SLOTS} of queries",
         f"without an answer after {call_queue.LONG_SECONDS:g} s",
         f"up to {call_queue.MAX_LONG} of them",

@@ -44,6 +44,24 @@ async def test_each_of_many_clients_at_one_moment_gets_an_answer_or_a_refusal(pa
     assert b"hello\n" in answers
 
 
+async def test_no_more_connections_are_refused_at_a_time_than_the_limit_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unix_server, "FIRST_TIMEOUT_SECONDS", 1e6)
+    where = str(tmp_path / "socket")
+    server = unix_server.UnixServer(where, answer, limits.UnixLimits(connections=2, refused=3))
+    await server.start(mode=0o600, limit=1 << 16)
+    silent = [await asyncio.open_unix_connection(where) for _ in range(6)]
+    # The oldest of those above the limits ends without an answer; the others wait for their message.
+    assert await silent[2][0].read() == b""
+    assert await ask(where) == b"refused\n"
+    silent[5][1].write(b"hello\n")
+    assert await silent[5][0].read() == b"refused\n"
+    for _, writer in silent:
+        writer.close()
+    await server.close()
+
+
 async def test_a_silent_client_makes_room_only_after_it_had_time_for_its_message(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,22 +78,31 @@ def arrivals_within(descriptors: int) -> int:
 class UnixLimits:
     """Limits of a server on a UNIX socket; the user of a connection is the one that opened it.
 
-    ``connections`` are all, ``per_user`` those of one user other than root. ``message_seconds`` is the time to complete
+    ``connections`` are all, ``per_user`` those of one user other than root. ``refused`` are those above these limits,
+    which are accepted for the answer that refuses their first message. ``message_seconds`` is the time to complete
     a message that has begun, ``message_bytes`` the total of the messages in memory that are not answered yet.
     """
 
     connections: int = 4000
     per_user: int = 250
+    refused: int = 500
     message_bytes: int = 64 << 20
     message_seconds: float = 60.0
 
     def within(self, descriptors: int) -> "UnixLimits":
         """Return these limits, with fewer connections where the process may open few file descriptors.
 
-        >>> UnixLimits(connections=4000).within(1024).connections
-        512
+        A daemon needs descriptors for its own files and connections too.
+
+        >>> allowed = UnixLimits(connections=4000).within(1024)
+        >>> allowed.connections, allowed.refused
+        (512, 128)
         """
-        return dataclasses.replace(self, connections=max(1, min(self.connections, descriptors // 2)))
+        return dataclasses.replace(
+            self,
+            connections=max(1, min(self.connections, descriptors // 2)),
+            refused=max(1, min(self.refused, descriptors // 8)),
+        )
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,19 @@ def test_an_honest_client_is_answered_within_a_second_beside_a_crowd(path: Path,
         assert clients.is_prompt(lambda: clients.luxi_seconds(path))
 
 
+def test_a_master_with_few_file_descriptors_has_some_left_beside_a_crowd() -> None:
+    with lab.lab() as cluster:
+        cluster.init()
+        cluster.stop_master(cluster.nodes[0])
+        cluster.start_master(within=("prlimit", "--nofile=1024:1024"))
+        with crowd(cluster.master / "run/master.sock", 2000):
+            for _ in range(3):  # a command repeats a request that is refused while the crowd is new
+                assert "lab.example" in cluster.run("gnt-cluster", "info").stdout
+        log = (cluster.master / "log/master-daemon.log").read_text()
+    assert "is closed to make room" in log
+    assert "no connection is accepted" not in log
+
+
 @pytest.mark.slow
 def test_long_messages_that_do_not_end_leave_room_for_others(master: clients.Target, path: Path) -> None:
     with master.bounded(memory=MESSAGE_MEMORY), crowd(path, 30) as connections:

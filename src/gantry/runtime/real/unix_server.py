@@ -4,7 +4,7 @@ A socket gets its permissions before it listens, so that no unauthorized user ca
 which user opened a connection. A full server closes the connection that has waited longest without a request in work,
 those that never had a request first, but none whose bytes it has not read yet, and none that is new. A connection for
 which there is no room is accepted, and its first message answered with the reason (``bytestream.RefusedError``), for up
-to ``COURTESY`` connections.
+to ``limits.UnixLimits.refused`` connections.
 """
 
 import asyncio
@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 
 BACKLOG = 4096
 """A client finds no listener while that many others wait for their acceptance; most kernels allow no more."""
-COURTESY = 500
-"""Connections above the limits, which are answered with a refusal; they last only until then."""
 FIRST_TIMEOUT_SECONDS = 0.5
 """A client has that time for its first message, or to complete one, before a full server closes its connection."""
 SWEEP_SECONDS = 1.0
@@ -172,7 +170,7 @@ class UnixServer:
         bound = _bind(self._path, mode, groups)
         bound.listen(BACKLOG)
         self._limit = limit
-        self._acceptor = accepting.Acceptor(bound, self._accept, on_exhausted=self._displace_any, log=self._log)
+        self._acceptor = accepting.Acceptor(bound, self._accept, on_exhausted=self._displace_some, log=self._log)
         self._sweep()
 
     def _accept(self, accepted: socket.socket, _: object) -> None:
@@ -199,12 +197,17 @@ class UnixServer:
             reason = f"too many connections: the limit is {self._limits.connections}"
         if reason:
             self._log.write(logging.WARNING, "connections refused", "a connection to %s: %s", self._path, reason)
-            if len(self._refused) >= COURTESY:
+            if len(self._refused) >= self._limits.refused:
                 self._abort(next(iter(self._refused)))
         return reason
 
-    def _displace_any(self) -> None:
-        self._displace(list(self._connections), 0)
+    def _displace_some(self) -> None:
+        """Close some connections, those that are refused first: the process needs their descriptors."""
+        for each in list(self._refused)[: 1 + len(self._refused) // 4]:
+            self._abort(each)
+        for _ in range(1 + len(self._connections) // 10):
+            if not self._displace(list(self._connections), 0):
+                break
 
     def _displace(self, candidates: list[_Connection], timeout_seconds: float) -> bool:
         """Close the connection that is worth least; return whether there was one."""
