@@ -17,6 +17,7 @@ import re
 from typing import ClassVar, NamedTuple
 
 from gantry.rpc.calls.base import Call
+from gantry.rpc.calls.texts import Line, Token
 
 MOMENT_HEADER = "x-gantry-moment"
 PERMIT_HEADER = "x-gantry-permit"
@@ -89,6 +90,6 @@ class ExtendPermits(Call[None], frozen=True):
 
     FENCED: ClassVar[bool] = False
     LIMIT: ClassVar[float] = 5.0
-    run: str
+    run: Token
     numbers: tuple[int, ...]
-    until: str
+    until: Line
