@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from gantry import errors
+from gantry.daemons import role
 from gantry.rpc import calls, targets
 from gantry.sim import cluster
 from gantry.state import lease, replication
@@ -320,3 +321,73 @@ def test_a_master_that_has_its_lease_again_names_no_missing_candidate(lab: clust
         assert daemon.candidates.notice() == ""
 
     lab.run(scenario())
+
+
+@pytest.mark.parametrize("policy", ["majority", "all"])
+@pytest.mark.parametrize("name", ["node1", "node2"])
+def test_without_a_vote_a_master_goes_on_without_the_candidates_that_are_lost_for_good(policy: str, name: str) -> None:
+    async def scenario(lab: cluster.SimulatedCluster) -> None:
+        await lab.build(replication=policy)
+        await lab.done(tag("before"))
+        for other in lab.names:
+            lab.crash(other)
+        await lab.start_node(name)
+        request = role.Request(taking_over=name != "node1", voting=False)
+        await lab.start_master(name, request)
+        lab.leader = name
+        await lab.done(tag("after"))
+        assert await tags(lab) == ["after", "before"]
+        lost = [other for other in lab.names if other != name]
+        assert await offline(lab) == lost
+        for other in lost:
+            await lab.start_node(other)
+            await lab.done({"OP_ID": "OP_NODE_SET_PARAMS", "node_name": other, "offline": False})
+        assert await offline(lab) == []
+        await lab.world.clock.sleep(60)
+        lab.kill(name)
+        # Under ``all``, a dead master is one more lost candidate.
+        await lab.failover(lost[0], voting=policy != "all")
+        lab.leader = lost[0]
+        assert await tags(lab) == ["after", "before"]
+
+    with cluster.SimulatedCluster(seed=3) as simulated:
+        simulated.run(scenario(simulated))
+
+
+def test_without_a_vote_under_all_a_lost_candidate_is_given_up_and_the_others_stay() -> None:
+    async def scenario(lab: cluster.SimulatedCluster) -> None:
+        await lab.build(replication="all")
+        lab.crash("node3")
+        lab.kill_master("node1")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(120):
+                await lab.start_master("node1")
+        lab.kill_master("node1")
+        await lab.start_master("node1", role.Request(voting=False))
+        await lab.done(tag("after"))
+        assert await offline(lab) == ["node3"]
+        lab.crash("node1")
+        await lab.failover("node2", voting=False)
+        lab.leader = "node2"
+        assert await tags(lab) == ["after"]
+
+    with cluster.SimulatedCluster(seed=3) as simulated:
+        simulated.run(scenario(simulated))
+
+
+def test_without_a_vote_no_candidate_is_given_up_while_a_majority_answers(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        lab.crash("node3")
+        lab.kill_master("node1")
+        await lab.start_master("node1", role.Request(voting=False))
+        await lab.done(tag("after"))
+        assert await offline(lab) == []
+
+    lab.run(scenario())
+
+
+async def offline(lab: cluster.SimulatedCluster) -> list[object]:
+    """Return the names of the nodes that are marked offline."""
+    answer = await lab.luxi("Query", "node", ["name", "offline"], None)
+    assert isinstance(answer, dict)
+    return [name for (_, name), (_, is_offline) in answer["data"] if is_offline]

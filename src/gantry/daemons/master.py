@@ -131,7 +131,7 @@ class Master:
         self.distribution = distribution.Distribution(self.nodes, candidates, lambda: self.store.snapshot)
         self.store.observe(self.distribution.follow)
         self.store.observe(self._watch_for_the_end)
-        await own.begin()
+        await own.begin(candidates.give_up)
         keys.begun = True
         self.lease = lease.Lease(
             candidates,

@@ -7,6 +7,7 @@ the outcome, ``Role`` asks again, for up to ``VOTE_TIMEOUT_SECONDS``. First it f
 continue this node's journal (``newer_records``).
 
 Then ``begin`` commits a record with an epoch above all epochs that any node has seen, which fences the former master.
+Without a vote, it also marks the candidates offline that do not answer, if nothing could be acknowledged without them.
 In a takeover, ``confirm`` first stops the old master's daemon if its node answers, and the same record names the new
 master. The state of this node may name this node already: if a master ended before most nodes had heard of it, they do
 not confirm it at its next start, and it must take the role over.
@@ -65,10 +66,13 @@ class Request:
     interrupts_jobs: bool = False
 
 
-def handover(state: states.Snapshot, new: str, *, now: float) -> list[states.Change]:
-    """Return the changes that make the node with UUID ``new`` the master, and the old master a candidate."""
+def handover(state: states.Snapshot, new: str, *, now: float, lost: Sequence[cluster.Node] = ()) -> list[states.Change]:
+    """Return the changes that make the node with UUID ``new`` the master, and the old master a candidate.
+
+    An old master that is ``lost`` is left as it is.
+    """
     owner = state.the_cluster
-    nodes = [state.nodes[uuid] for uuid in (owner.master_node, new) if uuid in state.nodes]
+    nodes = [node for uuid in (owner.master_node, new) if (node := state.nodes.get(uuid)) and node not in lost]
     flagged = [base.changed(node, now, master_candidate=True) for node in nodes if not node.master_candidate]
     return [states.Put(base.changed(owner, now, master_node=new)), *map(states.Put, flagged)]
 
@@ -134,13 +138,47 @@ class Role:
     async def _win(self, answers: Sequence[vote.Answer]) -> int:
         return await (self._promises.win(answers) if self._request.voting else self._promises.take(answers))
 
-    async def begin(self) -> None:
-        """Begin the epoch of this master, which the nodes have confirmed."""
-        changes: Sequence[states.Change] = ()
+    async def begin(self, give_up: Callable[[frozenset[str]], None] = lambda _: None) -> None:
+        """Begin the epoch of this master, which the nodes have confirmed.
+
+        Without a vote, ``give_up`` gets the UUIDs of the candidates that nobody waits for any more.
+        """
+        now, lost = self._runtime.clock.now(), self._lost_candidates()
+        changes: list[states.Change] = [
+            states.Put(base.changed(node, now, offline=True, master_candidate=False)) for node in lost
+        ]
         if self._request.taking_over:
-            changes = handover(self._store.snapshot, self._own.uuid, now=self._runtime.clock.now())
+            changes += handover(self._store.snapshot, self._own.uuid, now=now, lost=lost)
+        if lost:
+            give_up(frozenset(node.uuid for node in lost))
+            text = (
+                f"without a vote: {', '.join(node.name for node in lost)} did not answer, and are marked offline; "
+                "changes that only they hold are lost"
+            )
+            log.warning("%s", text)
+            self._report(text)
         epoch = await self._store.begin_epoch(changes, above=self._epoch - 1, who=f"node {self._own.node}")
         log.info("node %s is the master, epoch %d: %s", self._own.node, epoch, vote.described(self._answers))
+
+    def _lost_candidates(self) -> list[cluster.Node]:
+        """Return the silent candidates of a start without a vote, if too few are left to acknowledge a change."""
+        if self._request.voting:
+            return []
+        state, reached = self._store.snapshot, {answer.node for answer in self._answers if answer.reached}
+        owner = state.the_cluster
+        keeping = (cluster.Role.CANDIDATE, cluster.Role.MASTER)
+        other_keepers = [
+            node for node in state.nodes.values() if node.uuid != self._own.uuid and node.role(owner) in keeping
+        ]
+        lost = sorted((node for node in other_keepers if node.name not in reached), key=lambda node: node.name)
+        remaining, number = 1 + len(other_keepers) - len(lost), 1 + len(other_keepers)
+        match owner.replication_policy(number):
+            case cluster.Replication.SEED:
+                return []
+            case cluster.Replication.MAJORITY:
+                return lost if 2 * remaining <= number else []
+            case cluster.Replication.ALL:
+                return lost
 
     def _check_claim(self) -> None:
         state = self._store.snapshot

@@ -23,6 +23,7 @@ every majority of either.
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -127,6 +128,15 @@ class Candidates:
                 if known is not None:
                     known.task.cancel()
                 self._candidates[target.uuid] = candidate.Candidate(self, target)
+        self._remove_former()
+        self._progress.notify()
+
+    def give_up(self, lost: frozenset[str]) -> None:
+        """Do not wait for the candidates with these UUIDs any more, for a master that starts without a vote.
+
+        The record that makes them no candidates needs copies by the rule after it alone: what only they hold is lost.
+        """
+        self._rules = [dataclasses.replace(rule, members=rule.members - lost) for rule in self._rules]
         self._remove_former()
         self._progress.notify()
 
