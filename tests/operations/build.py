@@ -239,7 +239,7 @@ class Machine:
             case calls.BlockdevSnapshot():
                 if not self.keeps_snapshots:
                     raise errors.WrongStateError("the file system does not support snapshots")
-                self.disks[call.name.removesuffix(".snap")] = call.disk.size
+                self.disks[call.name.removesuffix(".snap").rpartition(".")[2]] = call.disk.size
                 return "file", ("file", f"/file/{call.name}")
             case calls.BlockdevRename():
                 self.places[call.disk.uuid] = call.to

@@ -166,7 +166,7 @@ class _Copy:
         """Take snapshots of all disks, or of none if the storage cannot make them."""
         snapshots: list[calls.Disk] = []
         for disk, uuid in zip(self.whole.disks, self.uuids, strict=True):
-            ask = calls.BlockdevSnapshot(disk=disk, name=f"{uuid}.snap")
+            ask = calls.BlockdevSnapshot(disk=disk, name=f"{disk.uuid}.{uuid}.snap")
             try:
                 kind, logical_id = await self.environment.nodes.call(self.source, ask)
             except errors.WrongStateError as error:

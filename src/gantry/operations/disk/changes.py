@@ -15,7 +15,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import instance, lock, opcodes, templates
 from gantry.operations import base, device_index, draws, fill
-from gantry.operations.disk_planning import disk_spec, volumes
+from gantry.operations.disk_planning import disk_owners, disk_spec, volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -258,6 +258,8 @@ class Change:
         maker = disk_spec.Maker(self._snapshot, template, nodes, self._inputs, self._picks)
         disk = maker.make(index, spec, size=size, uuid=uuid, name=name)
         self._disks.insert(index, disk)
+        if spec.path:
+            disk_owners.check_distinct((index, other.logical_id) for index, other in enumerate(self._disks))
         self.added.append(uuid)
         self.report.append((f"disk/{index}", f"add:size={size},mode={disk.mode}"))
 

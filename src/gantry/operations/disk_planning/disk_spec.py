@@ -14,6 +14,7 @@ from gantry import errors
 from gantry.ipam import mirrors
 from gantry.model import instance, opcodes, parameters, templates
 from gantry.operations import draws
+from gantry.operations.disk_planning import disk_owners
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -127,7 +128,10 @@ class Maker:
     picks: mirrors.Picks
 
     def make(self, index: int, spec: opcodes.DiskSpec, *, size: int, uuid: str, name: str) -> instance.Disk:
-        """Return a disk; ``name`` is the name that its driver gives it, the last part of its logical id."""
+        """Return a disk; ``name`` is the name that its driver gives it, the last part of its logical id.
+
+        NotUniqueError if the path that a file shall have is another disk's.
+        """
         disk = instance.Disk(
             uuid=uuid,
             dev_type=self.template,
@@ -146,7 +150,10 @@ class Maker:
                 return structs.replace(disk, logical_id=(provider, name), params={**spec.params, **own})
             case _:
                 own = {"format": spec.format} if spec.format else {}
-                return structs.replace(disk, logical_id=(self.template, _path(spec, name)), params=own)
+                disk = structs.replace(disk, logical_id=(self.template, _path(spec, name)), params=own)
+                if spec.path:
+                    disk_owners.check(self.snapshot, disk, index, node=self.nodes[0], source=disk.logical_id)
+                return disk
 
     def _group(self, spec: opcodes.DiskSpec) -> str:
         return spec.vg or self.snapshot.the_cluster.vg_name

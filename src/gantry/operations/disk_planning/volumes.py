@@ -13,6 +13,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import instance, lock, opcodes, pairing, templates
 from gantry.operations import base, fill
+from gantry.operations.disk_planning import disk_owners
 from gantry.operations.placement import builtin_allocator
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -363,13 +364,17 @@ def index_of(vm: instance.Instance, index: int) -> int:
 async def adoptable(
     environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance, specs: Sequence[opcodes.DiskSpec]
 ) -> tuple[list[int], Sources]:
-    """Return the sizes that the disks will have, and the sources of adopted disks; raises NotFoundError."""
+    """Return the sizes that the disks will have, and the sources of adopted disks.
+
+    NotFoundError if a source does not exist, NotUniqueError if it is a disk already (``disk_owners``).
+    """
     target = snapshot.target(snapshot.nodes[vm.primary_node])
     sizes, adopted = [], {}
     for spec, disk in zip(specs, fill.fill(snapshot, vm).disks, strict=True):
         size = disk.size
         if spec.adopt:
             source = (*disk.logical_id[:-1], spec.adopt)
+            disk_owners.check(snapshot, vm.disks[disk.index], disk.index, node=vm.primary_node, source=source)
             existing = await environment.nodes.call(
                 target, calls.BlockdevFind(disk=structs.replace(disk, logical_id=source))
             )

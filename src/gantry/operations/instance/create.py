@@ -13,7 +13,7 @@ from gantry.model import allowed, cluster, confidential, instance, lock, opcodes
 from gantry.model import base as entities
 from gantry.operations import base, draws, fill, hook_environment, parameter_levels
 from gantry.operations.backup import restore
-from gantry.operations.disk_planning import disk_spec, transfer, volumes
+from gantry.operations.disk_planning import disk_owners, disk_spec, transfer, volumes
 from gantry.operations.network import nics
 from gantry.operations.os import os_check
 from gantry.operations.placement import builtin_allocator, iallocator, node_choice
@@ -329,6 +329,11 @@ class _Creation:
                 zip(op.disks, facts.sizes, facts.disk_uuids, facts.disk_ids, strict=True)
             )
         ]
+        disk_owners.check_distinct(
+            (index, (*disk.logical_id[:-1], spec.adopt) if spec.adopt else disk.logical_id)
+            for index, (spec, disk) in enumerate(zip(op.disks, disks, strict=True))
+            if spec.adopt or spec.path
+        )
         return instance.Instance(
             uuid=inputs.uuid(),
             name=op.instance_name,

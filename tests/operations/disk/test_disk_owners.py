@@ -1,0 +1,91 @@
+"""A file or volume that is a disk already is neither adopted nor created once more; the refusal names its owner."""
+
+import msgspec
+import pytest
+from tests.operations import build
+from tests.operations.disk import test_detached_disks, test_disks
+
+from gantry import errors
+from gantry.model import opcodes
+
+Disk = opcodes.DiskSpec
+create_instance = test_detached_disks.create_instance
+
+WRITES = ("BlockdevAdopt", "BlockdevCreate", "BlockdevRemove", "BlockdevRename", "BlockdevSetinfo")
+
+
+@pytest.fixture
+def house() -> build.House:
+    return build.House(*(test_disks.OWNER if value is build.OWNER else value for value in build.FIRST))
+
+
+async def refused(house: build.House, template: str, *disks: opcodes.DiskSpec) -> errors.GantryError:
+    """Create an instance, which must fail without changing anything on a node."""
+    house.nodes.made.clear()
+    error = await house.refused(test_disks.op(template, *disks, instance_name="thief", no_install=True))
+    assert not [name for _, name in test_disks.names(house.nodes.made) if name in WRITES]
+    return error
+
+
+@pytest.mark.parametrize("start", [True, False])
+@pytest.mark.parametrize(
+    ("template", "part"), [("file", ""), ("sharedfile", ""), ("plain", ""), ("drbd", "_data"), ("drbd", "_meta")]
+)
+async def test_the_disk_of_an_instance_is_not_adopted(
+    house: build.House, template: str, part: str, *, start: bool
+) -> None:
+    mirror = {"snode": "node3"} if template == "drbd" else {}
+    victim = await create_instance(house, "victim", Disk(size=64), template=template, start=start, **mirror)
+    (disk,) = victim.disks
+    source = f"{disk.uuid}.disk0{part}" if part else disk.logical_id[-1]
+    house.machine("node2").strays[source] = 64
+    error = await refused(house, "plain" if part else template, Disk(adopt=source))
+    assert isinstance(error, errors.NotUniqueError)
+    assert f"{source} on node node2 is disk 0 of instance victim" in str(error)
+
+
+@pytest.mark.parametrize("template", ["file", "plain"])
+async def test_a_detached_disk_is_not_adopted(house: build.House, template: str) -> None:
+    await create_instance(house, "victim", Disk(size=64), template=template)
+    await house.run(test_detached_disks.change("victim", ["detach", 0, {}]))
+    (loose,) = house.state.disks.values()
+    house.machine("node2").strays[loose.disk.logical_id[-1]] = 64
+    error = await refused(house, template, Disk(adopt=loose.disk.logical_id[-1]))
+    assert f"is detached disk {loose.uuid}, last of instance victim" in str(error)
+
+
+@pytest.mark.parametrize("name", ["{uuid}.u99.snap", "{uuid}.disk0", ".new-{uuid}"])
+async def test_what_belongs_to_a_disk_is_not_adopted(house: build.House, name: str) -> None:
+    victim = await create_instance(house, "victim", Disk(size=64), template="file")
+    source = "/file/other/" + name.format(uuid=victim.disks[0].uuid)
+    house.machine("node2").strays[source] = 64
+    assert "is disk 0 of instance victim" in str(await refused(house, "file", Disk(adopt=source)))
+
+
+async def test_a_source_is_named_once_in_a_request(house: build.House) -> None:
+    house.machine("node2").strays["old"] = 320
+    error = await refused(house, "plain", Disk(adopt="old"), Disk(adopt="old"))
+    assert "disks 0 and 1 name the same source old" in str(error)
+
+
+async def test_a_new_disk_does_not_get_the_path_of_another_disk(house: build.House) -> None:
+    victim = await create_instance(house, "victim", Disk(size=64), template="file")
+    path = victim.disks[0].logical_id[-1]
+    assert "is disk 0 of instance victim" in str(await refused(house, "file", Disk(size=64, path=path)))
+    error = await refused(house, "file", Disk(size=8, path="root.img"), Disk(size=8, path="/file/thief/root.img"))
+    assert "disks 0 and 1 name the same source /file/thief/root.img" in str(error)
+    await create_instance(house, "thief", Disk(size=8), template="file")
+    add: list[object] = ["add", {"size": 64, "path": path}]
+    own: list[object] = ["add", {"size": 64, "path": "data.img"}]
+    with pytest.raises(errors.NotUniqueError, match="is disk 0 of instance victim"):
+        await house.run(test_detached_disks.change("thief", add))
+    with pytest.raises(errors.InvalidError, match="disks 1 and 2 name the same source"):
+        await house.run(test_detached_disks.change("thief", own, own))
+
+
+async def test_a_name_on_another_node_is_no_owner(house: build.House) -> None:
+    disk = msgspec.structs.replace(build.DISK, logical_id=("file", "/file/vm1/root"))
+    house.put(msgspec.structs.replace(build.VM, primary_node="n3", disks=(disk,)))
+    house.machine("node2").strays["/file/vm1/root"] = 64
+    await create_instance(house, "heir", Disk(adopt="/file/vm1/root"), template="file", no_install=True)
+    assert house.state.instance("heir").disks[0].size == 64
