@@ -158,6 +158,7 @@ TEXTS: dict[str, str] = {
     "add_reserved_ips": "Addresses and ranges to reserve externally",
     "remove_reserved_ips": "Remove external reservations of these addresses and ranges",
     "conflicts_check": "Refuse addresses that instances outside of the network have, and reserve those of nodes",
+    "NodeAdd.conflicts_check": "Refuse an address that a guest has, and reserve the node's address in networks",
     "NetworkRemove.force": "Accepted for older clients; a connected network is never removed",
     "network_mode": "NIC mode: bridged or routed",
     "network_link": "Bridge, or routing table of routed NICs",

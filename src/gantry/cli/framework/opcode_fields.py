@@ -92,6 +92,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'master_capable': ('flag', 'Allow the node to be a master candidate', True, None, None, ()),
         'vm_capable': ('flag', 'Allow the node to run instances', True, None, None, ()),
         'ndparams': ('structure', "Node parameters that differ from the node group's and the cluster's", None, None, None, ()),
+        'conflicts_check': ('flag', "Refuse an address that a guest has, and reserve the node's address in networks", True, None, None, ()),
     },
     'OP_NODE_INVITE': {
         'node_name': ('text', 'Name of the node', None, None, None, ()),

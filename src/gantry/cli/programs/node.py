@@ -163,6 +163,13 @@ COMMANDS = (
             _flag(ADD, "master_capable", "--master-capable"),
             _flag(ADD, "vm_capable", "--vm-capable"),
             PARAMETERS,
+            command.field_option(
+                ADD,
+                "conflicts_check",
+                "--no-conflicts-check",
+                help="Do not check whether guests have the address, and do not reserve it in networks",
+                negated=True,
+            ),
             *command.JOB,
         ),
         text=ADD_TEXT,

@@ -139,6 +139,7 @@ class NodeAdd(Opcode, frozen=True):
     master_capable: bool = True
     vm_capable: bool = True
     ndparams: base.Parameters = {}
+    conflicts_check: bool = True
 
 
 SecretHash = Annotated[

@@ -15,6 +15,7 @@ from gantry.ipam import embedded
 from gantry.model import allowed, cluster, instance, lock, network, opcodes, templates
 from gantry.operations import base, fill, hook_environment, stray_guests
 from gantry.operations.disk_planning import disk_spec
+from gantry.operations.network import address_users
 from gantry.operations.node import candidate_pool
 from gantry.operations.placement import builtin_allocator
 from gantry.operations.query import network as networks
@@ -106,6 +107,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         good &= self._report(_check_allowed(snapshot))
         log.info("* Verifying network pools")
         good &= self._report(_check_pools(snapshot, self.environment.ledger))
+        good &= self._report(_check_node_addresses(snapshot))
         log.info("* Verifying journal")
         checked = await self.environment.check_journal()
         good &= self._report(_check_journal(checked))
@@ -335,6 +337,23 @@ def _check_pools(snapshot: states.Snapshot, ledger: embedded.Ledger) -> Iterator
             limit = critical if share >= critical else warning
             message = f"its pools are {share:g} % in use, the threshold is {limit} %"
             yield Finding("ENETWORKPOOL", "network", net.name, message, is_warning=share < critical)
+
+
+def _check_node_addresses(snapshot: states.Snapshot) -> Iterator[Finding]:
+    names = {address: node.name for node in snapshot.nodes.values() for address in address_users.addresses_of(node)}
+    for each in address_users.in_networks(snapshot, sorted(names)):
+        if each.owner:
+            message = f"its address {each.address} is in use by {each.owner} in network {each.net.name}"
+            yield Finding("ENODENET", "node", names[each.address], message)
+        elif not each.is_reserved:
+            message = (
+                f"its address {each.address} is not reserved in network {each.net.name}; reserve it with "
+                f"gnt-network modify --add-reserved-ips {each.address} {each.net.name}"
+            )
+            yield Finding("ENODENET", "node", names[each.address], message, is_warning=True)
+    for address, name in sorted(names.items()):
+        if owner := address_users.owner_outside(snapshot, address):
+            yield Finding("ENODENET", "node", name, f"its address {address} is in use by {owner}")
 
 
 def _check_allowed(snapshot: states.Snapshot) -> Iterator[Finding]:

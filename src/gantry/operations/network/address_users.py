@@ -3,13 +3,15 @@
 Shared by the units that change networks and those that connect them.
 """
 
+import bisect
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from gantry import errors
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, network
-from gantry.operations.network import subnets
+from gantry.operations.network import pools, subnets
 from gantry.state import conflicts
 from gantry.state import snapshot as states
 
@@ -60,6 +62,66 @@ def node_addresses(snapshot: states.Snapshot, address_ranges: Sequence[subnets.A
     """Return the nodes' own addresses in the ranges, each once, sorted. Reads no node if there are no ranges."""
     if not address_ranges:
         return []
-    texts = {text for node in snapshot.nodes.values() for text in (node.primary_ip, node.secondary_ip) if text}
-    addresses = sorted(ranges.parse_address(text) for text in texts)
+    addresses = sorted({address for node in snapshot.nodes.values() for address in addresses_of(node)})
     return [address for address in addresses if subnets.covers(address_ranges, address)]
+
+
+def addresses_of(node: cluster.Node) -> list[ranges.Address]:
+    """Return the primary and the secondary address of a node, each once, sorted."""
+    return sorted(ranges.parse_address(text) for text in {node.primary_ip, node.secondary_ip} if text)
+
+
+@dataclass(frozen=True)
+class NodeAddress:
+    """An address of a node in a network; ``owner`` names the guest that has the address too, if there is one."""
+
+    net: network.Network
+    address: ranges.Address
+    owner: str
+    is_reserved: bool
+
+
+def in_networks(snapshot: states.Snapshot, addresses: Sequence[ranges.Address]) -> Iterator[NodeAddress]:
+    """Yield sorted addresses of nodes, each in each network that contains it, networks by name.
+
+    Cost: a binary search for each subnet.
+    """
+    for net in sorted(snapshot.networks.values(), key=lambda net: net.name):
+        for family, run in map(subnets.address_range, net.subnets):
+            start = bisect.bisect_left(addresses, ranges.Address(family, run.first))
+            end = bisect.bisect_right(addresses, ranges.Address(family, run.last))
+            for address in addresses[start:end]:
+                owner = snapshot.addresses.get((net.uuid, str(address)))
+                title = conflicts.owner_title(snapshot.owner(owner)) if owner else ""
+                yield NodeAddress(net, address, title, subnets.covers(pools.reserved(net), address))
+
+
+def reserve_for_node(
+    snapshot: states.Snapshot, name: str, addresses: Sequence[ranges.Address]
+) -> list[network.Network]:
+    """Return the networks that change when the addresses of a node are reserved in them; see ``check_free``."""
+    check_free(snapshot, name, addresses)
+    changed: dict[str, network.Network] = {}
+    for node_address in in_networks(snapshot, addresses):
+        if not node_address.is_reserved:
+            net = changed.get(node_address.net.uuid, node_address.net)
+            changed[net.uuid] = pools.reserve(net, [str(node_address.address)], force=True)
+    return list(changed.values())
+
+
+def check_free(snapshot: states.Snapshot, name: str, addresses: Sequence[ranges.Address]) -> None:
+    """Refuse an address of a node that a guest has, in a network or outside of all; raises NotUniqueError."""
+    in_nets = [(each.address, f" in network {each.net.name}", each.owner) for each in in_networks(snapshot, addresses)]
+    outside = [(address, "", owner_outside(snapshot, address)) for address in addresses]
+    for address, where, owner in (*in_nets, *outside):
+        if owner:
+            raise errors.NotUniqueError(
+                f"address {address} of node {name} is in use by {owner}{where}",
+                hint="choose another address for the node, or change the address of that owner",
+            )
+
+
+def owner_outside(snapshot: states.Snapshot, address: ranges.Address) -> str:
+    """Return the text that names the guest with a NIC outside of all networks that has an address; empty for none."""
+    owner = snapshot.addresses.get(("", str(address)))
+    return conflicts.owner_title(snapshot.owner(owner)) if owner else ""

@@ -236,8 +236,18 @@ class Maker:
                 raise errors.InvalidError(
                     f"NIC {index}: address {text} belongs to network {owner}", hint=f"add network={owner}"
                 )
+            if self._conflicts_check and str(address) not in current:
+                self._check_nodes(address, index)
             checked.append(str(address))
         return checked
+
+    def _check_nodes(self, address: ranges.Address, index: int) -> None:
+        """Refuse an address of a node."""
+        for node in self._snapshot.nodes.values():
+            if str(address) in (node.primary_ip, node.secondary_ip):
+                raise errors.NotUniqueError(
+                    f"NIC {index}: address {address} is in use by node {node.name}", hint="choose another address"
+                )
 
     def _network_of(self, address: ranges.Address) -> str | None:
         for uuid in self._group.networks:

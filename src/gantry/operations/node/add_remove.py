@@ -1,11 +1,13 @@
 """Units that add a machine to the cluster and remove a node (contracts/cluster-design.md#node-flags)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.model import cluster, lock, opcodes
+from gantry.model import cluster, lock, network, opcodes
 from gantry.operations import base, hook_environment, parameter_levels
+from gantry.operations.network import address_users
 from gantry.operations.node import accelerators, candidate_pool, enroll, invitations
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -43,11 +45,19 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
     trusted = False
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the name and share the group."""
+        """Take the name, share the group, and take the networks in which the node's address will be reserved."""
         return {
             (lock.Level.NODE, self.op.node_name): lock.Mode.EXCLUSIVE,
             (lock.Level.GROUP, self._group(snapshot).uuid): lock.Mode.SHARED,
+            **{(lock.Level.NETWORK, net.uuid): lock.Mode.EXCLUSIVE for net in self._reserved(snapshot)},
         }
+
+    def _reserved(self, snapshot: states.Snapshot) -> list[network.Network]:
+        """Return the networks that change because the node's address is reserved in them; NotUniqueError if in use."""
+        addresses = [ranges.parse_address(self.op.primary_ip)]
+        if not self.op.conflicts_check:
+            return []
+        return address_users.reserve_for_node(snapshot, self.op.node_name, addresses)
 
     def _group(self, snapshot: states.Snapshot) -> cluster.NodeGroup:
         if self.op.group:
@@ -104,7 +114,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Put the node and let it join; then record what it reports, as a candidate if the pool needs one."""
-        new = self._draft(snapshot, facts)
+        new, networks = self._draft(snapshot, facts), self._reserved(snapshot)
         target = snapshot.target(new)
         newcomer = _Newcomer()
 
@@ -129,8 +139,11 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
         join = base.Step(f"send {new.name} its certificate", (enrollment,), (leave,))
         resources = base.Step(f"ask {new.name} for its resources and send it the cluster's files", (query,))
         return base.Plan(
-            lines=[f"add node {new.name} at {new.primary_ip}"],
-            changes=[states.Put(new)],
+            lines=[
+                f"add node {new.name} at {new.primary_ip}",
+                *(f"reserve address {new.primary_ip} in network {net.name}" for net in networks),
+            ],
+            changes=[states.Put(new), *(states.Put(base.changed(net, new.ctime)) for net in networks)],
             steps=[join, resources],
             finish=lambda current: self._finish(current, new.uuid, newcomer),
             hooks=hook_environment.of_node_add(snapshot, new),
@@ -212,7 +225,7 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
         warning = f"{target.name} was removed, but was not notified that it left"
         leave = base.Command(target, calls.NodeLeave(), errors.GantryError, warning)
         return base.Plan(
-            lines=[f"remove node {node.name}"],
+            lines=[f"remove node {node.name}", *_still_reserved(snapshot, node)],
             steps=[*candidate_pool.weakened(snapshot, without=node.uuid), promotion.step]
             if node.master_candidate
             else [],
@@ -224,3 +237,13 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
             after=[base.Step(f"let {node.name} leave the cluster", (leave,))],
             hooks=hook_environment.of_node_remove(snapshot, node),
         )
+
+
+def _still_reserved(snapshot: states.Snapshot, node: cluster.Node) -> Iterator[str]:
+    """Name the reservations of a removed node's addresses, which stay because the machine may keep its addresses."""
+    for each in address_users.in_networks(snapshot, address_users.addresses_of(node)):
+        if each.is_reserved:
+            yield (
+                f"address {each.address} stays reserved in network {each.net.name}; release it with "
+                f"gnt-network modify --remove-reserved-ips {each.address} {each.net.name}"
+            )

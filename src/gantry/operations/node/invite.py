@@ -8,6 +8,7 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.model import cluster, lock, opcodes
 from gantry.operations import base, parameter_levels
+from gantry.operations.network import address_users
 from gantry.operations.node import enroll, invitations
 from gantry.state import snapshot as states
 
@@ -39,6 +40,7 @@ class NodeInvite(base.Planned[opcodes.NodeInvite]):
         for other in snapshot.nodes.values():
             if (other.primary_ip, other.port) == (address, op.port):
                 raise errors.NotUniqueError(f"node {other.name} already has address {address} port {op.port}")
+        address_users.check_free(snapshot, op.node_name, [ranges.parse_address(address)] if address else [])
         group = snapshot.group(op.group).name if op.group else ""
         invitation = cluster.Invitation(
             node=op.node_name,
