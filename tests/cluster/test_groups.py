@@ -82,7 +82,7 @@ def test_a_node_does_not_leave_the_networks_of_its_instances(cluster: lab.Lab) -
 
 def test_a_policy_holds_at_creation_and_modification_unless_it_is_ignored(cluster: lab.Lab) -> None:
     cluster.run("gnt-cluster", "modify", "--ipolicy-bounds-specs", "max:memory-size=256,cpu-count=2")
-    cluster.run("gnt-group", "modify", "--ipolicy-bounds-specs", "min:memory-size=512", "rack2")
+    cluster.run("gnt-group", "modify", "--ipolicy-bounds-specs", "min:memory-size=512/max:memory-size=1g", "rack2")
     assert (
         "violates the instance policy of node group default: memory-size 300 is above the maximum 256"
         in cluster.refused(*ADD, "-n", "node1", "-B", "memory=300", "vm.example")

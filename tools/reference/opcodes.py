@@ -143,6 +143,8 @@ def _bounded(word: str, low: float | None, high: float | None) -> str:
 def _default(field: types.Field) -> str:
     if field.required:
         return "required"
+    if field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT:
+        return "omitted"
     value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
     return page.code(msgspec.json.encode(value).decode())
 

@@ -28,14 +28,26 @@ SPECS: dict[str, Parameter] = {
 """The sizes that a policy limits; the default is the size of the standard instance."""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="kebab"):
-    """A change of a policy. Omitted settings stay unchanged; the word ``default`` resets a setting."""
+class BoundsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A change of a range of sizes. Omitted names stay unchanged; the word ``default`` resets a limit."""
 
-    minmax: tuple[Bounds, ...] | Literal["default"] | None = None
-    std: dict[str, int | str] | Literal["default"] | None = None
-    disk_templates: tuple[str, ...] | Literal["default"] | None = None
-    vcpu_ratio: float | Literal["default"] | None = None
-    spindle_ratio: float | Literal["default"] | None = None
+    min: dict[str, int | str] = {}
+    max: dict[str, int | str] = {}
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="kebab"):
+    """A change of a policy. Omitted settings stay unchanged; the word ``default`` resets a setting.
+
+    For a node group, null, an empty list and a list of the word ``default`` reset a setting too.
+    """
+
+    minmax: tuple[BoundsChange | Literal["default"], ...] | Literal["default"] | msgspec.UnsetType | None = (
+        msgspec.UNSET
+    )
+    std: dict[str, int | str] | Literal["default"] | msgspec.UnsetType | None = msgspec.UNSET
+    disk_templates: tuple[str, ...] | Literal["default"] | msgspec.UnsetType | None = msgspec.UNSET
+    vcpu_ratio: float | Literal["default"] | msgspec.UnsetType | None = msgspec.UNSET
+    spindle_ratio: float | Literal["default"] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 _MINIMUM = dict.fromkeys(SPECS, 0)
@@ -51,30 +63,61 @@ OPEN = Policy(
 """The policy if no level sets anything."""
 
 
-def changed(stored: Policy, change: Change) -> Policy:
-    """Return a level's policy after a change; raises InvalidError."""
-    if change.minmax == () or change.disk_templates == ():
-        raise errors.InvalidError("an empty list in a policy would forbid all instances", hint="default resets it")
-    settings = {name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not None}
-    values = {
-        name: getattr(NO_POLICY, name) if value == parameters.RESET else value for name, value in settings.items()
-    }
+def changed(stored: Policy, change: Change, *, above: Policy | None = None) -> Policy:
+    """Return a level's policy after a change; raises InvalidError.
+
+    ``above`` is the cluster's policy if the level is a node group. Only the named limits of a range change: a single
+    range is the base of each new range, several ranges are changed one by one.
+    """
+    values: dict[str, object] = {}
+    for name in change.__struct_fields__:
+        value = getattr(change, name)
+        if value is msgspec.UNSET:
+            continue
+        empty = value in (None, ()) or value == (parameters.RESET,)
+        if empty and above is None:
+            raise errors.InvalidError(
+                f"policy {name}: an empty setting of the cluster would forbid all instances", hint="default resets it"
+            )
+        values[name] = getattr(NO_POLICY, name) if empty or value == parameters.RESET else value
+    if values.get("minmax"):
+        values["minmax"] = _changed_ranges(stored.minmax, change.minmax, inherited=(above or NO_POLICY).minmax)
     if isinstance(change.std, dict):
         values["std"] = parameters.merge(stored.std, parameters.check(change.std, SPECS, noun="policy"))
     policy = msgspec.structs.replace(stored, **values)
     _check(policy)
+    check_levels(above or NO_POLICY, policy)
     return NO_POLICY if policy == NO_POLICY else policy
 
 
+def _changed_ranges(stored: Sequence[Bounds], change: object, *, inherited: Sequence[Bounds]) -> tuple[Bounds, ...]:
+    """Return the ranges of a level after a change; raises InvalidError if it is not clear which range changes."""
+    assert isinstance(change, tuple)
+    ranges = [each if isinstance(each, BoundsChange) else BoundsChange() for each in change]
+    requested = [
+        (parameters.check(each.min, SPECS, noun="policy"), parameters.check(each.max, SPECS, noun="policy"))
+        for each in ranges
+    ]
+    complete = all(
+        len(side) == len(SPECS) and parameters.RESET not in side.values() for each in requested for side in each
+    )
+    own = [*stored] or [Bounds()]
+    bases = own * len(requested) if len(own) == 1 else own
+    if complete:
+        bases = [Bounds()] * len(requested)
+    elif len(bases) != len(requested) or (not stored and len(inherited) not in (0, 1, len(requested))):
+        raise errors.InvalidError(
+            f"the policy has {len(stored or inherited)} ranges, and the change has {len(requested)}",
+            hint="write all limits of all ranges, or reset the ranges with default first",
+        )
+    merged = tuple(
+        msgspec.convert({"min": parameters.merge(base.min, low), "max": parameters.merge(base.max, high)}, Bounds)
+        for base, (low, high) in zip(bases, requested, strict=True)
+    )
+    return () if all(bounds == Bounds() for bounds in merged) else merged
+
+
 def _check(policy: Policy) -> None:
-    for bounds in policy.minmax:
-        for specs in (bounds.min, bounds.max):
-            parameters.check(specs, SPECS, noun="policy")
-        for name in bounds.min:
-            if bounds.min[name] > bounds.max.get(name, _MAXIMUM[name]):
-                raise errors.InvalidError(
-                    f"policy {name}: the minimum, {bounds.min[name]}, is above the maximum, {bounds.max[name]}"
-                )
     if unknown := [name for name in policy.disk_templates if name not in templates.PARAMETERS]:
         raise parameters.unknown("disk template", unknown, templates.PARAMETERS)
     for name in ("vcpu_ratio", "spindle_ratio"):
@@ -82,14 +125,37 @@ def _check(policy: Policy) -> None:
             raise errors.InvalidError(f"policy {name}: {getattr(policy, name):g} is below 0")
 
 
+def check_levels(*levels: Policy) -> None:
+    """Refuse levels of which no instance could fit a range; raises InvalidError."""
+    for bounds in filled(*levels).minmax:
+        for name in bounds.min:
+            if bounds.min[name] > bounds.max[name]:
+                raise errors.InvalidError(
+                    f"policy {name}: the minimum, {bounds.min[name]}, is above the maximum, {bounds.max[name]}"
+                )
+
+
 def filled(*levels: Policy) -> Policy:
-    """Return the effective policy: later levels take precedence, and values that no level sets are open."""
+    """Return the effective policy: later levels take precedence, and values that no level sets are open.
+
+    A limit that a range lacks comes from the level above if that has one range, or as many ranges.
+    """
     effective = OPEN
     for level in levels:
         own_values = {name: value for name in level.__struct_fields__ if (value := getattr(level, name))}
+        own_values["minmax"] = _overlaid(effective.minmax, level.minmax) if level.minmax else effective.minmax
         effective = msgspec.structs.replace(effective, **own_values)
-    minmax = tuple(Bounds(min=_MINIMUM | bounds.min, max=_MAXIMUM | bounds.max) for bounds in effective.minmax)
-    return msgspec.structs.replace(effective, minmax=minmax, std={**OPEN.std, **effective.std})
+    return msgspec.structs.replace(effective, std={**OPEN.std, **effective.std})
+
+
+def _overlaid(above: Sequence[Bounds], own: Sequence[Bounds]) -> tuple[Bounds, ...]:
+    bases = (
+        [*above] * len(own) if len(above) == 1 else [*above] if len(above) == len(own) else [*OPEN.minmax] * len(own)
+    )
+    return tuple(
+        Bounds(min={**base.min, **bounds.min}, max={**base.max, **bounds.max})
+        for base, bounds in zip(bases, own, strict=True)
+    )
 
 
 def shape(vm: instance.Instance, backend: Mapping[str, base.Value]) -> dict[str, Sequence[int]]:

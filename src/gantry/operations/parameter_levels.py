@@ -58,9 +58,23 @@ def systems(
     return {system: by_name for system, by_name in combined.items() if by_name}
 
 
-def limits(stored: cluster.Policy, change: policy.Change | None) -> cluster.Policy:
-    """Return a level's instance policy after a change; raises InvalidError."""
-    return stored if change is None else policy.changed(stored, change)
+def limits(
+    stored: cluster.Policy, change: policy.Change | None, *, above: cluster.Policy | None = None
+) -> cluster.Policy:
+    """Return a level's instance policy after a change; ``above`` is the cluster's, for a group. Raises InvalidError."""
+    return stored if change is None else policy.changed(stored, change, above=above)
+
+
+def check_groups(owner: cluster.Cluster, groups: Iterable[cluster.NodeGroup]) -> None:
+    """Refuse a policy of the cluster that leaves a node group, with its own limits, no possible size."""
+    for group in groups:
+        try:
+            policy.check_levels(owner.ipolicy, group.ipolicy)
+        except errors.InvalidError as error:
+            raise errors.InvalidError(
+                f"node group {group.name}, with its own limits: {error.message}",
+                hint="change or reset the limits of the group first",
+            ) from error
 
 
 def differences(classes: Iterator[Class]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.operations import build
 
 from gantry import errors
-from gantry.model import cluster, instance, lock, opcodes, parameters
+from gantry.model import cluster, instance, lock, opcodes, parameters, policy
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -95,7 +95,6 @@ async def test_a_change_is_reported_and_one_that_is_none_writes_nothing(house: b
             "the minimum, 4, is above the maximum, 2",
         ),
         ({"ipolicy": {"minmax": [{"max": {"cpu-count": -1}}]}}, "cpu-count: -1 is below the minimum 0"),
-        ({"ipolicy": {"minmax": []}}, "would forbid all instances"),
         ({"ipolicy": {"disk-templates": ["fil"]}}, "unknown disk template fil; did you mean file?"),
         ({"ipolicy": {"vcpu-ratio": -1}}, "policy vcpu_ratio: -1 is below 0"),
     ],
@@ -255,3 +254,68 @@ async def test_nodes_that_keep_one_instances_disks_move_together_unless_it_is_fo
     await house.run(opcodes.GroupAssignNodes(group_name="rack2", nodes=("node2", "node3")))
     assert {house.state.node(name).group for name in ("node2", "node3")} == {"h"}
     await house.run(opcodes.GroupAssignNodes(group_name="default", nodes=("node3",), force=True))
+
+
+FULL = {
+    "min": dict.fromkeys(policy.SPECS, 1) | {"disk-size": 1024, "memory-size": 128},
+    "max": dict.fromkeys(policy.SPECS, 8) | {"disk-size": 1 << 20, "memory-size": 32768},
+}
+
+
+def of_cluster(**ipolicy: object) -> opcodes.Opcode:
+    return opcodes.decode({"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipolicy": ipolicy})
+
+
+async def test_one_bound_of_the_cluster_changes_and_all_others_stay(house: build.House) -> None:
+    await house.run(of_cluster(minmax=[FULL]))
+    await house.run(of_cluster(minmax=[{"min": {"disk-size": 10}}]))
+    (bounds,) = house.state.the_cluster.ipolicy.minmax
+    assert bounds == cluster.Bounds(min=FULL["min"] | {"disk-size": 10}, max=FULL["max"])
+    await house.run(of_cluster(minmax=[{"max": {"disk-size": "default"}}]))
+    (bounds,) = house.state.the_cluster.ipolicy.minmax
+    assert bounds.max == {name: size for name, size in FULL["max"].items() if name != "disk-size"}
+
+
+async def test_one_bound_of_a_group_changes_and_the_others_are_its_own_or_the_clusters(house: build.House) -> None:
+    await house.run(of_cluster(minmax=[FULL]))
+    await house.run(op(ipolicy={"minmax": [{"max": {"memory-size": 4096}}]}))
+    await house.run(op(ipolicy={"minmax": [{"min": {"disk-size": 10}}]}))
+    group = house.state.group("default")
+    assert group.ipolicy.minmax == (cluster.Bounds(min={"disk-size": 10}, max={"memory-size": 4096}),)
+    (effective,) = policy.filled(house.state.the_cluster.ipolicy, group.ipolicy).minmax
+    assert effective == cluster.Bounds(min=FULL["min"] | {"disk-size": 10}, max=FULL["max"] | {"memory-size": 4096})
+
+
+async def test_several_ranges_change_one_by_one(house: build.House) -> None:
+    small, large = {"max": {"memory-size": 512}}, {"min": {"memory-size": 1024}}
+    await house.run(of_cluster(minmax=[small, large]))
+    await house.run(of_cluster(minmax=[{"max": {"cpu-count": 1}}, {"max": {"cpu-count": 4}}]))
+    assert house.state.the_cluster.ipolicy.minmax == (
+        cluster.Bounds(max={"memory-size": 512, "cpu-count": 1}),
+        cluster.Bounds(min={"memory-size": 1024}, max={"cpu-count": 4}),
+    )
+    error = await house.refused(of_cluster(minmax=[small]))
+    assert "the policy has 2 ranges, and the change has 1" in str(error)
+    await house.run(of_cluster(minmax=[FULL]))
+    assert len(house.state.the_cluster.ipolicy.minmax) == 1
+
+
+@pytest.mark.parametrize("empty", [None, [], ["default"], "default"])
+@pytest.mark.parametrize("name", ["minmax", "disk-templates"])
+async def test_an_empty_setting_of_a_group_is_reset(house: build.House, name: str, empty: object) -> None:
+    await house.run(op(ipolicy={"minmax": [FULL], "disk-templates": ["file"], "vcpu-ratio": 2}))
+    await house.run(op(ipolicy={name: empty}))
+    stored = house.state.group("default").ipolicy
+    assert (stored.minmax == (), stored.disk_templates == ()) == (name == "minmax", name == "disk-templates")
+    assert stored.vcpu_ratio == 2
+    if empty != "default":
+        assert "an empty setting of the cluster" in str(await house.refused(of_cluster(**{name: empty})))
+
+
+async def test_no_level_contradicts_another(house: build.House) -> None:
+    await house.run(of_cluster(minmax=[{"max": {"memory-size": 256}}]))
+    error = await house.refused(op(ipolicy={"minmax": [{"min": {"memory-size": 512}}]}))
+    assert "policy memory-size: the minimum, 512, is above the maximum, 256" in str(error)
+    await house.run(op(ipolicy={"minmax": [{"min": {"memory-size": 200}}]}))
+    error = await house.refused(of_cluster(minmax=[{"max": {"memory-size": 128}}]))
+    assert "node group default, with its own limits: policy memory-size: the minimum, 200" in str(error)

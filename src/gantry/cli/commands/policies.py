@@ -3,13 +3,15 @@
     --disk-parameters drbd:protocol=C           by disk template
     --ipolicy-bounds-specs min:SPECS/max:SPECS  a range of sizes; // separates several ranges, one of which must fit
 
-SPECS are ``memory-size=1g,cpu-count=2``; sizes may have a unit (contracts/commands.md#letters-of-options).
+SPECS are ``memory-size=1g,cpu-count=2``; sizes may have a unit (contracts/commands.md#letters-of-options). A size that
+an option does not name stays unchanged.
 """
 
 import argparse
 import re
 import shlex
 from collections.abc import Callable
+from typing import TypeVar
 
 from gantry.cli import errors
 from gantry.cli.framework import command, query
@@ -17,18 +19,22 @@ from gantry.cli.grammar import syntax
 
 SIZES = ("memory-size", "disk-size")
 
+Parsed = TypeVar("Parsed")
 
-def specs(text: str) -> dict[str, int]:
-    """Parse sizes by name; raises InvalidError."""
-    sizes = {}
+
+def specs(text: str) -> dict[str, int | str]:
+    """Parse sizes by name; the word ``default`` resets a size. Raises InvalidError."""
+    sizes: dict[str, int | str] = {}
     for name, value in syntax.key_values(text).items():
         if not isinstance(value, str):
             raise errors.InvalidError(f"{text!r}: {name} needs a value, as in {name}=1")
-        sizes[name] = syntax.size(value) if name in SIZES and not value.isdecimal() else syntax.number(value)
+        with_unit = name in SIZES and not value.isdecimal()
+        parse = or_default(syntax.size if with_unit else syntax.number)
+        sizes[name] = parse(value)
     return sizes
 
 
-def bounds(text: str) -> list[dict[str, dict[str, int]]]:
+def bounds(text: str) -> list[dict[str, dict[str, int | str]]]:
     """Parse ``min:SPECS/max:SPECS``; ``//`` separates several ranges. Raises InvalidError."""
     ranges = []
     for pair in text.split("//"):
@@ -52,7 +58,7 @@ def ratio(text: str) -> float:
     return float(text)
 
 
-def or_default(parse: Callable[[str], object]) -> Callable[[str], object]:
+def or_default(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed | str]:
     """Return a parser that also accepts the word that resets a setting."""
     return lambda text: text if text == syntax.RESET else parse(text)
 

@@ -105,6 +105,8 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
             raise errors.InvalidError("no change of the cluster was requested", hint="specify at least one setting")
         old = snapshot.the_cluster
         new = settings.applied(old, self.op)
+        if new.ipolicy != old.ipolicy:
+            parameter_levels.check_groups(new, snapshot.nodegroups.values())
         _check_instances(snapshot, old, new)
         for field, attribute, what in (
             ("enabled_hypervisors", "hypervisor", "hypervisor"),

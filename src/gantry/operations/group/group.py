@@ -19,7 +19,9 @@ Report = Sequence[tuple[str, object]]
 SETTINGS = ("alloc_policy", "ndparams", "diskparams", "ipolicy")
 
 
-def _applied(group: cluster.NodeGroup, op: opcodes.GroupAdd | opcodes.GroupSetParams) -> cluster.NodeGroup:
+def _applied(
+    snapshot: states.Snapshot, group: cluster.NodeGroup, op: opcodes.GroupAdd | opcodes.GroupSetParams
+) -> cluster.NodeGroup:
     """Return a group with the settings of an opcode; raises InvalidError."""
     if op.ipolicy and op.ipolicy.std:
         raise errors.InvalidError(
@@ -30,7 +32,7 @@ def _applied(group: cluster.NodeGroup, op: opcodes.GroupAdd | opcodes.GroupSetPa
         alloc_policy=op.alloc_policy or group.alloc_policy,
         ndparams=parameter_levels.node(group.ndparams, op.ndparams),
         diskparams=parameter_levels.disks(group.diskparams, op.diskparams),
-        ipolicy=parameter_levels.limits(group.ipolicy, op.ipolicy),
+        ipolicy=parameter_levels.limits(group.ipolicy, op.ipolicy, above=snapshot.the_cluster.ipolicy),
     )
 
 
@@ -64,7 +66,7 @@ class GroupAdd(base.Planned[opcodes.GroupAdd]):
         plain = cluster.NodeGroup(
             uuid=inputs.uuid(), name=op.group_name, ctime=inputs.now, mtime=inputs.now, tags=tuple(sorted({*op.tags}))
         )
-        new = _applied(plain, op)
+        new = _applied(snapshot, plain, op)
         return base.Plan(
             lines=[f"add node group {new.name}", *_differences(plain, new)],
             changes=[states.Put(new)],
@@ -94,7 +96,7 @@ class GroupSetParams(base.Planned[opcodes.GroupSetParams]):
                 f"no change of node group {self.op.group_name} was requested", hint="specify at least one setting"
             )
         old = snapshot.group(self.op.group_name)
-        new = _applied(old, self.op)
+        new = _applied(snapshot, old, self.op)
         lines = _differences(old, new) or [f"nothing changes: node group {old.name} already has these settings"]
         if new != old:
             lines += parameter_levels.misfits(snapshot, parameter_levels.with_changes(snapshot, new), groups=[old.uuid])
