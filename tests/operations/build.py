@@ -311,6 +311,7 @@ def _seen(whole: calls.Instance) -> calls.RunningInstance:
         state="running",
         accelerator="tcg",
         hotplug=True,
+        devices=(*(nic.mac for nic in whole.nics), *(disk.uuid for disk in whole.disks)),
     )
 
 

@@ -85,6 +85,22 @@ async def test_instances_in_the_wrong_state_or_place_are_found(house: build.Hous
     assert await complaints(house) == []
 
 
+async def test_devices_that_a_running_guest_lacks_or_still_has_are_found(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.VM, admin_state=UP))
+    house.machine("node1").disks["d1"] = 64
+    machine = fill.fill(house.state, house.state.instance("vm1"))
+    house.machine("node1").running["vm1"] = machine
+    assert await complaints(house) == []
+    nic = msgspec.structs.replace(machine.nics[0], mac="aa:00:00:00:00:09")
+    house.machine("node1").running["vm1"] = msgspec.structs.replace(machine, nics=(nic,), disks=())
+    end = "; gnt-instance reboot -t full vm1 changes that"
+    assert await complaints(house) == []
+    assert [line.partition("WARNING: ")[2] for line in house.log.lines if "its running guest" in line] == [
+        f"instance vm1: its running guest lacks NIC 0 (aa:00:00:00:00:01), disk 0 (d1){end}",
+        f"instance vm1: its running guest still has a NIC or disk of the past (aa:00:00:00:00:09){end}",
+    ]
+
+
 async def test_an_instance_that_should_not_exist_is_found_wherever_it_runs(house: build.House) -> None:
     runs(house, "stray", "node2")
     runs(house, "stray", "node3")

@@ -33,8 +33,8 @@ CERTIFICATE_SECONDS = 30 * 86400.0
 class Finding:
     """A finding of verify: the error code, the kind and name of the object, the problem.
 
-    The codes ENETWORKPOOL, EINSTANCECONFLICT and EINSTANCEUNWANTED are Gantry's own. A warning does not make verify
-    fail.
+    The codes ENETWORKPOOL, EINSTANCECONFLICT, EINSTANCEDEVICES and EINSTANCEUNWANTED are Gantry's own. A warning does
+    not make verify fail.
 
     See contracts/commands.md#cluster-verify.
     """
@@ -83,6 +83,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         running = await liveness.attend(self.environment.nodes, remaining, ask)
         reports = [*running, *silent.values()]
         good &= self._report(_check_instances(snapshot, reports))
+        good &= self._report(_check_devices(snapshot, reports))
         strays = stray_guests.find(snapshot, reports)
         examined = await asyncio.gather(*(stray_guests.examine(self.environment.nodes, stray) for stray in strays))
         good &= self._report(_check_strays(snapshot, examined))
@@ -264,6 +265,30 @@ def _check_instances(
     for name, targets_running in sorted(running.items()):
         for target in targets_running if ("instances", name) not in snapshot.names else ():
             yield Finding("ENODEORPHANINSTANCE", "node", target.name, f"instance {name} should not exist")
+
+
+def _check_devices(
+    snapshot: states.Snapshot, answers: list[targets.Answer[tuple[calls.RunningInstance, ...]]]
+) -> Iterator[Finding]:
+    """Report NICs and disks that a running guest lacks, or has although the state does not.
+
+    They wait for the next start, or were changed while the guest ran, and that could not be undone.
+    """
+    running = {guest.uuid: guest for answer in answers for guest in answer.value or () if guest.devices is not None}
+    for vm in sorted(snapshot.instances.values(), key=lambda vm: vm.name):
+        if vm.uuid not in running:
+            continue
+        expected = {nic.mac: f"NIC {index} ({nic.mac})" for index, nic in enumerate(vm.nics)}
+        expected |= {disk.uuid: f"disk {index} ({disk.uuid})" for index, disk in enumerate(vm.disks)}
+        present = running[vm.uuid].devices or ()
+        missing = [title for device, title in expected.items() if device not in present]
+        extra = [f"a NIC or disk of the past ({device})" for device in present if device not in expected]
+        for verb, titles in (("lacks", missing), ("still has", extra)):
+            if titles:
+                message = (
+                    f"its running guest {verb} {', '.join(titles)}; gnt-instance reboot -t full {vm.name} changes that"
+                )
+                yield Finding("EINSTANCEDEVICES", "instance", vm.name, message, is_warning=True)
 
 
 def _check_strays(snapshot: states.Snapshot, strays: Sequence[stray_guests.Stray]) -> Iterator[Finding]:

@@ -146,7 +146,8 @@ class RunningInstance(Message, frozen=True):
     ``state`` is ``running`` or ``paused``, or where a migration is under way or was interrupted: at the source
     ``migrating`` (it runs) or ``migrated`` (it has left), at the target ``incoming`` or ``arrived`` (it is complete and
     waits for ``InstanceFinalizeMigrationDst``). With ``hotplug`` NICs and disks can be plugged in and taken out while
-    it runs.
+    it runs. ``devices`` are the MAC addresses of its NICs and the UUIDs of its disks, sorted; None if the hypervisor
+    does not know them.
     """
 
     name: str
@@ -157,6 +158,7 @@ class RunningInstance(Message, frozen=True):
     state: str
     accelerator: str = ""
     hotplug: bool = False
+    devices: tuple[str, ...] | None = None
 
 
 class InstanceList(Call[tuple[RunningInstance, ...]], frozen=True):

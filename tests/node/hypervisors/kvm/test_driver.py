@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -194,6 +195,7 @@ async def test_the_accelerator_and_resources_of_an_instance_are_reported(node: N
         state="running",
         accelerator="tcg",
         hotplug=True,
+        devices=(),
     )
 
 
@@ -224,6 +226,38 @@ async def test_a_nic_that_cannot_be_plugged_in_leaves_nothing(node: Node) -> Non
     record = node.guests.record("vm1")
     assert record is not None
     assert [nic.uuid for nic in record.nics] == [samples.nic().uuid]
+
+
+async def test_a_guest_in_an_empty_root_folder_is_not_touched_by_a_hot_change(node: Node) -> None:
+    vm = samples.instance(hvparams=samples.kvm(use_chroot=True), nics=(samples.nic(),))
+    await node.kvm.start(vm, paused=False)
+    info = await node.kvm.info("vm1")
+    assert info is not None
+    assert not info.hotplug
+    with pytest.raises(errors.HypervisorError, match=r"NICs cannot be plugged into instance vm1 .* use_chroot"):
+        await node.kvm.plug_nic(vm, samples.nic(index=1))
+    assert len(node.taps()) == 1
+    assert info.devices == (samples.nic().mac,)
+
+
+def close_to_others(path: Path) -> None:
+    """Let only root open a file, in folders that everybody may search."""
+    path.chmod(0o600)
+    for folder in path.parents[:4]:
+        folder.chmod(0o755)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+async def test_a_guest_of_another_user_gets_a_disk_that_only_root_may_open(node: Node) -> None:
+    hvparams = samples.kvm(security_model="user", security_domain="nobody")
+    await node.kvm.start(samples.instance(hvparams=hvparams), paused=False)
+    disk = samples.disk(node.folders)
+    await node.registry.block_device("file").create(disk, owner="vm1")
+    close_to_others(Path(disk.logical_id[-1]))
+    await node.kvm.plug_disk(samples.instance(hvparams=hvparams), disk)
+    info = await node.kvm.info("vm1")
+    assert info is not None
+    assert info.devices == (disk.uuid,)
 
 
 async def test_what_a_daemon_plugged_in_another_one_takes_away(node: Node, folders: paths.Paths) -> None:

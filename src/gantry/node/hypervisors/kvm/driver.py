@@ -117,6 +117,8 @@ class Kvm:
             known = record.plug(driver.interface_name(nic))
             if known and await self._hotplug.has(record.name, known.device):
                 return
+            if not record.can_plug and record.hotplug:
+                raise _cannot_plug(instance.name, "NICs")
             machine = record.instance or instance
             tap = await driver.plug(machine, nic)
             try:
@@ -160,13 +162,11 @@ class Kvm:
             machine = record.machine()
             if await self._hotplug.has(record.name, name):
                 return
-            if not record.hotplug or guest_slots.disk_bus(machine) == "ide":
-                raise errors.HypervisorError(
-                    f"disks cannot be plugged into instance {instance.name} while it runs",
-                    hint="its machine type or disk_type does not support that; the change applies at the next start",
-                )
-            plugged = record.with_disk(disk)
-            node = blockdev_args.node(machine, disk, self._drivers.disk_path(disk))
+            if not record.can_plug or guest_slots.disk_bus(machine) == "ide":
+                raise _cannot_plug(instance.name, "disks")
+            plugged, path = record.with_disk(disk), self._drivers.disk_path(disk)
+            await self._guests.admit(record.name, path)
+            node = blockdev_args.node(machine, disk, path)
             device = blockdev_args.device(machine, disk, slot=plugged.slots[name], bus=command_line.bus(record.kind))
             await self._guests.write(plugged)
             try:
@@ -346,7 +346,8 @@ class Kvm:
             vcpus=record.vcpus,
             state=state,
             accelerator=record.accelerator,
-            hotplug=record.hotplug,
+            hotplug=record.can_plug,
+            devices=_devices(record.instance) if record.instance else None,
         )
 
     async def machine(self, name: str) -> calls.Instance | None:
@@ -387,3 +388,16 @@ class Kvm:
     async def memory(self) -> tuple[int, int] | None:
         """Return None: the node's kernel manages the memory."""
         return None
+
+
+def _cannot_plug(name: str, devices: str) -> errors.HypervisorError:
+    return errors.HypervisorError(
+        f"{devices} cannot be plugged into instance {name} while it runs",
+        hint="its machine type, disk_type, use_chroot, or vhost_net with security_model=user does not support that; "
+        "the change applies at the next start",
+    )
+
+
+def _devices(machine: calls.Instance) -> tuple[str, ...]:
+    """Return the devices of a running machine, as ``calls.RunningInstance`` names them."""
+    return tuple(sorted([*(nic.mac for nic in machine.nics), *(disk.uuid for disk in machine.disks)]))

@@ -113,6 +113,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
             )
         return self.instance
 
+    @property
+    def can_plug(self) -> bool:
+        """Return whether devices can be plugged in; a confined QEMU cannot open what they need any more.
+
+        In the empty folder of ``use_chroot`` it finds nothing, and only root may open the device of ``vhost_net``.
+        """
+        hvparams = self.instance.hvparams if self.instance else {}
+        without_vhost = hvparams.get("security_model") == "user" and hvparams.get("vhost_net")
+        return self.hotplug and not hvparams.get("use_chroot") and not without_vhost
+
     def with_disk(self, disk: calls.Disk) -> "Record":
         """Return the record with a new or changed disk."""
         instance = self.machine()
@@ -236,13 +246,19 @@ class Guests:
 
     async def chown(self, name: str) -> None:
         """Make the user of a guest's QEMU the owner of the guest's files."""
-        user, folder = self.user(name), self.files(name).folder
-        if not user:
-            return
-        process = await self._processes.run(["chown", "-R", user, folder])
+        if user := self.user(name):
+            await self._chown(self.files(name).folder, user, "-R")
+
+    async def admit(self, name: str, path: str) -> None:
+        """Let the user of a guest's QEMU open a disk: at its start QEMU opens the disks before it becomes that user."""
+        if (user := self.user(name)) and self._disk.exists(path):
+            await self._chown(path, user)
+
+    async def _chown(self, path: str, user: str, *options: str) -> None:
+        process = await self._processes.run(["chown", *options, "--", user, path])
         if process.code:
             reason = process.stderr.decode().strip()
-            raise errors.EnvironmentFaultError(f"the owner of {folder} cannot be changed to user {user}: {reason}")
+            raise errors.EnvironmentFaultError(f"the owner of {path} cannot be changed to user {user}: {reason}")
 
     def pid(self, name: str) -> int | None:
         """Return the process id of a running guest; None if it does not run."""
