@@ -63,7 +63,7 @@ def test_without_hotplug_an_address_is_the_guests_until_it_has_stopped_over_a_ne
     info = own.run("gnt-network", "info", "net1").stdout
     assert "192.0.2.10: a.example, its running guest, until that stops" in info
     own.run(*MODIFY, "--net", "0:modify,ip2=192.0.2.12", "a.example")
-    own.run("gnt-instance", "reboot", "-t", "hard", "a.example")
+    own.run("gnt-instance", "reboot", "-t", "soft", "a.example")
     refused = own.refused(
         "gnt-instance", "add", *lab.instance_arguments(nics="ip=192.0.2.10,network=net1"), "b.example"
     )

@@ -211,7 +211,7 @@ TEXTS: dict[str, str] = {
     "InstanceShutdown.force": "Power off at once, even if the node is marked offline",
     "no_remember": "Do not change the recorded admin state",
     "startup_paused": "Start the guest paused",
-    "reboot_type": "Reboot type: soft in the guest, hard by the hypervisor, full with disks and configuration",
+    "reboot_type": "Reboot type: soft asks the guest, hard stops and starts it, full activates its disks again too",
     "hotplug": "Apply the changes to a running guest",
     "instances": "Names; empty for all",
     "static": "Do not ask the nodes",

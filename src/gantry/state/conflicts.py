@@ -47,7 +47,7 @@ def address_in_use(net: network.Network | None, ip: str, *, owner: Owner) -> err
     if any(address.ip == ip and address.network == (net.uuid if net else "") for address in lingering):
         return errors.NotUniqueError(
             f"address {ip}{where} was taken from instance {owner.name}, whose guest still uses it",
-            hint=f"stop that instance, or gnt-instance reboot -t full {owner.name}; or choose another address",
+            hint=f"stop that instance, or gnt-instance reboot {owner.name}; or choose another address",
         )
     return errors.NotUniqueError(
         f"address {ip}{where} is in use by {owner_title(owner)}", hint="choose another, or a pool"

@@ -93,7 +93,7 @@ async def test_devices_that_a_running_guest_lacks_or_still_has_are_found(house: 
     assert await complaints(house) == []
     nic = msgspec.structs.replace(machine.nics[0], mac="aa:00:00:00:00:09")
     house.machine("node1").running["vm1"] = msgspec.structs.replace(machine, nics=(nic,), disks=())
-    end = "; gnt-instance reboot -t full vm1 changes that"
+    end = "; gnt-instance reboot vm1 changes that"
     assert await complaints(house) == []
     assert [line.partition("WARNING: ")[2] for line in house.log.lines if "its running guest" in line] == [
         f"instance vm1: its running guest lacks NIC 0 (aa:00:00:00:00:01), disk 0 (d1){end}",

@@ -101,7 +101,7 @@ async def test_a_forced_stop_does_not_wait(house: build.House, force: bool, time
     ("kind", "running", "expected_calls"),
     [
         ("soft", True, ["InstanceInfo", "InstanceReboot"]),
-        ("hard", True, ["InstanceInfo", "InstanceReboot"]),
+        ("hard", True, ["InstanceInfo", "InstanceShutdown", "InstanceStart"]),
         ("full", True, ["InstanceInfo", "InstanceShutdown", "InstanceStart"]),
         ("soft", False, ["InstanceInfo", "InstanceStart"]),
         ("full", False, ["InstanceInfo", "InstanceStart"]),
@@ -115,6 +115,25 @@ async def test_the_kinds_of_reboot(house: build.House, kind: str, running: bool,
     await house.run(msgspec.structs.replace(REBOOT, reboot_type=kind))
     assert [type(call).__name__ for _, call in house.nodes.made] == expected_calls
     assert vm(house).admin_state is UP
+
+
+async def test_a_reboot_makes_the_machine_again_with_its_present_parameters(house: build.House) -> None:
+    await house.run(STARTUP)
+    await house.run(opcodes.InstanceSetParams(instance_name="vm1", beparams={"vcpus": 3}))
+    await house.run(opcodes.InstanceReboot(instance_name="vm1", shutdown_timeout=7))
+    assert [call.timeout for call in house.nodes.calls_of(calls.InstanceShutdown)] == [7]
+    assert [call.instance.beparams["vcpus"] for call in house.nodes.calls_of(calls.InstanceStart)] == [1, 3]
+
+
+@pytest.mark.parametrize(("kind", "lingers"), [("soft", True), ("hard", False), ("full", False)])
+async def test_a_guest_that_is_made_again_releases_the_addresses_that_it_lost(
+    house: build.House, kind: str, *, lingers: bool
+) -> None:
+    await house.run(STARTUP)
+    lost = instance.Lingering(network="net", ip="192.0.2.11", nic="x1")
+    house.put(msgspec.structs.replace(vm(house), lingering=(lost,)))
+    await house.run(msgspec.structs.replace(REBOOT, reboot_type=kind))
+    assert vm(house).lingering == ((lost,) if lingers else ())
 
 
 async def test_a_removed_instance_leaves_nothing(house: build.House) -> None:

@@ -333,7 +333,7 @@ FIELDS: dict[str, dict[str, Row]] = {
     },
     'OP_INSTANCE_REBOOT': {
         'instance_name': ('text', 'Name of the instance', None, None, None, ()),
-        'reboot_type': ('choice', 'Reboot type: soft in the guest, hard by the hypervisor, full with disks and configuration', 'hard', None, None, ('full', 'hard', 'soft')),
+        'reboot_type': ('choice', 'Reboot type: soft asks the guest, hard stops and starts it, full activates its disks again too', 'hard', None, None, ('full', 'hard', 'soft')),
         'shutdown_timeout': ('number', 'Wait this many seconds for the guest to shut down before powering it off', 120, 0, 86400, ()),
     },
     'OP_INSTANCE_CONSOLE': {

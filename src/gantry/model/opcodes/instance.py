@@ -104,7 +104,7 @@ class InstanceShutdown(Opcode, frozen=True):
 
 
 class InstanceReboot(Opcode, frozen=True):
-    """Restart an instance: soft inside the guest, hard by the hypervisor, full with a new activation of its disks."""
+    """Restart an instance: soft asks the guest, hard stops and starts it, full also activates its disks again."""
 
     DESCRIBES = "instance_name"
 

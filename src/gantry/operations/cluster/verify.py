@@ -285,9 +285,7 @@ def _check_devices(
         extra = [f"a NIC or disk of the past ({device})" for device in present if device not in expected]
         for verb, titles in (("lacks", missing), ("still has", extra)):
             if titles:
-                message = (
-                    f"its running guest {verb} {', '.join(titles)}; gnt-instance reboot -t full {vm.name} changes that"
-                )
+                message = f"its running guest {verb} {', '.join(titles)}; gnt-instance reboot {vm.name} changes that"
                 yield Finding("EINSTANCEDEVICES", "instance", vm.name, message, is_warning=True)
 
 

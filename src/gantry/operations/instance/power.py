@@ -169,7 +169,12 @@ class InstanceShutdown(base.Unit[opcodes.InstanceShutdown, None]):
 
 
 class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
-    """Restarts an instance; starts an instance that does not run."""
+    """Restarts an instance; starts an instance that does not run.
+
+    ``soft`` asks the guest and keeps its hypervisor process. ``hard`` stops the instance and starts it with its present
+    parameters, NICs and disks; ``full`` deactivates and activates its disks in between
+    (contracts/commands.md#reboot-types).
+    """
 
     OPCODE = opcodes.InstanceReboot
 
@@ -192,8 +197,8 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
             steps=[
                 base.Step(f"reboot {vm.name}", (base.Procedure("depends on whether the instance runs", self._reboot),))
             ],
-            # Other reboot types continue in the same hypervisor process, with its present NICs.
-            finish=_release_lingering(vm, self.environment.inputs.now) if self.op.reboot_type == "full" else None,
+            # A soft reboot continues in the same hypervisor process, with its present NICs.
+            finish=_release_lingering(vm, self.environment.inputs.now) if self.op.reboot_type != "soft" else None,
             keep_on_failure=True,
             hooks=hook_environment.of_instance(
                 snapshot,
@@ -211,13 +216,15 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
         target, whole = snapshot.target(snapshot.nodes[vm.primary_node]), fill.fill(snapshot, vm)
         timeout = float(self.op.shutdown_timeout)
         running = await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name))
-        if running and self.op.reboot_type != "full":
-            await nodes.call(target, calls.InstanceReboot(instance=whole, kind=self.op.reboot_type, timeout=timeout))
+        if running and self.op.reboot_type == "soft":
+            await nodes.call(target, calls.InstanceReboot(instance=whole, kind="soft", timeout=timeout))
             return
         own = volumes.Volumes(self.environment, snapshot, vm)
         if running:
             await nodes.call(target, calls.InstanceShutdown(instance=whole, timeout=timeout))
+        if running and self.op.reboot_type == "full":
             await own.off()
+        # Also for a hard reboot: disks that were added while the instance ran may not be active yet.
         await own.on()
         await _start(self.environment, target, calls.InstanceStart(instance=whole), own=own)
 
