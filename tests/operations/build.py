@@ -107,6 +107,7 @@ class Machine:
     authorities: str = ""
     key: str = ""
     exports: dict[str, str] = field(default_factory=dict)
+    endings: tuple[calls.Ending, ...] = ()
     state: dict[str, str] = field(default_factory=dict)
     progress: calls.MigrationStatus = calls.MigrationStatus(status="completed")  # noqa: RUF009 - it is immutable
     systems: tuple[calls.OsScript, ...] = (
@@ -208,6 +209,8 @@ class Machine:
                 self.running.pop(call.instance.name, None)
             case calls.InstanceList():
                 return tuple(_seen(vm) for vm in self.running.values())
+            case calls.InstanceEndings():
+                return tuple(ending for ending in self.endings if ending.name not in self.running)
             case calls.InstanceInfo():
                 if call.name not in self.running:
                     return None

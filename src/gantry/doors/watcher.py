@@ -3,9 +3,10 @@
 ``daemons.watcher`` runs a ``Watcher`` once or at an interval, on every node; only the one on the master node acts. A
 round only submits jobs, and logs the submission, not the result:
 
-1. It submits a start job for each instance that should run but does not (status ``ERROR_down``), at most ``ATTEMPTS``
-   times in ``MEMORY_SECONDS``. It logs once that it gives up an instance, and tries again later. An instance whose
-   guest runs on another node, as a stray guest, is not started: it would run twice.
+1. It submits a start job for each instance that should run but does not (status ``ERROR_down``), except for those that
+   their users switched off (``USER_down``), at most ``ATTEMPTS`` times in ``MEMORY_SECONDS``. It logs once that it
+   gives up an instance, and tries again later. An instance whose guest runs on another node, as a stray guest, is not
+   started: it would run twice.
 2. It archives jobs that ended more than ``ARCHIVE_AGE_SECONDS`` ago.
 3. It reports nodes that do not answer, with what to do. If enabled, it submits a job that marks a node offline after
    some rounds without an answer, and a job that marks the node online when it answers again. A node that others have

@@ -49,7 +49,7 @@ MACHINE: dict[str, Parameter] = {
     "use_chroot": Parameter(False, "Run QEMU with an empty root folder (chroot)"),
     "use_guest_agent": Parameter(False, "Give the guest a channel for its QEMU guest agent"),
     "use_localtime": Parameter(False, "Set the guest's clock to local time instead of UTC"),
-    "user_shutdown": Parameter(False, "Do not restart a guest that powers itself off"),
+    "user_shutdown": Parameter(False, "Leave a guest down that powers itself off, with status USER_down"),
 }
 
 DEVICES: dict[str, Parameter] = {

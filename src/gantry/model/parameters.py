@@ -72,15 +72,24 @@ NIC: dict[str, Parameter] = {
 }
 
 NODE: dict[str, Parameter] = {
-    "oob_program": Parameter("", "Accepted for older tools; has no effect: program that switches the node's power"),
+    "oob_program": Parameter("", "Not supported, except for the default: program that switches the node's power"),
     "spindle_count": Parameter(1, "Disk spindles of the node, for capacity planning", minimum=0),
-    "exclusive_storage": Parameter(False, "Accepted for older tools; has no effect: exclusive use of physical volumes"),
-    "ovs": Parameter(False, "Accepted for older tools; has no effect: whether the node has Open vSwitch"),
-    "ovs_name": Parameter("switch1", "Accepted for older tools; has no effect: name of the Open vSwitch switch"),
-    "ovs_link": Parameter("", "Accepted for older tools; has no effect: device that connects the Open vSwitch switch"),
+    "exclusive_storage": Parameter(False, "Not supported, except for the default: exclusive use of physical volumes"),
+    "ovs": Parameter(False, "Not supported, except for the default: whether the node has Open vSwitch"),
+    "ovs_name": Parameter("switch1", "Not supported, except for the default: name of the Open vSwitch switch"),
+    "ovs_link": Parameter("", "Not supported, except for the default: device that connects the Open vSwitch switch"),
     "ssh_port": Parameter(22, "Port of the node's SSH server", minimum=1, maximum=65535),
     "cpu_speed": Parameter(1.0, "Processor speed relative to other nodes, for capacity planning", minimum=0),
 }
+
+UNSUPPORTED_NODE: Mapping[str, str] = {
+    "oob_program": "programs that switch the power of nodes",
+    "exclusive_storage": "the exclusive use of physical volumes",
+    "ovs": "Open vSwitch",
+    "ovs_name": "Open vSwitch",
+    "ovs_link": "Open vSwitch",
+}
+"""Node parameters that only have their default here, as older tools send it; each with the feature that is missing."""
 
 DISK = templates.PARAMETERS
 

@@ -26,7 +26,14 @@ def merged(stored: Mapping[str, entities.Parameters], changes: Mapping[str, enti
 
 def node(stored: entities.Parameters, changes: Mapping[str, object] | None) -> entities.Parameters:
     """Return node parameters after a change; raises InvalidError."""
-    return parameters.merge(stored, parameters.check(changes or {}, parameters.NODE, noun="node"))
+    checked = parameters.check(changes or {}, parameters.NODE, noun="node")
+    for name, feature in parameters.UNSUPPORTED_NODE.items():
+        if checked.get(name, parameters.RESET) not in (parameters.RESET, parameters.NODE[name].default):
+            raise errors.InvalidError(
+                f"node parameter {name} cannot be {checked[name]}: Gantry does not support {feature}",
+                hint=f"omit {name}",
+            )
+    return parameters.merge(stored, checked)
 
 
 def disks(stored: ByName, changes: Mapping[str, Mapping[str, object]] | None) -> ByName:

@@ -319,3 +319,10 @@ async def test_no_level_contradicts_another(house: build.House) -> None:
     await house.run(op(ipolicy={"minmax": [{"min": {"memory-size": 200}}]}))
     error = await house.refused(of_cluster(minmax=[{"max": {"memory-size": 128}}]))
     assert "node group default, with its own limits: policy memory-size: the minimum, 200" in str(error)
+
+
+@pytest.mark.parametrize(("name", "value"), [("oob_program", "/x"), ("exclusive_storage", True), ("ovs", "yes")])
+async def test_a_node_parameter_without_effect_is_refused(house: build.House, name: str, value: object) -> None:
+    error = await house.refused(op(ndparams={name: value}))
+    assert f"node parameter {name} cannot be" in str(error)
+    await house.run(op(ndparams={name: "default"}, alloc_policy="preferred"))

@@ -6,7 +6,7 @@ from tests.operations import build
 from tests.state import build as state_build
 
 from gantry import errors
-from gantry.model import cluster, fields, instance, job, network
+from gantry.model import cluster, fields, instance, job, network, opcodes
 from gantry.operations import fill
 from gantry.operations.query import engine
 from gantry.rpc import calls
@@ -167,6 +167,32 @@ async def test_the_status_of_an_instance(
         house.put(msgspec.structs.replace(build.OWNER, master_node="n2"))
         house.put(msgspec.structs.replace(build.NODES[0], offline=True))
     assert await queries.cell("instance", "vm1", "status") == (NORMAL, expected[wish])
+
+
+@pytest.mark.parametrize(
+    ("allowed", "how", "uuid", "expected"),
+    [
+        (True, "shutdown", "i1", "USER_down"),
+        (True, "crashed", "i1", "ERROR_down"),
+        (True, "shutdown", "i0", "ERROR_down"),
+        (False, "shutdown", "i1", "ERROR_down"),
+    ],
+)
+@pytest.mark.parametrize("level", ["instance", "cluster"])
+async def test_an_instance_that_its_user_switched_off_is_down_by_intent(
+    queries: Queries, level: str, *, allowed: bool, how: str, uuid: str, expected: str
+) -> None:
+    own = {"user_shutdown": allowed}
+    owner = msgspec.structs.replace(build.OWNER, hvparams={"kvm": own} if level == "cluster" else {})
+    vm = msgspec.structs.replace(build.VM, hypervisor="kvm", admin_state=instance.AdminState.UP)
+    queries.house.put(owner, msgspec.structs.replace(vm, hvparams=own if level == "instance" else {}))
+    ending = calls.Ending(name="vm1", uuid=uuid, hypervisor="kvm", how=how, time=0.0)
+    queries.house.machine("node1").endings = (ending,)
+    assert await queries.cell("instance", "vm1", "status") == (NORMAL, expected)
+    await queries.house.run(opcodes.ClusterVerify(error_codes=True))
+    assert any("EINSTANCEDOWN" in line for line in queries.house.log.lines) == (expected == "ERROR_down")
+    queries.runs("node1")
+    assert await queries.cell("instance", "vm1", "status") == (NORMAL, "running")
 
 
 @pytest.mark.parametrize(("node", "status"), [("up", UNAVAILABLE), ("silent", NO_DATA), ("offline", OFFLINE)])

@@ -4,7 +4,7 @@ See contracts/commands.md#cluster-verify.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -18,6 +18,7 @@ from gantry.operations.disk_planning import disk_spec
 from gantry.operations.network import address_users
 from gantry.operations.node import candidate_pool
 from gantry.operations.placement import builtin_allocator
+from gantry.operations.query import endings
 from gantry.operations.query import network as networks
 from gantry.rpc import calls, liveness, targets
 from gantry.state import history, ssconf
@@ -82,7 +83,10 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         remaining = [target for target in node_targets if target not in silent]
         running = await liveness.attend(self.environment.nodes, remaining, ask)
         reports = [*running, *silent.values()]
-        good &= self._report(_check_instances(snapshot, reports))
+        names = {guest.name for answer in reports for guest in answer.value or ()}
+        stopped = [vm for vm in snapshot.instances.values() if vm.name not in names]
+        switched_off = await endings.find(self.environment.nodes, snapshot, stopped)
+        good &= self._report(_check_instances(snapshot, reports, switched_off))
         good &= self._report(_check_devices(snapshot, reports))
         strays = stray_guests.find(snapshot, reports)
         examined = await asyncio.gather(*(stray_guests.examine(self.environment.nodes, stray) for stray in strays))
@@ -244,7 +248,9 @@ def _check_node(answer: targets.Answer[dict[str, list[str]]]) -> Iterator[Findin
 
 
 def _check_instances(
-    snapshot: states.Snapshot, answers: list[targets.Answer[tuple[calls.RunningInstance, ...]]]
+    snapshot: states.Snapshot,
+    answers: list[targets.Answer[tuple[calls.RunningInstance, ...]]],
+    switched_off: Collection[str],
 ) -> Iterator[Finding]:
     running: dict[str, list[targets.Target]] = {}
     for answer in answers:
@@ -260,7 +266,7 @@ def _check_instances(
             message = f"it runs on {name}, but its primary node is {node.name}"
             yield Finding("EINSTANCEWRONGNODE", "instance", vm.name, message)
         expected = vm.admin_state is instance.AdminState.UP and not node.offline and node.uuid not in silent
-        if expected and not targets_running:
+        if expected and not targets_running and vm.uuid not in switched_off:
             yield Finding("EINSTANCEDOWN", "instance", vm.name, f"it should run on {node.name}, but does not")
     for name, targets_running in sorted(running.items()):
         for target in targets_running if ("instances", name) not in snapshot.names else ():

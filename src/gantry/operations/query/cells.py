@@ -37,6 +37,8 @@ class Live:
     """Nodes that did not answer the list of instances, by UUID."""
     strays: Sequence[stray_guests.Stray] = ()
     """The stray guests of all nodes, if the query requests them."""
+    switched_off: frozenset[str] = frozenset()
+    """UUIDs of instances whose users switched them off from inside (``endings``)."""
     consoles: Mapping[str, calls.Console] = field(default_factory=dict)
     """Consoles of running instances, by name, if the query requests them."""
 

@@ -18,7 +18,19 @@ from gantry.model import cluster, fields, job
 from gantry.model import instance as instances
 from gantry.operations import base, fill, stray_guests
 from gantry.operations.disk_planning import disk_spec
-from gantry.operations.query import cells, export, filters, group, instance, lookup, network, node, port, segmentrange
+from gantry.operations.query import (
+    cells,
+    endings,
+    export,
+    filters,
+    group,
+    instance,
+    lookup,
+    network,
+    node,
+    port,
+    segmentrange,
+)
 from gantry.operations.query import job as jobs
 from gantry.rpc import calls
 from gantry.state import kinds
@@ -312,7 +324,15 @@ async def _ask(
         for answer in lists
         if answer.value is None
     }
-    return cells.Live(running=running, silent=silent)
+    return cells.Live(running=running, silent=silent, switched_off=await _switched_off(source, state, objects, running))
+
+
+async def _switched_off(
+    source: Source, state: states.Snapshot, objects: Sequence[object], running: Collection[str]
+) -> frozenset[str]:
+    """Return the UUIDs of the instances among the rows that were switched off from inside."""
+    vms = [entity for entity in objects if isinstance(entity, instances.Instance)]
+    return await endings.find(source.nodes, state, [vm for vm in vms if vm.name not in running])
 
 
 async def _with_strays(source: Source, state: states.Snapshot, live: cells.Live) -> cells.Live:

@@ -26,7 +26,7 @@ def status(context: cells.Context, vm: instance.Instance) -> cells.Cell:
     if node.uuid in context.live.silent:
         return "ERROR_nodedown"
     if up:
-        return "ERROR_down"
+        return "USER_down" if vm.uuid in context.live.switched_off else "ERROR_down"
     return "ADMIN_offline" if vm.admin_state is instance.AdminState.OFFLINE else "ADMIN_down"
 
 
