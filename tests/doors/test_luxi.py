@@ -196,7 +196,14 @@ def test_a_cancelation_requires_one_job_number(lab: cluster.SimulatedCluster, ar
     assert "arguments of CancelJob are not valid" in failure(lab, "CancelJob", *arguments)[1]
 
 
-@pytest.mark.parametrize("kill", [[], [False], [True]])
+def test_a_running_job_is_killed_on_request(lab: cluster.SimulatedCluster) -> None:
+    number = lab.run(_job(lab, LONG))
+    lab.run(lab.world.clock.sleep(1))
+    assert lab.run(lab.luxi("CancelJob", number, True)) == [True, f"Job {number} will be killed"]
+    assert lab.run(lab.wait(number))[0] == "canceled"
+
+
+@pytest.mark.parametrize("kill", [[], [False]])
 def test_a_running_job_is_not_canceled(lab: cluster.SimulatedCluster, kill: list[object]) -> None:
     number = lab.run(_job(lab, LONG))
     lab.run(lab.world.clock.sleep(1))

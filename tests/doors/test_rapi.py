@@ -420,3 +420,11 @@ def test_the_content_type_follows_the_accept_header(accept: str, kind: str | Non
 def test_a_certificate_is_demanded_off_the_loopback(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
     assert remote.main(["--no-ssl", "--bind", "0.0.0.0", "--root", str(tmp_path)]) == 1
     assert "without TLS" in capsys.readouterr().err
+
+
+def test_a_running_job_is_killed_on_request(talk: Talk, lab: cluster.SimulatedCluster) -> None:
+    number = lab.run(lab.submit(LONG))
+    lab.run(lab.world.clock.sleep(1))
+    assert json.loads(talk.raw("DELETE", f"/2/jobs/{number}").body)[0] is False
+    assert json.loads(talk.raw("DELETE", f"/2/jobs/{number}?kill=1").body) == [True, f"Job {number} will be killed"]
+    assert lab.run(lab.wait(number))[0] == "canceled"

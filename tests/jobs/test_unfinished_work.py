@@ -1,12 +1,13 @@
 """Plans beyond their steps: steps after the last transaction, jobs of the plan, and a way to stop it."""
 
 import asyncio
+import dataclasses
 
 from msgspec import structs
 from tests.jobs.house import House, Script, op, procedure
 
 from gantry import errors
-from gantry.model import network
+from gantry.model import lock, network
 from gantry.operations import base
 from gantry.state import snapshot as states
 
@@ -119,3 +120,80 @@ def test_a_job_that_was_canceled_too_late_ends_as_what_it_is(house: House) -> No
     house.run(scenario())
     assert str(house.job(1).ops[0].status) == "error"
     assert "node2 does not answer" in str(house.job(1).ops[0].result)
+
+
+def _killed(house: House, script: Script, *, at: asyncio.Event) -> list[str]:
+    """Kill a job at a moment and run another one with its locks; return the log of the first one."""
+    locks = {(lock.Level.INSTANCE, "vm1"): lock.Mode.EXCLUSIVE}
+    house.scripts["long"], house.scripts["next"] = dataclasses.replace(script, locks=locks), Script(locks=locks)
+
+    async def scenario() -> None:
+        number = await house.queue.submit([op("long"), op("never")])
+        await at.wait()
+        assert (await house.queue.cancel(number))[0] is False
+        assert await house.queue.cancel(number, kill=True) == (True, f"Job {number} will be killed")
+        assert await house.wait(number) == ["canceled"]
+        assert await house.wait(await house.queue.submit([op("next")])) == ["success"]
+
+    house.run(scenario())
+    assert [str(step.status) for step in house.job(1).ops] == ["canceled", "canceled"]
+    assert house.job(1).ops[0].result == "Job canceled by request"
+    return [str(entry[-1]) for entry in house.job(1).ops[0].log]
+
+
+def _hangs(reached: asyncio.Event) -> base.Actions:
+    async def hang() -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    return procedure(hang)
+
+
+def test_a_killed_job_undoes_its_steps_and_releases_its_locks(house: House) -> None:
+    reached, undone = asyncio.Event(), list[str]()
+
+    async def undo() -> None:
+        await asyncio.sleep(0)
+        undone.append("undone")
+
+    steps = [base.Step("first", (), procedure(undo)), base.Step("second", _hangs(reached), procedure(undo))]
+    log = _killed(house, Script(plan=base.Plan(changes=[states.Put(NET)], steps=steps)), at=reached)
+    assert undone == ["undone", "undone"]
+    assert "u1" not in house.store.snapshot.networks
+    assert log[-1] == "- WARNING: the job was canceled in the middle of this, which is undone: second"
+
+
+def test_a_killed_job_names_the_steps_that_stay_done(house: House) -> None:
+    reached = asyncio.Event()
+    steps = [base.Step("first", ()), base.Step("second", _hangs(reached))]
+    plan = base.Plan(changes=[states.Put(NET)], steps=steps, keep_on_failure=True)
+    assert _killed(house, Script(plan=plan), at=reached)[-2:] == [
+        "- WARNING: the job was canceled, and this stays done: first",
+        "- WARNING: the job was canceled in the middle of this: second",
+    ]
+    assert house.store.snapshot.networks["u1"] == NET
+
+
+def test_a_job_that_is_killed_before_or_after_its_changes_leaves_them_whole(house: House) -> None:
+    reached = asyncio.Event()
+
+    async def inspect(environment: base.Environment) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    _killed(house, Script(inspect=inspect, plan=base.Plan(changes=[states.Put(NET)])), at=reached)
+    assert "u1" not in house.store.snapshot.networks
+    late = asyncio.Event()
+    plan = base.Plan(changes=[states.Put(NET)], after=[base.Step("clean up", _hangs(late))])
+    house.scripts["late"] = Script(plan=plan)
+
+    async def scenario() -> None:
+        number = await house.queue.submit([op("late")])
+        await late.wait()
+        await house.queue.cancel(number, kill=True)
+        assert await house.wait(number) == ["canceled"]
+
+    house.run(scenario())
+    assert house.store.snapshot.networks["u1"] == NET
+    (record,) = [job for job in house.queue.jobs().values() if job.ops[0].input.comment == "late"]
+    assert "this may not be done: clean up" in str(record.ops[0].log[-1])

@@ -55,5 +55,5 @@ def test_every_field_of_an_opcode_is_read_by_some_code_or_says_that_it_has_no_ef
 
 
 def _own_text(kind: type[opcodes.Opcode], name: str) -> str:
-    found = re.search(r"description='([^']*)'|description=\"([^\"]*)\"", repr(kind.__annotations__.get(name, "")))
-    return (found.group(1) or found.group(2)) if found else ""
+    text = re.search(r"description='([^']*)'|description=\"([^\"]*)\"", repr(kind.__annotations__.get(name, "")))
+    return (text.group(1) or text.group(2)) if text else ""

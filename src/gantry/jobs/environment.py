@@ -3,6 +3,7 @@
 ``jobs.processor`` creates one for each opcode that it runs, from the ``Services`` that the master daemon passed.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -73,6 +74,22 @@ class JobLog:
             self._record.stoppable = False
             if self._is_canceled() and not stopped:
                 self._record.update(self._index, status=jobs.Status.RUNNING)
+
+    @contextmanager
+    def killable(self) -> Iterator[None]:
+        """Allow killing the job while the context is open: JobCanceledError at once, wherever it waits."""
+        task, record = asyncio.current_task(), self._record
+        record.check_killed()
+        record.killable = task
+        try:
+            yield
+        except asyncio.CancelledError:
+            # The task can also be canceled because the daemon ends: then there are more requests than the kill's.
+            if task is None or not record.killed or task.uncancel() > 0:
+                raise
+            raise errors.JobCanceledError from None
+        finally:
+            record.killable = None
 
     def _is_canceled(self) -> bool:
         return self._record.newest.ops[self._index].status is jobs.Status.CANCELING

@@ -50,7 +50,7 @@ class Execution:
         *,
         locks: locks.LockManager,
         request: lock_table.Request,
-        log: base.Log,
+        log: environment.JobLog,
     ) -> None:
         self._store = store
         self._services = services
@@ -60,7 +60,8 @@ class Execution:
 
     async def run(self, unit: AnyUnit, *, cause: transaction.Cause) -> object:
         """Execute a unit, and return its result for clients; raises the errors of its phases."""
-        facts = await unit.inspect(self._store.snapshot)
+        with self._log.killable():
+            facts = await unit.inspect(self._store.snapshot)
         ledger, database = self._services.ledger, self._services.database
         before, plan = await self._planned(unit, facts, cause.job) if database else self._plan(unit, facts)
         if unit.op.dry_run:
@@ -128,18 +129,28 @@ class Execution:
         """Carry out the plan, with the hooks around it."""
         runner = plan.hooks and hooks.Runner(plan.hooks, cause.opcode, services=self._services, log=self._log)
         if runner:
-            await runner.before(before)
+            with self._log.killable():
+                await runner.before(before)
             self._check_unmoved(plan.changes, before, cause=cause)
         await self._submit(plan.changes, cause)
         finished = await self._work(plan, before, cause=cause)
-        if runner:
-            await runner.after(self._store.snapshot, leaving=True)
-        for step in plan.after:
-            self._log.info(step.text)
-            await self._perform(step.do)
-        if runner:
-            await runner.after(self._store.snapshot)
-        forget_locks(self._locks, self._request, [*plan.changes, *finished])
+        remaining = list(plan.after)
+        try:
+            with self._log.killable():
+                if runner:
+                    await runner.after(self._store.snapshot, leaving=True)
+                while remaining:
+                    self._log.info(remaining[0].text)
+                    await self._perform(remaining[0].do)
+                    del remaining[0]
+                if runner:
+                    await runner.after(self._store.snapshot)
+        except errors.JobCanceledError:
+            for step in remaining:
+                self._log.warning(f"the job was canceled, and this may not be done: {step.text}")
+            raise
+        finally:
+            forget_locks(self._locks, self._request, [*plan.changes, *finished])
 
     def _check_unmoved(
         self, changes: Sequence[states.Change], before: states.Snapshot, *, cause: transaction.Cause
@@ -162,12 +173,15 @@ class Execution:
             for step in plan.steps:
                 done.append(step)
                 self._log.info(step.text)
-                await self._perform(step.do)
+                with self._log.killable():
+                    await self._perform(step.do)
             if plan.finish is None:
                 return ()
             finished = plan.finish(self._store.snapshot)
             await self._submit(finished, cause)
         except Exception as error:  # a bug in a unit is undone like any failure, and raised again
+            if isinstance(error, errors.JobCanceledError):
+                self._report_kill(done, keeps=plan.keep_on_failure)
             if not plan.keep_on_failure and await self._undo(done, cause):
                 await self._revert(inverse(plan.changes, before), cause)
             elif isinstance(error, errors.PrerequisiteError):
@@ -175,6 +189,14 @@ class Execution:
                 raise errors.ExecutionError(error.message, hint=error.hint) from error
             raise
         return finished
+
+    def _report_kill(self, done: Sequence[base.Step], *, keeps: bool) -> None:
+        """Log what becomes of the steps of a canceled job; the last one was interrupted."""
+        for step in done[:-1] if keeps else ():
+            self._log.warning(f"the job was canceled, and this stays done: {step.text}")
+        for step in done[-1:]:
+            undone = "" if keeps else ", which is undone"
+            self._log.warning(f"the job was canceled in the middle of this{undone}: {step.text}")
 
     async def _perform(self, actions: base.Actions) -> None:
         await base.perform(actions, self._services.nodes, self._log)

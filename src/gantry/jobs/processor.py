@@ -113,7 +113,7 @@ class Processor:
 
     def _fail(self, record: records.Record, index: int, error: errors.GantryError) -> None:
         now = self._book.now()
-        if record.newest.ops[index].status is jobs.Status.CANCELING:
+        if record.newest.ops[index].status is jobs.Status.CANCELING or record.killed:
             record.end(jobs.Status.CANCELED, CANCELED_RESULT, now)
             return
         record.update(index, status=jobs.Status.ERROR, result=encode_error(error), end_timestamp=now)
@@ -121,6 +121,8 @@ class Processor:
 
     async def _run_opcode(self, record: records.Record, index: int, started: _Started | None) -> object:
         is_stored = started is not None
+        # The kill may have come when an earlier opcode had done its work.
+        record.check_killed()
         if started is None:
             self._start(record, index)
             unit, log = self._unit(record, index)

@@ -197,14 +197,22 @@ class Queue:
     def _is_full(self, taken: int) -> bool:
         return len(self._book.store.snapshot.jobs) + taken >= self._limit
 
-    async def cancel(self, number: int) -> tuple[bool, str]:
+    async def cancel(self, number: int, *, kill: bool = False) -> tuple[bool, str]:
         """Cancel a job that has not begun to run, or can be stopped; return whether, and what happened.
 
+        ``kill`` also ends a job in the middle of its work: its steps are undone, or its log names those that stay.
         Raises StorageError if it is canceled, but not durably (contracts/jobs.md#end-of-a-job).
         """
         record = self._book.find(number)
         status = record.newest.status
+        if kill and status is model.Status.RUNNING and not record.stoppable:
+            record.update(self._unfinished(record), status=model.Status.CANCELING)
+            record.kill()
+            await self._store(record, self._unfinished(record))
+            return True, f"Job {number} will be killed"
         if status is model.Status.CANCELING:
+            if kill:
+                record.kill()
             return True, f"Job {number} is being canceled already"
         if status is model.Status.WAITING or record.stoppable:
             index = self._unfinished(record)

@@ -52,7 +52,8 @@ class Store(Protocol):
 class Record:
     """A live job; ``request`` is its request for locks while it waits for them.
 
-    While it is ``stoppable``, a running job can be canceled: it checks by itself whether it was.
+    While it is ``stoppable``, a running job can be canceled: it checks by itself whether it was. A job that is
+    ``killed`` ends at once while its task is ``killable``, otherwise when it is killable again.
     """
 
     newest: jobs.Job
@@ -60,6 +61,19 @@ class Record:
     changed: asyncio.Future[None] | None = None
     request: lock_table.Request | None = None
     stoppable: bool = False
+    killed: bool = False
+    killable: asyncio.Task[object] | None = None
+
+    def check_killed(self) -> None:
+        """Raise JobCanceledError if the job was killed while it was not killable."""
+        if self.killed:
+            raise errors.JobCanceledError
+
+    def kill(self) -> None:
+        """End what the job does; a job that is doing nothing that can be ended does so later."""
+        first, self.killed = not self.killed, True
+        if self.killable and first:
+            self.killable.cancel()
 
     def update(self, index: int, **fields: object) -> None:
         """Change one opcode's part of the job, not yet committed."""

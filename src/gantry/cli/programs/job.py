@@ -76,7 +76,7 @@ def cancel(call: command.Call) -> int:
     """Cancel jobs that have not started; with ``--kill``, also running jobs."""
     extra = [True] if call.options.kill else []
     if extra and not call.options.yes_do_it:
-        raise errors.InvalidError("--kill may leave an operation half done", hint="add --yes-do-it to confirm")
+        raise errors.InvalidError("--kill ends jobs in the middle of their work", hint="add --yes-do-it to confirm")
     ids = _selected_jobs(call, "cancel")
     return _each(ids, lambda job: call.client.call("CancelJob", job, *extra))
 
@@ -161,7 +161,7 @@ COMMANDS = (
         SELECTED_JOBS,
         (
             command.FORCE,
-            command.Option(("--kill",), "Also cancel running jobs, which may leave an operation half done"),
+            command.Option(("--kill",), "Also end running jobs; what they did is undone, or their logs name it"),
             command.Option(("--yes-do-it",), "Confirm --kill"),
             *_states("pending", "queued", "waiting"),
         ),

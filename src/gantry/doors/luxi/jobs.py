@@ -136,7 +136,7 @@ async def _set_watcher_pause(services: Services, until: float | None) -> float |
 
 
 class _Cancel(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """``[id]`` or ``[id, kill]``; a running job is not killed."""
+    """``[id]`` or ``[id, kill]``; ``kill`` also ends a running job."""
 
     number: int
     kill: bool = False
@@ -154,7 +154,7 @@ METHODS: Methods = {
         tuple[int, list[str], list[object] | None, int | None, Seconds],
         _wait_for_change,
     ),
-    "CancelJob": (_Cancel, lambda services, number, kill: services.queue.cancel(number)),
+    "CancelJob": (_Cancel, lambda services, number, kill: services.queue.cancel(number, kill=kill)),
     "ArchiveJob": (tuple[int], lambda services, number: services.queue.archive(number)),
     "AutoArchiveJobs": (
         tuple[Annotated[float, msgspec.Meta(ge=-1)], Seconds],

@@ -234,8 +234,9 @@ def _tagging(op: str, kind: str) -> routes.Call:
 
 
 async def _cancel(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
-    """Cancel a job; the answer is whether it was canceled, and a message."""
-    return wire.Answer(await master.caller.call(object, "CancelJob", job_number(names)))
+    """Cancel a job, with ``kill`` also a running one; the answer is whether it was canceled, and a message."""
+    kill = [True] if request.flag("kill") else []
+    return wire.Answer(await master.caller.call(object, "CancelJob", job_number(names), *kill))
 
 
 def job_number(names: Mapping[str, str]) -> int:
@@ -261,5 +262,7 @@ ROUTES: tuple[routes.Route, ...] = (
         ("auto-promote", "dry-run", "force", "reason"),
     ),
     *(route for path, (kind, _) in TAG_KINDS.items() for route in _tag_routes(path, kind)),
-    routes.Route("DELETE", "/2/jobs/{job}", wire.Access.WRITE, _cancel, "cancels a job: success and a message"),
+    routes.Route(
+        "DELETE", "/2/jobs/{job}", wire.Access.WRITE, _cancel, "cancels a job: success and a message", ("kill",),
+    ),
 )  # fmt: skip
