@@ -42,7 +42,6 @@ SLOWEST = (
     "tests/cluster/test_retention.py",
     "tests/kubernetes/controllers/test_many.py",
     "tests/address/test_space.py",
-    "tests/address/test_reservations_machine.py",
 )
 """The files, the slowest first, as ``--durations`` shows them; a file of which a run selects no test does not count."""
 

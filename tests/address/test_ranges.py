@@ -143,13 +143,3 @@ def test_an_overlap_is_found_if_there_is_one(parts: list[ranges.Range]) -> None:
     pair = ranges.first_overlap(parts)
     assert (pair is not None) == (sum(part.size for part in parts) > len(numbers(*parts)))
     assert pair is None or pair[0].overlaps(pair[1])
-
-
-@given(runs, st.integers(-1, 32))
-def test_a_split_leaves_two_parts_or_is_refused(run: ranges.Range, at: int) -> None:
-    if run.first < at <= run.last:
-        low, high = run.split(at)
-        assert (low.first, low.last, high.first, high.last) == (run.first, at - 1, at, run.last)
-    else:
-        with pytest.raises(errors.InvalidError, match="cannot be split"):
-            run.split(at)

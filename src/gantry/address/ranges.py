@@ -1,6 +1,6 @@
 """Inclusive ranges of integers, addresses and CIDRs, and their text forms.
 
-All code that handles addresses uses it. Pools and reservations compute on integers; only the text forms depend on the
+All code that handles addresses uses it. Spaces and pools compute on integers; only the text forms depend on the
 address family. IPv4 and IPv6 share all code. Source: contracts/networks.md#terms, contracts/networks.md#pools.
 
 Invariant: a ``Range`` is never empty (``first <= last``), and formatted text is canonical: dotted quads, and RFC 5952
@@ -75,12 +75,6 @@ class Range(msgspec.Struct, frozen=True, order=True, gc=False):
             span(max(self.first, other.last + 1), self.last),
         )
         return [part for part in parts if part]
-
-    def split(self, at: int) -> tuple["Range", "Range"]:
-        """Return the parts below ``at`` and from ``at`` on; InvalidError if one would be empty."""
-        if not self.first < at <= self.last:
-            raise errors.InvalidError(f"a range from {self.first} to {self.last} cannot be split at {at}")
-        return Range(self.first, at - 1), Range(at, self.last)
 
 
 class Address(msgspec.Struct, frozen=True, order=True, gc=False):

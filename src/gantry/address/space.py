@@ -11,8 +11,8 @@ that is not stored are all equal. Filling a node does not mark it; the next sear
 keeps the cost of allocation and release constant. Allocating or releasing a range costs two nodes per level, whatever
 its size, and an empty /64 costs nothing.
 
-``pools`` and ``reservations`` use it (explanation/addresses.md#spaces). Numbers are 0 or greater; there is no I/O, no
-clock and no randomness.
+``pools``, ``segments``, IPAM's ledgers and the pools of claims use it (explanation/addresses.md#spaces). Numbers are 0
+or greater; there is no I/O, no clock and no randomness.
 """
 
 import heapq
@@ -128,22 +128,6 @@ class Space:
         for level, key, mask in self._cover(run):
             self._set(level, key, mask)
 
-    def allocate_all(self, numbers: Iterable[int]) -> None:
-        """Mark numbers as used, which must be free and not in a full node; fast if they are sorted."""
-        words, base = self._words, self._base
-        key, word = -1 - base, 0
-        for number in numbers:
-            index = number - base
-            if index >> 8 == key:
-                word |= _BITS[index & 255]
-                continue
-            words[key] = word
-            key, word = index >> 8, _BITS[index & 255]
-            if key in words:
-                word |= words[key]
-        words[key] = word
-        del words[-1 - base]
-
     def release_range(self, run: ranges.Range) -> None:
         """Mark all numbers of the range as free. Cost: the nodes inside the range, and two per level."""
         for level, key, mask in self._cover(run):
@@ -201,11 +185,6 @@ class Space:
                 index = (index << 8) + used
             else:
                 return index
-
-    def wrapped_free(self, first: int, last: int, *, start: int) -> int | None:
-        """Return the lowest free number from ``start`` to ``last``, or else from ``first`` to ``start``."""
-        number = self.next_free(start, last)
-        return self.next_free(first, start - 1) if number is None else number
 
     def count(self, run: ranges.Range) -> int:
         """Return the count of used numbers in the range. Cost: its partly used nodes, a word each."""
