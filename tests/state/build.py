@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import TypeVar
 
 import msgspec
-from rpds import HashTrieMap, HashTrieSet
+from immutables import Map
 
 from gantry.model import cluster, instance, job, network, opcodes
 from gantry.runtime import paths, simulated
@@ -80,10 +80,8 @@ def content(state: snapshot.Snapshot) -> dict[str, object]:
 
 def _plain(value: object) -> object:
     match value:
-        case HashTrieMap():
+        case Map():
             return {key: _plain(item) for key, item in value.items()}
-        case HashTrieSet():
-            return set(value)
         case _:
             return value
 

@@ -193,7 +193,7 @@ def _check_references(state: states.Snapshot) -> None:
         if node.group not in state.nodegroups:
             raise Violation(REFERENCES, f"the node group of {node.name}", "it was removed")
     for vm in state.instances.values():
-        if not {*vm.nodes} <= state.nodes.keys():
+        if not all(uuid in state.nodes for uuid in vm.nodes):
             raise Violation(REFERENCES, f"the nodes of {vm.name}", "one was removed")
 
 

@@ -4,18 +4,15 @@
 indexes are written out here, because the type checker has to know them; a test compares them with ``kinds.KINDS``.
 """
 
-# The persistent maps take no type parameters when the program runs.
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
-from rpds import HashTrieMap, HashTrieSet
+from immutables import Map
 
 from gantry import errors
 from gantry.model import base, instance, job, network
 from gantry.model import cluster as clusters
 from gantry.rpc import targets
-from gantry.state import kinds
+from gantry.state import indexes, kinds
 
 _UUID_LENGTH = 36
 _UUID_DASHES = 4
@@ -38,32 +35,32 @@ class Content:
     serial: int = 0
     last_job: int = 0
     cluster: clusters.Cluster | None = None
-    nodegroups: HashTrieMap[str, clusters.NodeGroup] = field(default_factory=HashTrieMap)
-    nodes: HashTrieMap[str, clusters.Node] = field(default_factory=HashTrieMap)
-    networks: HashTrieMap[str, network.Network] = field(default_factory=HashTrieMap)
-    resting: HashTrieMap[str, network.Quarantine] = field(default_factory=HashTrieMap)
-    segmentranges: HashTrieMap[str, network.SegmentRange] = field(default_factory=HashTrieMap)
-    ports: HashTrieMap[str, network.Port] = field(default_factory=HashTrieMap)
-    subnetpools: HashTrieMap[str, network.SubnetPool] = field(default_factory=HashTrieMap)
-    instances: HashTrieMap[str, instance.Instance] = field(default_factory=HashTrieMap)
-    disks: HashTrieMap[str, instance.DetachedDisk] = field(default_factory=HashTrieMap)
-    jobs: HashTrieMap[str, job.Job] = field(default_factory=HashTrieMap)
-    names: HashTrieMap[tuple[str, str], str] = field(default_factory=HashTrieMap)
-    addresses: HashTrieMap[tuple[str, str], kinds.AddressOwner] = field(default_factory=HashTrieMap)
-    macs: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
-    nics: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
-    on_node: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
-    copies_on: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
-    in_network: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
-    ports_of: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
-    ports_in: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
-    subnet_network: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
-    subnets_from: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
-    segments: HashTrieMap[tuple[str, str, int], str] = field(default_factory=HashTrieMap)
-    numbers: HashTrieMap[instance.Number, str] = field(default_factory=HashTrieMap)
-    nodes_in: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
-    nodes_at: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
-    disks_on: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    nodegroups: Map[str, clusters.NodeGroup] = field(default_factory=Map)
+    nodes: Map[str, clusters.Node] = field(default_factory=Map)
+    networks: Map[str, network.Network] = field(default_factory=Map)
+    resting: Map[str, network.Quarantine] = field(default_factory=Map)
+    segmentranges: Map[str, network.SegmentRange] = field(default_factory=Map)
+    ports: Map[str, network.Port] = field(default_factory=Map)
+    subnetpools: Map[str, network.SubnetPool] = field(default_factory=Map)
+    instances: Map[str, instance.Instance] = field(default_factory=Map)
+    disks: Map[str, instance.DetachedDisk] = field(default_factory=Map)
+    jobs: Map[str, job.Job] = field(default_factory=Map)
+    names: Map[tuple[str, str], str] = field(default_factory=Map)
+    addresses: Map[tuple[str, str], kinds.AddressOwner] = field(default_factory=Map)
+    macs: Map[str, str] = field(default_factory=Map)
+    nics: Map[str, str] = field(default_factory=Map)
+    on_node: Map[str, indexes.Uuids] = field(default_factory=Map)
+    copies_on: Map[str, indexes.Uuids] = field(default_factory=Map)
+    in_network: Map[str, indexes.Uuids] = field(default_factory=Map)
+    ports_of: Map[str, indexes.Uuids] = field(default_factory=Map)
+    ports_in: Map[str, indexes.Uuids] = field(default_factory=Map)
+    subnet_network: Map[str, str] = field(default_factory=Map)
+    subnets_from: Map[str, indexes.Uuids] = field(default_factory=Map)
+    segments: Map[tuple[str, str, int], str] = field(default_factory=Map)
+    numbers: Map[instance.Number, str] = field(default_factory=Map)
+    nodes_in: Map[str, indexes.Uuids] = field(default_factory=Map)
+    nodes_at: Map[str, indexes.Uuids] = field(default_factory=Map)
+    disks_on: Map[str, indexes.Uuids] = field(default_factory=Map)
 
     @property
     def the_cluster(self) -> clusters.Cluster:
@@ -72,9 +69,9 @@ class Content:
             raise errors.InternalError("the state holds no cluster")
         return self.cluster
 
-    def collection(self, kind: str) -> HashTrieMap[str, kinds.Stored]:
+    def collection(self, kind: str) -> Map[str, kinds.Stored]:
         """Return a collection by its name, the cluster excepted."""
-        collection: HashTrieMap[str, kinds.Stored] = getattr(self, kind)
+        collection: Map[str, kinds.Stored] = getattr(self, kind)
         return collection
 
     @property

@@ -58,13 +58,13 @@ class Draft(indexes.Maps):
         return old
 
     def _remove(self, kind: kinds.Kind[kinds.Stored], key: str) -> None:
-        setattr(self, kind.collection, None if kind.single else getattr(self, kind.collection).remove(key))
+        setattr(self, kind.collection, None if kind.single else getattr(self, kind.collection).delete(key))
 
     def _insert(self, kind: kinds.Kind[kinds.Stored], new: kinds.Stored) -> None:
         if kind.single:
             setattr(self, kind.collection, new)
         else:
-            setattr(self, kind.collection, getattr(self, kind.collection).insert(kind.key(new), new))
+            setattr(self, kind.collection, getattr(self, kind.collection).set(kind.key(new), new))
         # This is not an index: the highest number stays when its job is deleted.
         if isinstance(new, job.Job):
             self.last_job = max(self.last_job, new.id)

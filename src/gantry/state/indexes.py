@@ -4,15 +4,12 @@ An index is a persistent map in ``Content``, under the name ``field``. The class
 has in an index; ``kinds`` lists the indexes of each kind of object, ``draft`` enters and removes objects.
 """
 
-# The persistent maps take no type parameters when the program runs.
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from rpds import HashTrieMap, HashTrieSet
+from immutables import Map
 
 from gantry import errors
 from gantry.model import cluster as clusters
@@ -22,6 +19,10 @@ T = TypeVar("T", contravariant=True)
 K = TypeVar("K")
 V = TypeVar("V")
 
+Uuids = Map[str, None]
+"""A set of UUIDs."""
+_NO_UUIDS: Uuids = Map()
+
 
 class Maps:
     """The collections and indexes of a draft: an attribute for each, under its name in ``Content``.
@@ -29,10 +30,10 @@ class Maps:
     The class declares only the collections in which an error looks up the owner of a key.
     """
 
-    nodes: HashTrieMap[str, clusters.Node]
-    networks: HashTrieMap[str, network.Network]
-    instances: HashTrieMap[str, instance.Instance]
-    ports: HashTrieMap[str, network.Port]
+    nodes: Map[str, clusters.Node]
+    networks: Map[str, network.Network]
+    instances: Map[str, instance.Instance]
+    ports: Map[str, network.Port]
 
 
 class Index(ABC, Generic[T]):
@@ -61,9 +62,9 @@ class SetIndex(Index[T]):
         entries = self.entries(value)
         if not entries:
             return
-        index: HashTrieMap[str, HashTrieSet[str]] = getattr(maps, self.field)
+        index: Map[str, Uuids] = getattr(maps, self.field)
         for key, uuid in entries:
-            index = index.insert(key, (index.get(key) or HashTrieSet()).insert(uuid))
+            index = index.set(key, index.get(key, _NO_UUIDS).set(uuid, None))
         setattr(maps, self.field, index)
 
     def remove(self, maps: Maps, value: T) -> None:
@@ -71,10 +72,10 @@ class SetIndex(Index[T]):
         entries = self.entries(value)
         if not entries:
             return
-        index: HashTrieMap[str, HashTrieSet[str]] = getattr(maps, self.field)
+        index: Map[str, Uuids] = getattr(maps, self.field)
         for key, uuid in entries:
-            uuids = (index.get(key) or HashTrieSet()).discard(uuid)
-            index = index.insert(key, uuids) if uuids else index.discard(key)
+            uuids = index[key].delete(uuid)
+            index = index.set(key, uuids) if uuids else index.delete(key)
         setattr(maps, self.field, index)
 
 
@@ -95,12 +96,12 @@ class UniqueIndex(Index[T], Generic[T, K, V]):
         entries = self.entries(value)
         if not entries:
             return
-        index: HashTrieMap[K, V] = getattr(maps, self.field)
+        index: Map[K, V] = getattr(maps, self.field)
         conflict = self.conflict
         for key, owner in entries:
             if conflict is not None and key in index:
                 raise conflict(maps, key, index[key])
-            index = index.insert(key, owner)
+            index = index.set(key, owner)
         setattr(maps, self.field, index)
 
     def remove(self, maps: Maps, value: T) -> None:
@@ -108,9 +109,11 @@ class UniqueIndex(Index[T], Generic[T, K, V]):
         entries = self.entries(value)
         if not entries:
             return
-        index: HashTrieMap[K, V] = getattr(maps, self.field)
+        index: Map[K, V] = getattr(maps, self.field)
         for key, _ in entries:
-            index = index.discard(key)
+            # Without a conflict, another owner may have removed its entry of this key before.
+            if key in index:
+                index = index.delete(key)
         setattr(maps, self.field, index)
 
 

@@ -4,13 +4,10 @@ The checks compare the snapshots before and after. They read only objects that a
 to it, so the cost of a change does not grow with the cluster.
 """
 
-# The persistent maps take no type parameters when the program runs.
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 
-from rpds import HashTrieMap, HashTrieSet
+from immutables import Map
 
 from gantry import errors
 from gantry.address import ranges, segments
@@ -68,7 +65,7 @@ def _users(
         return [user for user, value in after.collection(kind.collection).items() if key in reference.uuids(value)]
     users: list[str] = []
     for name in reference.users:
-        index: HashTrieMap[str, HashTrieSet[str]] = getattr(after, name)
+        index: Map[str, indexes.Uuids] = getattr(after, name)
         users += itertools.islice(index.get(key) or (), _LISTED + 1)
     return users
 
