@@ -64,7 +64,7 @@ venv: .venv/stamp ## the virtual environment with the libraries that requirement
 	{ echo 'the libraries are not installed: pip says why above; without a network it needs a folder: PIP_FIND_LINKS, PIP_NO_INDEX=1' >&2; exit 1; }
 	@touch $@
 
-check: check-format check-lint check-layers check-seam check-citations check-language check-types ## format, lint, import contracts, banned calls, citations, language, types
+check: check-format check-lint check-layers check-seam check-reach check-citations check-language check-types ## format, lint, import contracts, banned calls, dead modules, citations, language, types
 
 check-format: venv
 	@$(BIN)/ruff format --check --quiet . || { echo 'ruff format mends these' >&2; exit 1; }
@@ -81,6 +81,10 @@ check-layers: venv
 check-seam: venv
 	@$(BIN)/python tools/seam.py
 	@echo 'banned calls: none'
+
+check-reach: venv
+	@$(BIN)/python tools/unreached.py
+	@echo 'dead modules: none'
 
 check-citations: venv
 	@$(BIN)/python tools/citations.py
@@ -222,6 +226,6 @@ changelog: venv ## the notes in changes/ as the next version will have them
 promises: venv ## how many promises the last runs of the tests of this tree kept, and which not
 	@$(BIN)/python -m tools.promises
 
-.PHONY: help demo demo-down system system-demo venv check check-format check-lint check-layers check-seam check-citations check-language check-types \
+.PHONY: help demo demo-down system system-demo venv check check-format check-lint check-layers check-seam check-reach check-citations check-language check-types \
 	test test-all test-clean steady quick unit test-slow test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
 	golden bench soak docs changelog promises man packages packages-twice images build-packages wheel sbom release
