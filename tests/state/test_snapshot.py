@@ -1,5 +1,6 @@
 import msgspec
 import pytest
+from msgspec import structs
 from tests.state import build
 
 from gantry import errors
@@ -20,6 +21,22 @@ def test_an_instance_is_found_by_all_that_it_holds_and_by_nothing_afterwards() -
     assert set(full.on_node["n0"]) == set(full.in_network["net"]) == {"i1"}
     assert build.content(full.apply([snapshot.Delete("instances", "i1")], serial=1)) == build.content(empty)
     assert build.content(empty)["serial"] == 1
+
+
+def test_two_instances_whose_nics_have_one_uuid_can_both_be_removed() -> None:
+    first, second = build.vm(1), build.vm(2)
+    second = structs.replace(second, nics=(structs.replace(second.nics[0], uuid=first.nics[0].uuid),))
+    both = state(first, second)
+    assert both.nics[first.nics[0].uuid] == second.uuid
+    empty = both.apply([snapshot.Delete("instances", vm.uuid) for vm in (first, second)], serial=1)
+    assert build.content(empty) == build.content(state())
+
+
+def test_a_port_that_is_renamed_stays_in_the_indexes() -> None:
+    before = state(PORT)
+    renamed = before.apply(build.put(structs.replace(PORT, name="other")), serial=1)
+    assert renamed.ports["p"].name == "other"
+    assert build.content(renamed) == build.content(state(structs.replace(PORT, name="other")))
 
 
 def test_a_detached_disk_is_found_by_its_uuid_and_by_a_name_that_only_one_has() -> None:

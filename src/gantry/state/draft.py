@@ -13,6 +13,7 @@ from gantry.state import content, indexes, kinds
 class Draft(indexes.Maps):
     """All attributes of a Snapshot, under the same names."""
 
+    serial: int
     last_job: int
 
     def __init__(self, before: content.Content) -> None:

@@ -6,7 +6,9 @@
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Generic, TypeVar, cast
+
+import msgspec
 
 from gantry import errors
 from gantry.model import base, instance, job, network
@@ -26,7 +28,7 @@ Stored = clusters.Cluster | clusters.NodeGroup | clusters.Node | Layer | Keeper 
 T = TypeVar("T", bound=Stored)
 
 
-class AddressOwner(NamedTuple):
+class AddressOwner(msgspec.Struct, frozen=True, gc=False):
     """The owner of an address, by UUIDs: an instance with one of its NICs, or a port; the other fields are empty."""
 
     instance: str = ""
@@ -254,6 +256,7 @@ def _described() -> "Iterator[Kind[Stored]]":
                     conflict=_address_conflict,
                 ),
             ),
+            indexed=lambda port: (port.network, port.mac, port.ip, port.device_id),
             references=(
                 Reference("networks", lambda port: (port.network,), users=("ports_in",), hint="remove the ports first"),
             ),

@@ -38,9 +38,10 @@ class Snapshot(content.Content):
         for change in entering:
             if isinstance(change, Put):
                 new.enter(change.value)
+        new.serial = serial
         # Takes over all attributes at once: the constructor would cost more than most changes.
         after = object.__new__(Snapshot)
-        vars(after).update(vars(new), serial=serial)
+        object.__setattr__(after, "__dict__", vars(new))
         for change in touched:
             if isinstance(change, Put):
                 integrity.check(self, after, change.value)
