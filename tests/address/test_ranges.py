@@ -89,6 +89,25 @@ def test_an_address_survives_the_way_through_text(family: ranges.Family, data: s
     assert ranges.parse_address(ranges.format_address(family, value)) == ranges.Address(family, value)
 
 
+@given(st.sampled_from([V4, V6]), st.data())
+def test_a_cidr_contains_the_addresses_of_its_range_and_family(family: ranges.Family, data: st.DataObject) -> None:
+    prefix = data.draw(st.integers(0, family.bits))
+    host_bits = family.bits - prefix
+    cidr = ranges.Cidr(family, data.draw(st.integers(0, (1 << prefix) - 1)) << host_bits, prefix)
+    near = st.integers(max(0, cidr.first - 2), min((1 << family.bits) - 1, cidr.range.last + 2))
+    value = data.draw(near)
+    assert (ranges.Address(family, value) in cidr) == (value in cidr.range)
+    assert ranges.Address(V6 if family is V4 else V4, value) not in cidr
+
+
+@pytest.mark.parametrize("text", ["2001:DB8::1", "2001:db8:0::1", " 192.0.2.1"])
+def test_an_address_of_the_state_has_its_canonical_text(text: str) -> None:
+    canonical = str(ranges.parse_address(text))
+    assert ranges.canonical_address(canonical) == ranges.parse_address(text)
+    with pytest.raises(errors.InternalError, match=f"not stored in its canonical spelling {canonical}"):
+        ranges.canonical_address(text)
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused_as_invalid(text: str) -> None:
     try:

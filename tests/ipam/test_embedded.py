@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gantry import errors
 from gantry.address import ranges, space
@@ -77,6 +78,23 @@ def test_the_first_free_address_comes_from_the_first_pool_of_the_first_subnet_wi
         house.pick(ANY)
     house.change(states.Delete("instances", "v1"))
     assert house.pick(ANY) == ["192.0.2.12"]
+
+
+def test_a_change_that_keeps_the_addresses_of_an_owner_keeps_them_used() -> None:
+    house = House(net(subnet("192.0.2.0/24", "192.0.2.1-192.0.2.4")))
+    first, second = vm("v", "192.0.2.1"), port("p", "192.0.2.2")
+    house.change(states.Put(first), states.Put(second))
+    house.change(states.Put(structs.replace(first, tags=("new",))), states.Put(structs.replace(second, name="new")))
+    assert house.pick(ANY, ANY) == ["192.0.2.3", "192.0.2.4"]
+    house.change(states.Put(vm("v", "192.0.2.3")), states.Put(structs.replace(second, ip=("192.0.2.4",))))
+    assert house.pick(ANY, ANY) == ["192.0.2.1", "192.0.2.2"]
+
+
+def test_owners_that_exchange_their_addresses_in_one_change_keep_them_used() -> None:
+    house = House(net(subnet("192.0.2.0/24", "192.0.2.1-192.0.2.3")))
+    house.change(states.Put(vm("v", "192.0.2.1")), states.Put(port("p", "192.0.2.2")))
+    house.change(states.Delete("instances", "v"), states.Put(port("p", "192.0.2.1")), states.Put(vm("w", "192.0.2.2")))
+    assert house.pick(ANY) == ["192.0.2.3"]
 
 
 @pytest.mark.promise("networks-40")

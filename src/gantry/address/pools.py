@@ -9,7 +9,7 @@ cost of the map depends on the size of a range.
 """
 
 import itertools
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from gantry import errors
 from gantry.address import ranges, space
@@ -30,19 +30,18 @@ def never_handed_out(cidr: ranges.Cidr, *, gateway: int | None) -> list[ranges.R
     return ranges.union(ranges.Range(number, number) for number in numbers)
 
 
-def first_free(
-    numbers: space.Space, pool: ranges.Range, *, excluded: Sequence[ranges.Range], taken: Container[int] = ()
-) -> int | None:
-    """Return the lowest address that can be allocated, None if the pool is full.
+def first_free(numbers: space.Space, parts: Iterable[ranges.Range], *, taken: Container[int] = ()) -> int | None:
+    """Return the lowest number of the parts that can be allocated, None if they are full.
 
-    ``taken`` are addresses held for running jobs. Cost: a search per skipped excluded range and taken address.
+    ``parts`` are sorted: the range of a pool without what is excluded. ``taken`` are numbers held for running jobs.
+    Cost: a search for each part and taken number before the free number.
     """
-    number = numbers.next_free(pool.first, pool.last)
-    while number is not None:
-        hole = ranges.locate(excluded, number)
-        if hole is None and number not in taken:
-            return number
-        number = numbers.next_free(hole.last + 1 if hole else number + 1, pool.last)
+    for part in parts:
+        number = numbers.next_free(part.first, part.last)
+        while number is not None:
+            if number not in taken:
+                return number
+            number = numbers.next_free(number + 1, part.last)
     return None
 
 

@@ -97,6 +97,10 @@ class Cidr(msgspec.Struct, frozen=True, order=True, gc=False):
     def __str__(self) -> str:
         return f"{format_address(self.family, self.first)}/{self.prefix}"
 
+    def __contains__(self, address: Address) -> bool:
+        host_bits = self.family.bits - self.prefix
+        return address.family is self.family and address.value >> host_bits == self.first >> host_bits
+
     @property
     def range(self) -> Range:
         """All of its addresses, including the first and the last."""
@@ -183,7 +187,7 @@ def _parse_end(text: str, *, mapped: bool) -> Address:
             hint=f"write '{address.partition('%')[0]}': a network's addresses are not bound to an interface",
         )
     try:
-        parsed = ipaddress.ip_address(address)
+        parsed = ipaddress.IPv6Address(address) if ":" in address else ipaddress.IPv4Address(address)
     except ValueError:
         raise errors.InvalidError(f"'{address}' is not an IP address", hint=ADDRESS_FORM) from None
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped and not mapped:
@@ -195,7 +199,9 @@ def _parse_end(text: str, *, mapped: bool) -> Address:
 
 def format_address(family: Family, value: int) -> str:
     """Return the canonical text of an address: a dotted quad, or IPv6 according to RFC 5952."""
-    return str(ipaddress.IPv4Address(value) if family is Family.IPV4 else ipaddress.IPv6Address(value))
+    if family is Family.IPV4:
+        return f"{value >> 24}.{value >> 16 & 255}.{value >> 8 & 255}.{value & 255}"
+    return str(ipaddress.IPv6Address(value))
 
 
 def parse_cidr(text: str) -> Cidr:
@@ -244,7 +250,6 @@ def parse_range(text: str) -> tuple[Family, Range]:
 
 _KNOWN_CIDR = functools.lru_cache(maxsize=4096)(parse_cidr)
 _KNOWN_RANGE = functools.lru_cache(maxsize=4096)(parse_range)
-_KNOWN_ADDRESS = functools.lru_cache(maxsize=4096)(parse_address)
 
 
 def known_cidr(text: str) -> Cidr:
@@ -252,9 +257,14 @@ def known_cidr(text: str) -> Cidr:
     return _KNOWN_CIDR(text)
 
 
-def known_address(text: str) -> Address:
-    """Parse an address as ``parse_address`` does, and cache the result, for texts that are parsed repeatedly."""
-    return _KNOWN_ADDRESS(text)
+# As many as a /16 has: each address of the state is parsed when it is checked, allocated and released.
+@functools.lru_cache(maxsize=65536)
+def canonical_address(text: str) -> Address:
+    """Parse the text of an address in the state, and cache the result; InternalError if it is not canonical."""
+    address = parse_address(text)
+    if str(address) != text:
+        raise errors.InternalError(f"address {text} is not stored in its canonical spelling {address}")
+    return address
 
 
 def known_range(text: str) -> tuple[Family, Range]:

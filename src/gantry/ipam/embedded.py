@@ -25,6 +25,7 @@ plan; the processor holds and releases, and adds ``quarantine.changes`` to each 
 
 import functools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -52,7 +53,7 @@ class Ledger:
         self.mirrors = mirrors.Mirrors()
         self.foreign = foreign.Foreign()
         self.segments = segments.Segments()
-        self._spaces: dict[tuple[str, ranges.Family], space.Space] = {}
+        self._spaces: defaultdict[tuple[str, ranges.Family], space.Space] = defaultdict(space.Space)
         self._held: dict[tuple[str, ranges.Family], dict[int, int]] = {}
         self._holds: dict[int, list[tuple[str, ranges.Address]]] = {}
         self.macs: dict[str, int] = {}
@@ -61,7 +62,8 @@ class Ledger:
     def follow(self, before: states.Snapshot, after: states.Snapshot, changes: Sequence[states.Change]) -> None:
         """Update the spaces from one snapshot to the next; without changes, rebuild them (after a rollback)."""
         if not changes:
-            self._spaces, self.quarantine = {}, quarantine.Quarantine(self.quarantine.now)
+            self._spaces.clear()
+            self.quarantine = quarantine.Quarantine(self.quarantine.now)
             self.mirrors.clear()
             self.segments.rebuild(after)
             for vm in after.instances.values():
@@ -75,21 +77,26 @@ class Ledger:
             for network_uuid, address in self.foreign.numbers():
                 self.space(network_uuid, address.family).allocate(address.value)
             return
-        self.segments.follow(before, after, changes)
-        touched = {(change.kind, change.key) for change in changes if change.kind in _OWNER_KINDS}
-        record_keys = {change.key for change in changes if change.kind == "resting"}
-        for record in filter(None, map(self.quarantine.remove, record_keys)):
+        changed: dict[str, set[str]] = {}
+        for change in changes:
+            changed.setdefault(change.kind, set()).add(change.key)
+        self.segments.follow(before, after, changed)
+        for record in filter(None, map(self.quarantine.remove, changed.get("resting", ()))):
             self._mark_number(record, used=False)
-        disks = {change.key for change in changes if change.kind == "disks"}
+        owners = [pair for kind in _OWNER_KINDS for pair in _moved(before, after, kind, changed.get(kind, ()))]
+        for old, _ in owners:
+            self._mark(old, used=False)
+        for _, new in owners:
+            self._mark(new, used=True)
         for state, used in ((before, False), (after, True)):
-            for kind, key in touched:
-                self._mark(_owner(state, kind, key), used=used)
-            for key in disks:
+            for key in changed.get("disks", ()):
                 self.mirrors.mark(state.disks.get(key), used=used)
-        for record in filter(None, map(after.resting.get, record_keys)):
+        for record in filter(None, map(after.resting.get, changed.get("resting", ()))):
             self._quarantine(record)
 
     def _mark(self, owner: states.Owner | None, *, used: bool) -> None:
+        if owner is None:
+            return
         if isinstance(owner, instance.Instance):
             self.mirrors.mark(owner, used=used)
         for network_uuid, address in _addresses(owner):
@@ -105,7 +112,7 @@ class Ledger:
 
     def _mark_number(self, record: network.Quarantine, *, used: bool) -> None:
         address = ranges.parse_address(record.ip)
-        numbers = self._spaces.setdefault((record.network, address.family), space.Space())
+        numbers = self._spaces[record.network, address.family]
         if used:
             numbers.allocate(address.value)
         else:
@@ -141,7 +148,7 @@ class Ledger:
         """Return the used numbers of a network's addresses of one family, including those in quarantine."""
         for record in self.quarantine.expire():
             self._mark_number(record, used=False)
-        return self._spaces.setdefault((network_uuid, family), space.Space())
+        return self._spaces[network_uuid, family]
 
     def held_addresses(self) -> list[network_addresses.NetworkAddress]:
         """Return all addresses that running jobs hold."""
@@ -186,6 +193,17 @@ def _owner(state: states.Snapshot, kind: str, key: str) -> states.Owner | None:
     return state.ports.get(key) if kind == "ports" else state.instances.get(key)
 
 
+def _moved(
+    before: states.Snapshot, after: states.Snapshot, kind: str, keys: Iterable[str]
+) -> Iterator[tuple[states.Owner | None, states.Owner | None]]:
+    """Yield instances or ports before and after a change, without those whose addresses and numbers stay the same."""
+    indexed = states.KINDS[kind].indexed
+    for key in keys:
+        old, new = _owner(before, kind, key), _owner(after, kind, key)
+        if not (old and new and indexed and indexed(old) == indexed(new)):
+            yield old, new
+
+
 def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Iterator[states.Owner]:
     """Yield the changed instances and ports, as they are in ``before`` and as they are after the changes."""
     for change in changes:
@@ -196,11 +214,11 @@ def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Itera
                 yield change.value
 
 
-def _addresses(owner: states.Owner | None) -> Iterator[tuple[str, ranges.Address]]:
+def _addresses(owner: states.Owner) -> Iterator[tuple[str, ranges.Address]]:
     """Yield the addresses of an instance or port that belong to networks, with the networks' UUIDs."""
-    for nic in owner.allocations() if owner else ():
+    for nic in owner.allocations():
         if nic.network:
-            yield nic.network, ranges.known_address(nic.ip)
+            yield nic.network, ranges.canonical_address(nic.ip)
 
 
 def _macs(owner: states.Owner) -> list[str]:
@@ -214,6 +232,14 @@ def excluded_ranges(subnet: network.Subnet) -> Sequence[ranges.Range]:
 
 # Needed for each allocation: without the cache, parsing these texts would be most of its cost.
 @functools.lru_cache(maxsize=4096)
+def _allocatable(
+    pool: str, cidr: str, gateway: str, external: tuple[str, ...]
+) -> tuple[ranges.Family, Sequence[ranges.Range]]:
+    """Return the family of a pool, and its range without what no pool of its subnet allocates."""
+    family, run = ranges.parse_range(pool)
+    return family, ranges.difference([run], _excluded(cidr, gateway, external))
+
+
 def _excluded(cidr: str, gateway: str, external: tuple[str, ...]) -> Sequence[ranges.Range]:
     never = pools.never_handed_out(
         ranges.known_cidr(cidr), gateway=ranges.parse_address(gateway).value if gateway else None
@@ -263,11 +289,11 @@ class Allocations:
         self, net: network.Network, candidates: Sequence[tuple[network.Subnet, network.Pool]], *, what: str
     ) -> str:
         for subnet, pool in candidates:
-            family, run = ranges.known_range(pool.range)
+            family, parts = _allocatable(pool.range, subnet.cidr, subnet.gateway, subnet.external)
             numbers = self.ledger.space(net.uuid, family)
             picked, held_numbers = self._picked.get((net.uuid, family)), self.ledger.held_numbers(net.uuid, family)
             unavailable = picked | held_numbers.keys() if picked else held_numbers
-            number = pools.first_free(numbers, run, excluded=excluded_ranges(subnet), taken=unavailable)
+            number = pools.first_free(numbers, parts, taken=unavailable)
             if number is not None:
                 return self._pick(net, ranges.Address(family, number))
         full_pools = [f"{pool.range} ({pool.name})" if pool.name else pool.range for _, pool in candidates]
@@ -330,7 +356,7 @@ def _has_family(subnet: network.Subnet, family: ranges.Family | None) -> bool:
 def _containing(net: network.Network, address: ranges.Address) -> network.Subnet:
     for subnet in net.subnets:
         cidr = ranges.known_cidr(subnet.cidr)
-        if cidr.family == address.family and address.value in cidr.range:
+        if address in cidr:
             return subnet
     known = ", ".join(subnet.cidr for subnet in net.subnets) or "none"
     raise errors.InvalidError(

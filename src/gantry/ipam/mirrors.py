@@ -6,6 +6,7 @@ node, and a space for the ports, follow every change, so the cost of an allocati
 are in use. ``embedded.Ledger`` owns the ``Mirrors`` and passes on changes, and holds for running jobs.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from gantry import errors
@@ -21,13 +22,13 @@ class Mirrors:
     """The used minors and ports of a state, and those that jobs hold."""
 
     def __init__(self) -> None:
-        self._spaces: dict[str, space.Space] = {}
+        self._spaces: defaultdict[str, space.Space] = defaultdict(space.Space)
         self._held: dict[str, dict[int, int]] = {}
         self._holds: dict[int, list[instance.Number]] = {}
 
     def clear(self) -> None:
         """Mark all numbers as not used; jobs keep the numbers that they hold."""
-        self._spaces = {}
+        self._spaces.clear()
 
     def mark(self, owner: instance.Instance | instance.DetachedDisk | None, *, used: bool) -> None:
         """Mark the numbers of an instance, or of a detached disk, as used or free."""
@@ -55,7 +56,7 @@ class Mirrors:
 
     def space(self, name: str) -> space.Space:
         """Return the used numbers of a node (by UUID), or the used ports (``instance.PORTS``)."""
-        return self._spaces.setdefault(name, space.Space())
+        return self._spaces[name]
 
     def picks(self) -> "Picks":
         """Return the picks of a new plan; a number is in use only after the plan's transaction is applied."""
@@ -81,7 +82,7 @@ class Picks:
     def _first(self, name: str, run: ranges.Range, *, what: str) -> int:
         taken = self._picked.setdefault(name, set())
         numbers = self.mirrors.space(name)
-        number = pools.first_free(numbers, run, excluded=(), taken=taken | self.mirrors.held_numbers(name).keys())
+        number = pools.first_free(numbers, [run], taken=taken | self.mirrors.held_numbers(name).keys())
         if number is None:
             raise errors.NoRoomError(f"all {what} are in use by mirrored disks", hint="remove a mirrored disk")
         taken.add(number)

@@ -15,7 +15,7 @@ the query of ranges reads the ids of each scope.
 """
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from gantry import errors
@@ -68,21 +68,22 @@ class Segments:
             for segment in held_segments:
                 self._at(segment).hold(segment.segmentation_id, job)
 
-    def follow(self, before: states.Snapshot, after: states.Snapshot, changes: Sequence[states.Change]) -> None:
-        """Update the ledger from one snapshot to the next, by the changes of networks and segment ranges."""
-        nets = {change.key for change in changes if change.kind == "networks"}
-        moved = [
-            (old, new)
-            for key in {change.key for change in changes if change.kind == "segmentranges"}
-            if _extent(old := before.segmentranges.get(key)) != _extent(new := after.segmentranges.get(key))
-        ]
-        for old, _ in moved:
-            self._unshare(old)
-        for _, new in moved:
-            self._share(new)
-        for state, used in ((before, False), (after, True)):
-            for key in nets:
-                self._mark(state.networks.get(key), used=used)
+    def follow(self, before: states.Snapshot, after: states.Snapshot, changed: Mapping[str, Set[str]]) -> None:
+        """Update the ledger from one snapshot to the next; ``changed`` has the keys of changed objects by kind."""
+        if ids := changed.get("segmentranges"):
+            moved = [
+                (old, new)
+                for key in ids
+                if _extent(old := before.segmentranges.get(key)) != _extent(new := after.segmentranges.get(key))
+            ]
+            for old, _ in moved:
+                self._unshare(old)
+            for _, new in moved:
+                self._share(new)
+        if nets := changed.get("networks"):
+            for state, used in ((before, False), (after, True)):
+                for key in nets:
+                    self._mark(state.networks.get(key), used=used)
 
     def _share(self, segment_range: network.SegmentRange | None) -> None:
         if segment_range is not None:

@@ -141,11 +141,11 @@ def _lost(old: network.Network, new: network.Network) -> Iterator[tuple[ranges.F
 
 
 def _check_addresses(net: network.Network, addresses: tuple[str, ...]) -> None:
-    subnets = [ranges.known_cidr(subnet.cidr) for subnet in net.subnets] if addresses else []
     for text in addresses:
-        address = ranges.known_address(text)
-        if str(address) != text:
-            raise errors.InternalError(f"address {text} is not stored in its canonical spelling {address}")
-        if not any(cidr.family is address.family and address.value in cidr.range for cidr in subnets):
-            listed = ", ".join(map(str, subnets)) or "none"
+        address = ranges.canonical_address(text)
+        for subnet in net.subnets:
+            if address in ranges.known_cidr(subnet.cidr):
+                break
+        else:
+            listed = ", ".join(subnet.cidr for subnet in net.subnets) or "none"
             raise errors.InvalidError(f"address {text} is outside every subnet of network {net.name} ({listed})")

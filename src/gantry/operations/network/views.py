@@ -34,7 +34,7 @@ def with_subnets(state: states.Snapshot, net: network.Network) -> dict[str, obje
 
 def fixed(net: network.Network, ips: tuple[str, ...]) -> list[dict[str, str]]:
     """Return addresses, each with the UUID of its subnet."""
-    return [{"subnet": _subnet_of(net, ranges.known_address(ip)), "ip": ip} for ip in ips]
+    return [{"subnet": _subnet_of(net, ranges.canonical_address(ip)), "ip": ip} for ip in ips]
 
 
 def _subnet_of(net: network.Network, address: ranges.Address) -> str:
