@@ -61,8 +61,10 @@ class Quarantine:
         A released address goes into quarantine for the hold time, unless the changes ``undo`` others; an allocated
         address leaves it.
         """
-        released, allocated = network_addresses.before_and_after(state, changes)
         hold = state.cluster.ipam_hold_time if state.cluster and not undo else 0
+        if not hold and not state.resting:
+            return []
+        released, allocated = network_addresses.before_and_after(state, changes)
         added = [
             _record(network_uuid, ip, until=self.now() + hold, owner=owner)
             for (network_uuid, ip), owner in released.items()
