@@ -201,6 +201,12 @@ def format_address(family: Family, value: int) -> str:
     """Return the canonical text of an address: a dotted quad, or IPv6 according to RFC 5952."""
     if family is Family.IPV4:
         return f"{value >> 24}.{value >> 16 & 255}.{value >> 8 & 255}.{value & 255}"
+    return _ipv6_text(value)
+
+
+# An address that is released is often the next that is allocated; shortening its zeros costs more than the choice.
+@functools.lru_cache(maxsize=4096)
+def _ipv6_text(value: int) -> str:
     return str(ipaddress.IPv6Address(value))
 
 
