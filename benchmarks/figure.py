@@ -9,13 +9,17 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Figure:
-    """Samples of a quantity, and what it must reach: ``limit`` is the most, or the least with ``at_least``."""
+    """Samples of a quantity, and what it must reach: ``limit`` is the most, or the least with ``at_least``.
+
+    With ``goal`` the limit is one that the product does not have to reach yet: a run lists it as missed, and succeeds.
+    """
 
     name: str
     unit: str
     samples: Sequence[float]
     limit: float | None = None
     at_least: bool = False
+    goal: bool = False
 
     @property
     def median(self) -> float:
