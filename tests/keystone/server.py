@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests import leftovers, ports
+from tests import cache, leftovers, ports
 from tests.real import demonstration
 from tests.real.nodes import lab as machines
 
@@ -58,7 +58,7 @@ Object = dict[str, object]
 
 def environment() -> Path:
     """Return the virtual environment with Keystone; create it if it does not exist."""
-    return machines.environment("keystone", HERE / "constraints.txt", "keystone", "gunicorn")
+    return cache.environment("keystone", HERE / "constraints.txt", "keystone", "gunicorn")
 
 
 @dataclass

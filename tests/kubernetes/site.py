@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from tests import ports
+from tests import cache, ports
 from tests.cluster import lab
-from tests.real.nodes import lab as machines
 
 HERE = Path(__file__).parent
 CLIENTS = ("kubernetes", "kopf", "lightkube", "kr8s", "kubernetes_asyncio")
@@ -39,7 +38,7 @@ def kubectls() -> list[Path]:
 
 def environment() -> Path:
     """Return the virtual environment with the Python clients, created if it does not exist."""
-    return machines.environment("kubernetes-clients", HERE / "constraints.txt", *CLIENTS)
+    return cache.environment("kubernetes-clients", HERE / "constraints.txt", *CLIENTS)
 
 
 class Reached(abc.ABC):

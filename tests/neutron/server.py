@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests import leftovers, ports, postgres
+from tests import cache, leftovers, ports, postgres
 from tests.real import demonstration
 from tests.real.nodes import lab
 
@@ -79,7 +79,7 @@ def when_ready(server):
 
 def environment() -> Path:
     """Return the virtual environment with neutron-server; create it if it does not exist."""
-    return lab.environment(
+    return cache.environment(
         "neutron", HERE / "constraints.txt", "neutron", "gunicorn", "psycopg[binary]", "msgspec", "pytest"
     )
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests import ports
+from tests import cache, ports
 from tests.cluster import lab
 from tests.real import demonstration
-from tests.real.nodes import lab as machines
 
 HERE = Path(__file__).parent
 NEEDS = [pytest.mark.real, demonstration.MINUTES]
@@ -51,7 +50,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 def environment() -> Path:
     """Return the virtual environment with the command; create it if it does not exist."""
-    return machines.environment("openstackclient", HERE / "constraints.txt", "python-openstackclient")
+    return cache.environment("openstackclient", HERE / "constraints.txt", "python-openstackclient")
 
 
 @dataclass

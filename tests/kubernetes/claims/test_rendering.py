@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
+from tests import cache
 from tests.kubernetes.claims import test_template
-from tests.real.nodes import lab
 
 from gantry import errors
 from gantry.kubernetes.api import schema
@@ -42,10 +42,10 @@ class Judges:
         if missing := [name for name in ("apt-get", "dpkg-deb") if not shutil.which(name)]:
             pytest.skip(f"there is no {', '.join(missing)} here, so no cloud-init")
         try:
-            self.cloudinit = lab.cached("cloudinit", HERE / "cloudinit.sh")
+            self.cloudinit = cache.cached("cloudinit", HERE / "cloudinit.sh")
         except AssertionError as error:
             pytest.skip(f"the package cloud-init cannot be had: {error}")
-        self.python = lab.environment("rendering", PINNED, "--no-deps", "--requirement", str(PINNED)) / "bin/python"
+        self.python = cache.environment("rendering", PINNED, "--no-deps", "--requirement", str(PINNED)) / "bin/python"
 
     def say(self, rendered: schema.Json) -> Judgement:
         """Return the result of the consumers for network data from a Secret."""

@@ -24,7 +24,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from tests import leftovers, ports
+from tests import cache, leftovers, ports
 from tests.kubernetes import site
 from tests.real.nodes import lab as machines
 
@@ -49,7 +49,7 @@ NEEDS = [
 
 def programs() -> Path:
     """Return the folder with the programs, compiled now if they were not before."""
-    return machines.cached("kube", HERE / "build.sh", HERE / "compile.sh")
+    return cache.cached("kube", HERE / "build.sh", HERE / "compile.sh")
 
 
 class _Metadata(msgspec.Struct):

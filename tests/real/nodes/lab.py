@@ -8,8 +8,6 @@ their own; ``entered`` brings the calling thread in, so that it can reach them.
 
 import asyncio
 import contextlib
-import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -18,16 +16,15 @@ import socket
 import ssl
 import struct
 import subprocess
-import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import pytest
-from tests import leftovers
+from tests import cache, leftovers
 from tests.node import samples
 from tests.real import demonstration
 from tests.real.nodes import agent
@@ -56,30 +53,7 @@ Answer = TypeVar("Answer")
 
 def image() -> Path:
     """Return the nodes' root file system."""
-    return cached("node", HERE / "image.sh", suffix=".ext4")
-
-
-def cached(name: str, *scripts: Path, suffix: str = "", arguments: Sequence[str | Path] = ()) -> Path:
-    """Return the output file of the first script; it runs only if the file is not cached. Safe for several callers.
-
-    Its arguments are the path of the output and ``arguments``. The output depends only on the content of ``scripts``.
-    """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gantry"
-    cache.mkdir(parents=True, exist_ok=True)
-    content = b"".join(script.read_bytes() for script in scripts)
-    path = cache / f"{name}-{hashlib.sha256(content).hexdigest()[:12]}{suffix}"
-    with open(cache / f"{name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            done = subprocess.run([scripts[0], path, *arguments], capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
-    return path
-
-
-def environment(name: str, constraints: Path, *requirements: str) -> Path:
-    """Return a virtual environment with other people's programs, made once for all checkouts (``environment.sh``)."""
-    script = Path(__file__).parents[2] / "environment.sh"
-    return cached(name, script, constraints, arguments=(sys.executable, constraints, *requirements))
+    return cache.cached("node", HERE / "image.sh", suffix=".ext4")
 
 
 def until(condition: Callable[[], Answer | None], what: str | Callable[[], str], *, timeout: float = 90) -> Answer:

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests import cache
 from tests.real import demonstration
 from tests.real.nodes import lab
 
@@ -33,7 +34,7 @@ NEEDS = [
 
 def image() -> Path:
     """Return the folder with what the machine boots."""
-    return lab.cached("xen", HERE / "image.sh", HERE / "init-guest.sh")
+    return cache.cached("xen", HERE / "image.sh", HERE / "init-guest.sh")
 
 
 class Host(lab.Node):
