@@ -8,17 +8,23 @@ ones are in ``guests``.
 import contextlib
 import re
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from tests.cluster import lab as commands
 from tests.real.nodes import lab, storage
 from tests.real.nodes.lab import Node
 
+Answer = TypeVar("Answer")
 MASTER = "192.0.2.254"
 DISKS = (1024, 1024)
 NET = "--ping-timeout=30 --timeout=60 --ping-int=7 --connect-int=2"
 """A loaded machine must not look like a dead peer, and a dead peer must be noticed in seconds."""
+
+ANSWER_SECONDS = 60.0
+"""How long a query is repeated: it leaves out a node that is slow to answer, as one is after its boot."""
 
 KERNEL_LOG = "tail -n +3 /proc/drbd; dmesg | tail -n 25; ip -s link show dev eth0; ip neighbour"
 
@@ -123,11 +129,22 @@ class Guest:
         ((value,),) = self.cluster.rows("gnt-instance", name, self.name)
         return value
 
+    def _answered(self, read: Callable[[], Answer], is_complete: Callable[[Answer], bool]) -> Answer:
+        """Return what a query reads as soon as no node is missing in it, or what it reads after ``ANSWER_SECONDS``."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not is_complete(answer := read()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return answer
+
     @property
     def placement(self) -> tuple[str, str, str]:
         """Return its primary and its secondary node, and its status."""
-        primary, secondary, status = (self.field(name) for name in ("pnode", "snodes", "status"))
-        return primary, secondary, status
+
+        def read() -> tuple[str, str, str]:
+            primary, secondary, status = (self.field(name) for name in ("pnode", "snodes", "status"))
+            return primary, secondary, status
+
+        return self._answered(read, lambda placement: placement[2] != "ERROR_nodedown")
 
     @property
     def primary(self) -> Node:
@@ -139,8 +156,14 @@ class Guest:
 
     def sides(self, disk: int = 0) -> list[str]:
         """Return what gnt-instance info says of a disk on its primary and on its secondary node."""
-        disks = re.findall(r'on (?:primary|secondary): "?(.*?)"?$', self.gnt("info"), re.MULTILINE)
-        return disks[2 * disk : 2 * disk + 2]
+
+        def read() -> tuple[int, list[str]]:
+            info = self.gnt("info")
+            mirrored = re.findall(r"\bnode A: ", info)
+            return 2 * len(mirrored), re.findall(r'on (?:primary|secondary): "?(.*?)"?$', info, re.MULTILINE)
+
+        _, sides = self._answered(read, lambda answer: answer[0] == len(answer[1]))
+        return sides[2 * disk : 2 * disk + 2]
 
     def is_whole(self, disk: int = 0) -> bool:
         """Return whether both copies of a disk have everything that was written to it."""
