@@ -1,9 +1,10 @@
 #!/bin/bash
-# usage: kernel.sh DIR
+# usage: kernel.sh DIR [META-PACKAGE MODULE...]
 #
-# Leaves a guest's kernel in DIR/vmlinuz and a small initramfs in DIR/initrd.  The kernel is Debian's cloud kernel,
-# downloaded and unpacked, not installed.  The initramfs loads the modules of a virtio machine, mounts the disk that
-# `root=` on the kernel command line names, and hands over to /sbin/init of that disk.
+# Leaves a guest's kernel in DIR/vmlinuz and a small initramfs in DIR/initrd.  The kernel is Debian's cloud kernel, or
+# the one that META-PACKAGE depends on, downloaded and unpacked, not installed.  The initramfs loads the modules of a
+# virtio machine and each MODULE, mounts the disk that `root=` on the kernel command line names, and hands over to
+# /sbin/init of that disk.
 # Needs root (apt), busybox-static.  What DIR already holds is kept; the downloaded package stays there as the cache.
 set -eu
 export LC_ALL=C
@@ -14,9 +15,15 @@ meta=linux-image-cloud-amd64
 say() { echo "kernel: $*"; }
 die() { echo "kernel: $*" >&2; exit 1; }
 
-[ $# -eq 1 ] || die "usage: kernel.sh DIR"
+[ $# -ge 1 ] || die "usage: kernel.sh DIR [META-PACKAGE MODULE...]"
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
+shift
+if [ $# -gt 0 ]; then
+    meta=$1
+    shift
+    modules="$modules $*"
+fi
 busybox=$(command -v busybox) || die "busybox is missing: apt-get install busybox-static"
 if ldd "$busybox" >/dev/null 2>&1; then
     die "$busybox is not static, a guest cannot run it: apt-get install busybox-static"

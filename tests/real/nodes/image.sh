@@ -2,8 +2,8 @@
 # usage: image.sh IMAGE
 #
 # Makes the root file system of the storage tests' nodes: Debian with LVM, DRBD's programs and Python, in a sparse ext4
-# image that User-Mode Linux boots. It is the same suite, from the same mirrors, as the machine it is made on. All that
-# is Gantry's comes from the host when a node starts: see init.sh. Needs root.
+# image that User-Mode Linux and QEMU boot. It is the same suite, from the same mirrors, as the machine it is made on.
+# All that is Gantry's comes from the host when a node starts: see init.sh. Needs root.
 set -eu
 image=$1
 packages=lvm2,drbd-utils,python3,iproute2,iputils-ping,kmod,udev,procps
@@ -22,7 +22,9 @@ cat >"$draft/root/sbin/init" <<'INIT'
 #!/bin/sh
 mount -t proc proc /proc
 mkdir -p /host
-mount -t hostfs -o ro none /host
+# The host's files, as User-Mode Linux has them, or else QEMU.
+mount -t hostfs -o ro none /host 2>/dev/null ||
+    mount -t 9p -o trans=virtio,ro,version=9p2000.L,cache=loose,msize=131072 host /host
 for word in $(cat /proc/cmdline); do
     case $word in init.script=*) exec /bin/sh "/host${word#*=}" ;; esac
 done

@@ -2,6 +2,7 @@
 # The first process of a node of the storage tests (see image.sh). The host's file system is at /host, for reading.
 #
 # Kernel command line: init.name=NAME init.address=ADDRESS/LENGTH init.agent=PATH of agent.py on the host
+# init.modules=PATH of the kernel's modules on the host
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 argument() {
     for word in $(cat /proc/cmdline); do
@@ -15,13 +16,14 @@ mount -t tmpfs shm /dev/shm
 mount -t tmpfs run /run
 mkdir -p /run/lock /run/lvm /var/lib/drbd /var/run/drbd
 ln -sfn /proc/self/fd /dev/fd
-mount --bind /host/usr/lib/uml/modules /lib/modules
+mount --bind "/host$(argument init.modules)" /lib/modules
 hostname "$(argument init.name)"
 # LVM does not know User-Mode Linux's disks.
 mkdir -p /etc/lvm
 echo 'devices { types = [ "ubd", 16 ] }' >/etc/lvm/lvmlocal.conf
 ip link set lo up
-ip link set vec0 name eth0
+# User-Mode Linux has a name of its own for it.
+[ ! -e /sys/class/net/vec0 ] || ip link set vec0 name eth0
 ip link set eth0 up
 ip address add "$(argument init.address)" dev eth0
 # Of udev only what LVM waits for: what else it runs at each change of a device takes seconds here.

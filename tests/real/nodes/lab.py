@@ -1,9 +1,10 @@
 """Nodes with a kernel of their own, for what this machine's kernel cannot: LVM with its device mapper, and DRBD.
 
-A node is a User-Mode Linux process: Debian's kernel, a root file system that ``image.sh`` makes once (kept in the
-user's cache, by the content of that script), disks that are sparse files and can be pulled, and a network card whose
-cable can be cut. It runs gantry-noded from this checkout. The nodes of a lab share a bridge in a network namespace of
-their own; ``entered`` brings the calling thread in, so that it can reach them.
+A node is a User-Mode Linux process, or QEMU's where that does not run (``hardware``): Debian's kernel, a root file
+system that ``image.sh`` makes once (kept in the user's cache, by the content of that script), disks that are sparse
+files and can be pulled, and a network card whose cable can be cut. It runs gantry-noded from this checkout. The nodes
+of a lab share a bridge in a network namespace of their own; ``entered`` brings the calling thread in, so that it can
+reach them.
 """
 
 import asyncio
@@ -11,23 +12,22 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import socket
 import ssl
-import struct
 import subprocess
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import pytest
-from tests import cache, leftovers
+from tests import leftovers
 from tests.node import samples
 from tests.real import demonstration
 from tests.real.nodes import agent
+from tests.real.nodes.hardware import Hardware, choice
 
 import gantry
 from gantry import security
@@ -35,25 +35,19 @@ from gantry.rpc import calls, client, targets
 from gantry.runtime import real
 
 HERE = Path(__file__).parent
-KERNEL = "linux.uml"
 KIND = "gu"
 ROOT = "/srv/gantry"
 PORT = 1811
-MIB = 1 << 20
+BOOT_SECONDS = 600
 
 NEEDS = [
     pytest.mark.real,
     demonstration.MINUTES,
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not shutil.which(KERNEL), reason="User-Mode Linux is not installed: make system"),
+    pytest.mark.skipif(not choice.is_possible(), reason="neither User-Mode Linux nor QEMU is installed: make system"),
     pytest.mark.skipif(not shutil.which("mmdebstrap"), reason="mmdebstrap is not installed: make system"),
 ]
 Answer = TypeVar("Answer")
-
-
-def image() -> Path:
-    """Return the nodes' root file system."""
-    return cache.cached("node", HERE / "image.sh", suffix=".ext4")
 
 
 def until(condition: Callable[[], Answer | None], what: str | Callable[[], str], *, timeout: float = 90) -> Answer:
@@ -65,22 +59,29 @@ def until(condition: Callable[[], Answer | None], what: str | Callable[[], str],
     return result
 
 
-@dataclass
 class Node:
     """One node, ``node1`` at 192.0.2.1 and so on."""
 
     MEMORY: ClassVar[int] = 256
     """MiB."""
+    INIT: ClassVar[Path] = HERE / "init.sh"
+    """The script that the node's first process is."""
 
-    number: int
-    folder: Path
-    disks: list[Path] = field(default_factory=list)
-    process: subprocess.Popen[bytes] | None = None
+    def __init__(self, number: int, folder: Path) -> None:
+        self.number = number
+        self.folder = folder
+        mac = f"52:54:00:00:01:{number:02x}"
+        self.hardware = self.hardware_kind()(folder, tap=self.tap, mac=mac, memory=self.MEMORY)
+
+    @classmethod
+    def hardware_kind(cls) -> type[Hardware]:
+        """Return what nodes of this class run on."""
+        return choice.kind()
 
     @classmethod
     def prepare(cls) -> None:
-        """Make what nodes of this kind boot from."""
-        image()
+        """Make what nodes of this class boot from."""
+        cls.hardware_kind().prepare()
 
     @property
     def name(self) -> str:
@@ -98,55 +99,41 @@ class Node:
     def target(self) -> targets.Target:
         return targets.Target(f"uuid-{self.number}", self.name, self.address, PORT)
 
+    def device(self, number: int) -> str:
+        return self.hardware.device(number)
+
     def add_disk(self, size: int) -> str:
-        """Add a disk of ``size`` MiB, to a node that runs too; return its device."""
-        path = self.folder / f"disk{len(self.disks)}"
-        path.touch()
-        os.truncate(path, size * MIB)
-        self.disks.append(path)
-        if self.process:
-            self.console(f"config ubd{len(self.disks)}={path}")
-        return self.device(len(self.disks) - 1)
+        """Add a disk of ``size`` MiB to a node that runs; return its device."""
+        return self.device(self.hardware.add_disk(size))
 
-    def device(self, index: int) -> str:
-        return f"/dev/ubd{chr(ord('b') + index)}"
-
-    def pull_disk(self, index: int) -> None:
+    def pull_disk(self, number: int) -> None:
         """Pull a disk that nothing in the kernel holds."""
-        self.console(f"remove ubd{index + 1}")
+        self.hardware.pull_disk(number)
 
     def start(self) -> None:
         """Boot, with what is on its disks; ``wait`` returns when it is up."""
-        overlay, log = self.folder / "root", self.folder / "console"
-        shutil.rmtree(self.folder / self.name, ignore_errors=True)
-        arguments = [
-            KERNEL, f"mem={self.MEMORY}M", f"umid={self.name}", f"uml_dir={self.folder}/",
-            f"ubda={overlay},{image()}", "root=/dev/ubda", "rw", "quiet",
-            *(f"ubd{chr(ord('b') + index)}={path}" for index, path in enumerate(self.disks)),
-            # Without gro, long answers over TCP stall.
-            f"vec0:transport=tap,ifname={self.tap},depth=64,gro=1,mac=52:54:00:00:01:{self.number:02x}",
-            "con=null", "con0=null,fd:1", "ssl=null",
-            f"init.name={self.name}", f"init.address={self.address}/24",
-            f"init.script={HERE}/init.sh", f"init.agent={HERE}/agent.py",
-        ]  # fmt: skip
-        with open(log, "wb") as file:
-            self.process = subprocess.Popen(
-                arguments, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True,
-                env={**os.environ, "TMPDIR": "/dev/shm"},
-            )  # fmt: skip
+        self.hardware.start(
+            {
+                "init.name": self.name,
+                "init.address": f"{self.address}/24",
+                "init.script": str(self.INIT),
+                "init.agent": str(HERE / "agent.py"),
+            }
+        )
 
     def wait(self) -> None:
         """Return when the node runs commands."""
-        process, log = self.process, self.folder / "console"
-        assert process is not None
 
         def up() -> bool:
-            assert process.poll() is None, log.read_text()[-2000:]
+            assert self.hardware.is_on, self._last_words()
             with contextlib.suppress(OSError):
                 return self.run("true")[0] == 0
             return False
 
-        until(up, lambda: f"{self.name} did not boot: {log.read_text()[-2000:]}", timeout=240)
+        until(up, lambda: f"{self.name} did not boot: {self._last_words()}", timeout=BOOT_SECONDS)
+
+    def _last_words(self) -> str:
+        return self.hardware.console.read_text(errors="replace")[-2000:]
 
     def run(self, *arguments: str, timeout: float = 120) -> tuple[int, str]:
         """Run a command in the node; return its exit code and what it wrote."""
@@ -162,24 +149,9 @@ class Node:
         assert code == 0, f"{self.name}: {command}: {output}"
         return output.strip()
 
-    def console(self, command: str) -> None:
-        """Give a command to the machine, as to its hardware (User-Mode Linux's management console)."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ours:
-            ours.bind("")
-            ours.settimeout(10)
-            words = command.encode()
-            packet = struct.pack("III", 0xCAFEBABE, 2, len(words)) + words.ljust(512, b"\0")
-            ours.sendto(packet, str(self.folder / self.name / "mconsole"))
-            failed, _, length = struct.unpack_from("iii", answer := ours.recv(2048))
-            assert not failed, f"{command}: {answer[12 : 12 + length].decode(errors='replace')}"
-
     def kill(self) -> None:
         """Cut the power."""
-        if self.process:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-            self.process = None
+        self.hardware.kill()
 
     def reboot(self) -> None:
         """Switch it on again; return when its daemon listens."""
@@ -298,7 +270,7 @@ def up(count: int, *, disks: tuple[int, ...], kind: type[Node] = Node, joined: b
                 for node in lab.nodes:
                     node.folder.mkdir()
                     for size in disks:
-                        node.add_disk(size)
+                        node.hardware.add_disk(size)
                     node.start()
                 for node in lab.nodes:
                     node.wait()

@@ -284,7 +284,7 @@ def test_a_failed_disk_is_removed_and_its_volumes_are_recreated(cluster: Cluster
     cluster.run(*watcher)  # it sees that all is well
     vm.gnt("stop")  # User-Mode Linux gives a disk up only when nothing holds it
     (device,) = {*lying(cluster, node.name, vm.name).values()}
-    index = next(index for index in range(len(node.disks)) if node.device(index) == device)
+    index = next(number for number in node.hardware.disks if node.device(number) == device)
     node.pull_disk(index)
     assert "missing" in vm.refused("start")
     assert "misses 1 of its physical volumes" in cluster.run("gnt-cluster", "verify", check=False).stdout
