@@ -44,7 +44,7 @@ def card(number: int, *, link: str, segment: calls.Segment | None = None, vlan: 
 
 
 def guest(
-    name: str, nics: Sequence[calls.Nic], addresses: Sequence[str], *, system: str, kernel: str
+    name: str, nics: Sequence[calls.Nic], addresses: Sequence[str], *, system: str, kernel: str, accel: str = "tcg"
 ) -> calls.Instance:
     """Return a guest whose cards have these addresses; ``system`` is its disk, as its node sees it."""
     disk = calls.Disk(index=0, uuid=DISK, dev_type="sharedfile", size=16, mode="ro", logical_id=("file", system))
@@ -52,6 +52,7 @@ def guest(
     vm = samples.instance(
         name=name,
         hvparams=samples.kvm(
+            accel=accel,
             kernel_path=f"{kernel}/vmlinuz",
             initrd_path=f"{kernel}/initrd",
             root_path="/dev/vda",
@@ -69,7 +70,7 @@ def make_system(path: str) -> None:
     machines.make_system(path, init=INIT)
 
 
-def ask(command: str, *, until: str, socket: str, python: str, script: str, timeout: int = TIMEOUT) -> list[str]:
+def ask(command: str, *, until: str, socket: str, python: str, script: str, timeout: float = TIMEOUT) -> list[str]:
     """Return the command that types another one into a guest."""
     return [python, script, socket, command, until, str(timeout)]
 

@@ -143,9 +143,9 @@ class Node:
                 answer = json.loads(file.readline())
         return answer["code"], answer["output"]
 
-    def sh(self, command: str) -> str:
+    def sh(self, command: str, *, timeout: float = 120) -> str:
         """Run a shell command that succeeds."""
-        code, output = self.run("sh", "-ec", command)
+        code, output = self.run("sh", "-ec", command, timeout=timeout)
         assert code == 0, f"{self.name}: {command}: {output}"
         return output.strip()
 

@@ -37,15 +37,17 @@ def nodes() -> Iterator[Lab]:
 
 
 def vm(name: str, nics: list[calls.Nic], *addresses: str) -> calls.Instance:
-    return cables.guest(name, nics, addresses, system=SYSTEM, kernel=f"{guests.HOST}{machines.GUEST}")
+    kernel = f"{guests.HOST}{machines.GUEST}"
+    return cables.guest(name, nics, addresses, system=SYSTEM, kernel=kernel, accel="auto")
 
 
 def says(node: Node, name: str, command_and_output: tuple[str, str]) -> None:
     """Type a command into a guest until it prints the expected text."""
     command, until = command_and_output
     socket = f"{lab.ROOT}/run/instances/{name}/serial"
-    words = cables.ask(command, until=until, socket=socket, python="python3", script=f"{guests.HOST}{cables.ASK}")
-    node.sh(shlex.join(words))
+    script = f"{guests.HOST}{cables.ASK}"
+    words = cables.ask(command, until=until, socket=socket, python="python3", script=script, timeout=guests.TIMEOUT)
+    node.sh(shlex.join(words), timeout=2 * guests.TIMEOUT)
 
 
 def in_vlans(node: Node) -> dict[str, list[str]]:
