@@ -143,7 +143,7 @@ TEXTS = (
     "1;2",
     "+",
 )
-KEYS = (*TEXTS, "a\0b", "a\r\nX-Injected: b", "\x7f")
+KEYS = ("a\0b", "a\r\nX-Injected: b", "\x7f")
 """Keys of objects, which may have what no URL has."""
 
 HEADER_VALUES = (
@@ -263,7 +263,7 @@ def spoiled(chance: Chance, value: object) -> object:
         index = chance.randrange(len(value))
         return [*value[:index], spoiled(chance, value[index]), *value[index + 1 :]]
     if isinstance(value, dict) and chance.one_in(3):
-        return {**value, chance.choice(KEYS): Raw(chance.choice(TOKENS))}
+        return {**value, chance.choice(KEYS if chance.one_in(2) else TEXTS): Raw(chance.choice(TOKENS))}
     return Raw(chance.choice(TOKENS))
 
 

@@ -201,6 +201,15 @@ def _operations() -> tuple[list[http.Operation], hostile.Json]:
         http.Operation("POST", path, WRITES, None, ("application/vnd.kubernetes.protobuf",), PROTOBUF)
         for path in secrets * 3
     ]
+    # Names of unknown fields come back in a header.
+    unknown_fields: hostile.Json = {
+        "type": "object",
+        "required": list(hostile.KEYS),
+        "properties": dict.fromkeys(hostile.KEYS, TEXT),
+    }
+    unknown = {"type": "object", "required": ["spec"], "properties": {"spec": unknown_fields}}
+    path = f"{api.HERE}/ippools/{{name}}"
+    described += [http.Operation("PATCH", path, WRITES, unknown, (api.MERGE,))] * 5
     return described, schemas
 
 
