@@ -155,7 +155,7 @@ def test_a_name_cannot_be_taken_twice(cluster: lab.Lab) -> None:
         (["--subnet", "cidr=192.0.2.5/24"], "192.0.2.0/24"),
         (["--subnet", "cidr=192.0.2.0/33"], "192.0.2.0/33"),
         (["--subnet", "cidr=192.0.2.0/24", "--subnet", "cidr=192.0.2.128/25"], "overlap"),
-        (["--subnet", "cidr=192.0.2.0/24,gateway=10.0.0.1"], "gateway 10.0.0.1 is outside its subnet"),
+        (["--subnet", "cidr=192.0.2.0/24,gateway=2001:db8::1"], "has another IP version than its subnet"),
         (["--pool", "192.0.2.1-192.0.2.9"], "outside every subnet"),
         (["--subnet", "cidr=192.0.2.0/24", "--pool", "192.0.2.9-192.0.2.1"], "192.0.2.9-192.0.2.1"),
         (

@@ -87,6 +87,7 @@ TEXTS: dict[str, str] = {
     "ipv6_address_mode": "IPv6 address mode of guests: slaac, dhcpv6-stateful, dhcpv6-stateless, or empty",
     "ipv6_ra_mode": "IPv6 router advertisement mode: the same as ipv6_address_mode, or empty",
     "subnetpool": "UUID of the subnet pool that the CIDR comes from",
+    "ip_version": "IP version that the subnet pool must have",
     "default_subnetpool": "IP version of the default subnet pool that the CIDR comes from, if `subnetpool` names none",
     "prefixlen": "Prefix length of the CIDR from the subnet pool; by default the pool's own",
     "usual": "Set what the request leaves out: the first address as gateway, all other addresses as pools, and DHCP; "

@@ -149,7 +149,8 @@ def test_the_id_of_a_segment_is_at_least_0_and_0_is_refused_by_the_master(client
 
     reason = "'-1' is too small - must be at least '0'."
     assert refused(-1) == (400, "HTTPBadRequest", f"Invalid input for provider:segmentation_id. Reason: {reason}")
-    assert refused(0)[:2] == (400, "InvalidInput")
+    limit = "Invalid input for operation: segmentation_id out of range (1 through 16777215)."
+    assert refused(0) == (400, "InvalidInput", limit)
 
 
 def test_an_object_is_changed_and_removed_by_its_uuid_only(clean: Talk) -> None:
@@ -213,7 +214,9 @@ def test_a_subnet_is_changed_and_removed(clean: Talk) -> None:
     [
         ({"cidr": "10.0.0.0/24"}, 400, "InvalidInput"),  # It overlaps.
         ({"cidr": "10.1.0.0/24", "gateway_ip": "10.1.0.0"}, 400, "InvalidInput"),
-        ({"cidr": "10.1.0.0/24", "gateway_ip": "10.2.0.1"}, 400, "InvalidInput"),
+        ({"cidr": "10.1.0.0/24", "gateway_ip": "2001:db8::1"}, 400, "InvalidInput"),
+        ({"cidr": "0.0.0.0/0"}, 400, "InvalidInput"),
+        ({"cidr": "0.0.0.0/8"}, 400, "InvalidInput"),
         ({"cidr": "10.3.0.0/31"}, 400, "InvalidInput"),
         ({"cidr": "10.4.0.1/32"}, 400, "InvalidInput"),
         ({"cidr": "2001:db8::/64"}, 400, "InvalidInput"),
@@ -598,3 +601,28 @@ def test_a_tag_that_is_too_long_or_there_twice_is_refused(clean: Talk) -> None:
     assert "exceeds maximum length" in refused[2]
     assert clean.refused("PUT", path, {"tags": ["a", "a"]})[0] == 400
     assert clean.say("PUT", f"{path}/{'x' * 255}").status == 201
+
+
+def test_a_gateway_outside_of_its_subnet_is_accepted(clean: Talk) -> None:
+    network = _network(clean)
+    assert _subnet(clean, network, "10.1.0.0/24", gateway_ip="10.2.0.1")["gateway_ip"] == "10.2.0.1"
+    assert _subnet(clean, network, "2001:db8::/64", ip_version=6, gateway_ip="fe80::1")["gateway_ip"] == "fe80::1"
+
+
+def test_a_subnet_from_a_pool_has_the_ip_version_and_the_gateway_of_its_request(clean: Talk) -> None:
+    network = _network(clean)
+    pool = clean.add(POOLS, {"name": "p", "prefixes": ["10.0.0.0/16"]})
+    common = {"network_id": network["id"], "subnetpool_id": pool["id"], "prefixlen": 24}
+    refused = clean.refused("POST", SUBNETS, {"subnet": {**common, "ip_version": 6}})
+    assert refused[:2] == (400, "SubnetAllocationError")
+    body = {**common, "ip_version": 4, "gateway_ip": "10.0.7.9"}
+    subnet = clean.add(SUBNETS, body)
+    assert (subnet["cidr"], subnet["gateway_ip"]) == ("10.0.7.0/24", "10.0.7.9")
+    assert clean.refused("POST", SUBNETS, {"subnet": body})[:2] == (409, "SubnetAllocationError")
+
+
+def test_a_mac_address_is_stored_in_the_usual_form(clean: Talk) -> None:
+    network = _network(clean)
+    _subnet(clean, network)
+    port = _port(clean, network, mac_address="AA-00-00-12-34-56")
+    assert port["mac_address"] == "aa:00:00:12:34:56"

@@ -60,7 +60,7 @@ def read(table: attributes.Table, query: Mapping[str, Sequence[str]], *, admin: 
 
 def _typed(attribute: attributes.Attribute, text: str) -> object:
     """Return the value of a filter in the type of the attribute's representation."""
-    if attribute.convert in (values.boolean, values.integer, values.integer_or_none, values.lower):
+    if attribute.convert in (values.boolean, values.integer, values.integer_or_none, values.mac_form):
         return attribute.convert(text)
     return text
 

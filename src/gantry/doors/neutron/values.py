@@ -50,9 +50,9 @@ def integer_or_none(value: object) -> int | None:
     return None if value is None else integer(value)
 
 
-def lower(value: object) -> object:
-    """Convert a text to lower case."""
-    return value.lower() if isinstance(value, str) else value
+def mac_form(value: object) -> object:
+    """Convert a MAC address to the usual form: lower case, with colons."""
+    return value.lower().replace("-", ":") if isinstance(value, str) else value
 
 
 def list_for_none(value: object) -> object:

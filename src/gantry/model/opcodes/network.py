@@ -36,6 +36,7 @@ class SubnetSpec(base.Part, frozen=True):
     ipv6_ra_mode: Ipv6Mode = ""
     subnetpool: Annotated[str, Meta(max_length=36)] = ""
     default_subnetpool: Literal[4, 6] | None = None
+    ip_version: Literal[4, 6] | None = None
     prefixlen: Annotated[int, Meta(ge=0, le=128)] | None = None
     tags: RangeTags = ()
     uuid: Uuid | None = None
@@ -104,11 +105,11 @@ class NetworkAdd(Opcode, frozen=True):
 class SubnetMod(base.Part, frozen=True):
     """A change of one subnet; ``ident`` is a CIDR, a name or a UUID. Fields that are None stay unchanged.
 
-    "" or "none" removes ``gateway`` and ``name``; ``pool``, the IPv6 modes, ``subnetpool``, ``prefixlen`` and ``uuid``
-    are for ``add`` only. With ``usual``, a new subnet gets the usual gateway, pools and dhcp if none are given, and
-    given pools must not contain addresses that hosts cannot have. ``pools`` replaces all pools of the subnet. A new
-    ``cidr`` grows, shrinks or moves the subnet: all addresses in use and external reservations must be inside, and
-    pools are trimmed (contracts/networks.md#subnets).
+    "" or "none" removes ``gateway`` and ``name``; ``pool``, the IPv6 modes, ``subnetpool``, ``ip_version``,
+    ``prefixlen`` and ``uuid`` are for ``add`` only. With ``usual``, a new subnet gets the usual gateway, pools and dhcp
+    if none are given, and given pools must not contain addresses that hosts cannot have. ``pools`` replaces all pools
+    of the subnet. A new ``cidr`` grows, shrinks or moves the subnet: all addresses in use and external reservations
+    must be inside, and pools are trimmed (contracts/networks.md#subnets).
     """
 
     action: Literal["add", "modify", "remove"]
@@ -127,6 +128,7 @@ class SubnetMod(base.Part, frozen=True):
     ipv6_ra_mode: Ipv6Mode | None = None
     subnetpool: Annotated[str, Meta(max_length=36)] | None = None
     default_subnetpool: Literal[4, 6] | None = None
+    ip_version: Literal[4, 6] | None = None
     prefixlen: Annotated[int, Meta(ge=0, le=128)] | None = None
     tags: RangeTags | None = None
     uuid: Uuid | None = None

@@ -266,6 +266,7 @@ def _name(text: str | None, index: int) -> str:
 
 
 def _checked_mac(text: str) -> str:
+    text = text.replace("-", ":")
     parts = text.lower().split(":")
     if len(parts) != 6 or any(len(part) != 2 or not set(part) <= _HEX for part in parts):
         raise errors.InvalidError(f"MAC address {text} is not valid", hint="specify six bytes, or auto")

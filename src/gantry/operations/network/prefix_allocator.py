@@ -58,9 +58,20 @@ def cut(snapshot: states.Snapshot, net: network.Network, spec: Spec) -> Spec:
     pool = _pool(snapshot, spec)
     if pool is None:
         return spec
+    version = spec.ip_version
+    if version is not None and version != int(family(pool)):
+        raise errors.InvalidError(
+            f"{_title(pool)} has IPv{int(family(pool))} prefixes, so an IPv{version} subnet cannot be from it",
+            hint="specify another subnet pool",
+        )
     allocated = list(_allocated(snapshot, net, pool))
     used = [cidr.range for _, cidr in allocated]
-    cidr = _requested(pool, spec.cidr, used) if spec.cidr else _free(pool, spec.prefixlen, used)
+    if spec.cidr:
+        cidr = _requested(pool, spec.cidr, used)
+    elif spec.gateway and spec.gateway != "none":
+        cidr = _around(pool, spec.prefixlen, used, gateway=ranges.parse_address(spec.gateway))
+    else:
+        cidr = _free(pool, spec.prefixlen, used)
     own = sum(_units(subnet_cidr) for project, subnet_cidr in allocated if project == net.project)
     if pool.default_quota and own + _units(cidr) > pool.default_quota:
         raise errors.NoRoomError(f"project {net.project} has used up its quota of {_title(pool)}, {pool.default_quota}")
@@ -104,6 +115,25 @@ def _requested(pool: network.SubnetPool, text: str, used: list[ranges.Range]) ->
             f"{cidr} of {_title(pool)} is taken", hint="choose another CIDR, or specify only a prefix length"
         )
     return cidr
+
+
+def _around(
+    pool: network.SubnetPool, prefixlen: int | None, used: list[ranges.Range], *, gateway: ranges.Address
+) -> ranges.Cidr:
+    """Return the free CIDR of a pool that contains a gateway; raises InvalidError, NoRoomError."""
+    length = pool.default_prefixlen if prefixlen is None else prefixlen
+    _check_length(pool, length)
+    if gateway.family is not family(pool):
+        raise errors.InvalidError(f"gateway {gateway} has another IP version than {_title(pool)}")
+    host_bits = gateway.family.bits - length
+    cidr = ranges.Cidr(gateway.family, gateway.value >> host_bits << host_bits, length)
+    free_blocks = ranges.difference([ranges.parse_cidr(text).range for text in pool.prefixes], used)
+    if not any(block.covers(cidr.range) for block in free_blocks):
+        raise errors.NoRoomError(
+            f"{_title(pool)} has no /{length} left that contains the gateway {gateway}",
+            hint="choose another gateway, or none",
+        )
+    return _requested(pool, str(cidr), used)
 
 
 def _free(pool: network.SubnetPool, prefixlen: int | None, used: list[ranges.Range]) -> ranges.Cidr:

@@ -162,26 +162,57 @@ def _checked(cidr: ranges.Cidr) -> ranges.Cidr:
             f"subnet {cidr} contains ::ffff:0:0/96, the IPv4-mapped IPv6 addresses",
             hint="choose another network, such as 2001:db8::/64",
         )
+    if cidr.prefix == 0:
+        raise errors.InvalidError(f"subnet {cidr} contains all addresses", hint="choose a longer prefix than /0")
     return cidr
 
 
-def _gateway(cidr: ranges.Cidr, text: str) -> str:
+def _gateway(cidr: ranges.Cidr, text: str, *, requested: bool = True) -> str:
+    """Return the gateway of a subnet, empty for none; raises InvalidError.
+
+    A requested gateway may be outside of the subnet, such as fe80::1: guests reach it on the link. A gateway that the
+    subnet has already must not come to be outside because the subnet changes.
+    """
     if text in ("", NONE):
         return ""
     address = ranges.parse_address(text)
-    if address.family != cidr.family or address.value not in cidr.range:
-        raise errors.InvalidError(
-            f"gateway {text} is outside its subnet {cidr}", hint="choose an address inside, or gateway=none"
-        )
+    if address.family != cidr.family:
+        raise errors.InvalidError(f"gateway {text} has another IP version than its subnet {cidr}")
+    if address.value not in cidr.range:
+        if not requested:
+            raise errors.InvalidError(
+                f"gateway {text} is outside its subnet {cidr}", hint="specify the gateway too, or gateway=none"
+            )
+        return str(address)
     # The first address of an IPv6 subnet is the subnet-router anycast address, so a router may have it.
     if address.family is ranges.Family.IPV4:
         pools.check_usable(cidr, address.value, gateway=None)
     return str(address)
 
 
+def _check_dhcp(cidr: ranges.Cidr) -> None:
+    """Refuse DHCP in a subnet whose addresses no host can have (RFC 1122 3.2.1.3)."""
+    for text, what in _WITHOUT_HOSTS.items():
+        unusable = ranges.parse_cidr(text)
+        if unusable.family is cidr.family and unusable.range.overlaps(cidr.range):
+            raise errors.InvalidError(
+                f"subnet {cidr} has {what} ({text}), so it cannot have dhcp", hint="choose another network, or dhcp=no"
+            )
+
+
+_WITHOUT_HOSTS = {
+    "0.0.0.0/8": "addresses of this network",
+    "127.0.0.0/8": "loopback addresses",
+    "224.0.0.0/4": "multicast addresses",
+    "ff00::/8": "multicast addresses",
+}
+
+
 def _check_beside(other_subnets: Iterable[network.Subnet], new: network.Subnet) -> None:
     """Refuse a subnet that conflicts with the other subnets of its network."""
     cidr = ranges.parse_cidr(new.cidr)
+    if new.dhcp:
+        _check_dhcp(cidr)
     for other in other_subnets:
         other_cidr = ranges.parse_cidr(other.cidr)
         if cidr.family == other_cidr.family and cidr.range.overlaps(other_cidr.range):
@@ -221,7 +252,15 @@ def _as_spec(mod: opcodes.SubnetMod) -> opcodes.SubnetSpec:
 def _check_modifies(mod: opcodes.SubnetMod) -> None:
     if mod.pool:
         raise errors.InvalidError("pool is valid for a new subnet only", hint=f"use --pool add:subnet={mod.ident}")
-    for name in ("ipv6_address_mode", "ipv6_ra_mode", "subnetpool", "default_subnetpool", "prefixlen", "uuid"):
+    for name in (
+        "ipv6_address_mode",
+        "ipv6_ra_mode",
+        "subnetpool",
+        "default_subnetpool",
+        "ip_version",
+        "prefixlen",
+        "uuid",
+    ):
         if getattr(mod, name) not in (None, False):
             raise errors.InvalidError(f"{name} is valid for a new subnet only and cannot be changed")
 
@@ -234,7 +273,9 @@ def _modify(net: network.Network, mod: opcodes.SubnetMod, *, owners: Owners) -> 
     new = structs.replace(
         old if cidr == before else _resized(old, cidr, owners=owners),
         **_renamed(net, old, mod),
-        gateway=_gateway(cidr, old.gateway if mod.gateway is None else mod.gateway),
+        gateway=_gateway(cidr, old.gateway, requested=cidr == before)
+        if mod.gateway is None
+        else _gateway(cidr, mod.gateway),
         dhcp=old.dhcp if mod.dhcp is None else mod.dhcp,
     )
     if mod.pools is not None:
@@ -303,6 +344,8 @@ def _check_usable(subnet: network.Subnet, owners: Owners) -> None:
     """Refuse an address in use as the subnet's gateway, or as its first or last address."""
     cidr = ranges.parse_cidr(subnet.cidr)
     gateway = ranges.parse_address(subnet.gateway).value if subnet.gateway else None
+    if gateway is not None and gateway not in cidr.range:
+        gateway = None
     never = [(cidr.family, run) for run in pools.never_handed_out(cidr, gateway=gateway)]
     for owner in owners(never):
         try:

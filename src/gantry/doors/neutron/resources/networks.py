@@ -72,8 +72,14 @@ TABLE = attributes.table(
 )  # fmt: skip
 
 
+_MAXIMUM_IDS = {"vlan": 4094, "vxlan": 2**24 - 1, "geneve": 2**24 - 1}
+
+
 def _segment(requested: attributes.Values) -> master.Op:
     """Return the fields of the requested segment; without provider attributes, any segment."""
+    if requested.get("provider:segmentation_id") == 0:
+        most = _MAXIMUM_IDS.get(str(requested.get("provider:network_type")), 2**32 - 1)
+        raise faults.invalid_input(f"segmentation_id out of range (1 through {most}).")
     fields = {field: requested[name] for name, field in _PROVIDER.items() if requested.get(name) is not None}
     return fields or {"segmented": True}
 

@@ -37,7 +37,7 @@ TABLE = attributes.table(
     ),
     standard.PROJECT,
     attributes.Attribute(
-        "mac_address", "Its MAC address", ("mac",), standard.plain("mac"), post=True, put=True, convert=values.lower,
+        "mac_address", "Its MAC address", ("mac",), standard.plain("mac"), post=True, put=True, convert=values.mac_form,
         validate=values.mac, filter=True, sort=True, field="mac",
     ),
     standard.flag("admin_state_up", "Whether it is in operation", default=True),

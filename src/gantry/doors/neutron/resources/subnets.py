@@ -15,6 +15,9 @@ from gantry.doors.neutron.resources import standard
 _MODES = values.or_none(values.one_of("slaac", "dhcpv6-stateful", "dhcpv6-stateless"))
 
 
+_NO_HOSTS = tuple(map(ipaddress.ip_network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "ff00::/8")))
+
+
 class _Pool(msgspec.Struct):
     start: str
     end: str
@@ -117,7 +120,7 @@ def _mod(new: attributes.Values) -> master.Op:
     names = {"ipv6_ra_mode": "ipv6_ra_mode", "ipv6_address_mode": "ipv6_address_mode", "prefixlen": "prefixlen",
              "subnetpool_id": "subnetpool", "default_subnetpool": "default_subnetpool"}  # fmt: skip
     more = {field: new[name] for name, field in names.items() if new.get(name) is not None}
-    op: master.Op = {"action": "add", "uuid": new["id"], **_common(new), **more}
+    op: master.Op = {"action": "add", "uuid": new["id"], "ip_version": new["ip_version"], **_common(new), **more}
     if new.get("cidr") and "prefixlen" in op:
         message = "Bad subnets request: cidr and prefixlen must not be supplied together."
         raise faults.FaultError(400, "BadRequest", message)
@@ -133,10 +136,14 @@ def _mod(new: attributes.Values) -> master.Op:
 def _cidr(text: str, new: attributes.Values) -> master.Op:
     """Check the CIDR of a subnet and return its field, without host bits (recorded)."""
     net = ipaddress.ip_interface(text).network
+    if net.prefixlen == 0:
+        raise faults.invalid_input("0 is not allowed as CIDR prefix length.")
     if net.version != new["ip_version"]:
         raise faults.invalid_input(f"cidr '{text}' does not match the ip_version '{new['ip_version']}'.")
     if new.get("enable_dhcp", True) and net.version == 4 and net.prefixlen > 30:
         raise faults.invalid_input("Subnet has a prefix length that is incompatible with DHCP service enabled.")
+    if new.get("enable_dhcp", True) and any(net.version == part.version and net.overlaps(part) for part in _NO_HOSTS):
+        raise faults.invalid_input(f"The subnet {net} has addresses that no host can have, so it cannot have DHCP.")
     return {"cidr": str(net)}
 
 
