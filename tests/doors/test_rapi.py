@@ -428,3 +428,9 @@ def test_a_running_job_is_killed_on_request(talk: Talk, lab: cluster.SimulatedCl
     assert json.loads(talk.raw("DELETE", f"/2/jobs/{number}").body)[0] is False
     assert json.loads(talk.raw("DELETE", f"/2/jobs/{number}?kill=1").body) == [True, f"Job {number} will be killed"]
     assert lab.run(lab.wait(number))[0] == "canceled"
+
+
+@pytest.mark.parametrize(("body", "reason"), [({}, "is missing"), ({"__version__": 0}, "is 0, not 1")])
+def test_the_body_of_a_new_instance_has_a_version(talk: Talk, body: dict[str, object], reason: str) -> None:
+    answer = talk.raw("POST", "/2/instances", msgspec.json.encode(body))
+    assert f"__version__ of the body {reason}" in json.loads(answer.body)["explain"]

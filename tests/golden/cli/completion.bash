@@ -233,7 +233,7 @@ _gantry() {
             esac ;;
         'gnt-node ') values='add list list-fields info show modify list-invitations revoke-invitation remove evacuate migrate failover volumes list-storage modify-storage repair-storage list-tags add-tags remove-tags' ;;
         'gnt-node add')
-            options='--join-token-file --join-token --primary-ip --port -g --node-group --master-capable --vm-capable --node-parameters --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--join-token-file --join-token --primary-ip --port -g --node-group --master-capable --vm-capable --node-parameters --no-conflicts-check --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --join-token-file) values=''; kind=file ;;
                 --join-token) values=''; kind=none ;;
@@ -475,7 +475,7 @@ _gantry() {
             esac ;;
         'gnt-instance ') values='add list list-fields info show modify startup start up shutdown stop down reboot remove console reinstall rename batch-create failover migrate move change-group grow-disk activate-disks deactivate-disks recreate-disks replace-disks list-tags add-tags remove-tags' ;;
         'gnt-instance add')
-            options='-t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters --os-parameters-private --os-parameters-secret -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='-t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters --os-parameters-private --os-parameters-secret -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --no-ip-check --no-name-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 -t|--disk-template) values=''; kind=none ;;
                 -s|--os-size) values=''; kind=none ;;
@@ -867,7 +867,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-backup import')
-            options='--src-node --src-dir -t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters --os-parameters-private --os-parameters-secret -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--src-node --src-dir -t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters --os-parameters-private --os-parameters-secret -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --no-ip-check --no-name-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --src-node) values=''; kind=none ;;
                 --src-dir) values=''; kind=none ;;

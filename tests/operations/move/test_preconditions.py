@@ -210,8 +210,16 @@ async def test_an_instance_that_is_marked_offline_is_not_moved(case: Case) -> No
 
 async def test_a_failover_or_a_migration_moves_no_disks_that_are_on_one_node_alone() -> None:
     for op in (FAILOVER, MIGRATE):
-        assert "exist on its node alone" in str(await build_house(LOCAL).refused(op))
+        assert "exist on its node node1 alone" in str(await build_house(LOCAL).refused(op))
     assert "do not need to be copied" in str(await build_house(SHARED).refused(MOVE))
+
+
+async def test_a_failover_from_an_offline_node_advises_what_can_work() -> None:
+    house = build_house(LOCAL, running=False)
+    house.put(structs.replace(build.OWNER, master_node="n2"))
+    house.put(structs.replace(house.state.node("node1"), offline=True))
+    error = await house.refused(structs.replace(FAILOVER, ignore_consistency=True))
+    assert "bring node node1 back (gnt-node modify --offline no node1)" in str(error)
 
 
 async def test_mirrored_disks_have_both_copies_in_one_group() -> None:

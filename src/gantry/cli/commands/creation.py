@@ -114,6 +114,8 @@ OPTIONS = (
         help="Allow addresses that belong to a network the NIC is not in",
         negated=True,
     ),
+    command.Option(("--no-ip-check",), "Accepted for older scripts; addresses are never looked up"),
+    command.Option(("--no-name-check",), "Accepted for older scripts; names are never looked up"),
     IGNORE_POLICY,
     command.TAGS,
     command.field_option(CREATE, "force", "-f", "--force"),

@@ -82,7 +82,11 @@ def _nic(index: int, values: Sequence[object]) -> Record:
     record = dict(zip(NIC_KEYS, values, strict=False))
     name = _record(values[8]).get("name") if len(values) > 8 else None
     record["network"] = name or record.get("network")
-    return {f"nic/{index}": record.pop("name", None) or "", **_without_missing(record)}
+    # Clients read each of these lines, also of a value that the NIC does not have.
+    listed = ("MAC", "IP", "mode", "link", "vlan", "network", "UUID", "name")
+    values_by_key = {key: record.get(key) for key in listed}
+    texts = {key: value if isinstance(value, list) else str(value) for key, value in values_by_key.items()}
+    return {f"nic/{index}": "", **texts}
 
 
 def _disk(index: int, record: Record) -> Record:

@@ -92,15 +92,16 @@ def info(call: command.Call) -> int:
 
 def modify(call: command.Call) -> int:
     """Change a node's flags and parameters."""
-    return submit.carry_out(call, call.opcode(MODIFY), report=_print_changes)
+    node = call.arguments[0]
 
+    def report(result: object) -> None:
+        changes = result if isinstance(result, list) else []
+        if changes:
+            print(f"Modified node {node}")
+        for name, value in changes:
+            print(f" - {name} -> {value}")
 
-def _print_changes(result: object) -> None:
-    changes = result if isinstance(result, list) else []
-    if changes:
-        print("Modified node")
-    for name, value in changes:
-        print(f" - {name} -> {value}")
+    return submit.carry_out(call, call.opcode(MODIFY), report=report)
 
 
 def _flag(opcode: str, field: str, *names: str) -> command.Option:

@@ -81,7 +81,9 @@ class Change:
 
 
 def _create(op: Op) -> list[Op]:
-    version = op.pop("__version__", 0)
+    if "__version__" not in op:
+        raise errors.InvalidError("__version__ of the body is missing", hint="it must be 1")
+    version = op.pop("__version__")
     if version != 1:
         raise errors.InvalidError(f"__version__ of the body is {version!r}, not 1")
     return [op]

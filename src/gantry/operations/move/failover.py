@@ -52,7 +52,7 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
             cleanup = interrupted_move.Cleanup(self.environment, vm, target=self.op.target_node)
             return Facts(snapshot.nodes[vm.primary_node], finding=await cleanup.look(snapshot))
         relocation.check_in_use(vm)
-        relocation.check_mobile(vm)
+        relocation.check_mobile(snapshot, vm)
         requirements = relocation.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP)
         target, why = await relocation.target(
             self.environment,

@@ -63,7 +63,7 @@ class InstanceMigrate(base.Unit[opcodes.InstanceMigrate, Facts]):
             cleanup = interrupted_move.Cleanup(self.environment, vm, target=op.target_node)
             return Facts(snapshot.nodes[vm.primary_node], finding=await cleanup.look(snapshot))
         relocation.check_in_use(vm)
-        relocation.check_mobile(vm)
+        relocation.check_mobile(snapshot, vm)
         runs = await self._running(snapshot, vm)
         requirements = relocation.need(snapshot, vm, runs=runs or vm.admin_state is instance.AdminState.UP)
         target, why = await relocation.target(

@@ -43,12 +43,18 @@ def check_in_use(vm: instance.Instance) -> None:
         raise errors.WrongStateError(f"instance {vm.name} is marked offline", hint="gnt-instance modify --online")
 
 
-def check_mobile(vm: instance.Instance) -> None:
+def check_mobile(snapshot: states.Snapshot, vm: instance.Instance) -> None:
     """Refuse an instance whose disks exist on its own node alone."""
     if vm.disk_template not in ANYWHERE and not vm.secondary_nodes:
+        node = snapshot.nodes[vm.primary_node]
+        hint = f"gnt-instance move copies them while the instance is stopped: gnt-instance move -n NODE {vm.name}"
+        if node.offline:
+            hint = (
+                f"bring node {node.name} back (gnt-node modify --offline no {node.name}), or restore an export with "
+                "gnt-backup import"
+            )
         raise errors.WrongStateError(
-            f"the disks of instance {vm.name} ({vm.disk_template}) exist on its node alone",
-            hint=f"gnt-instance move copies them while the instance is stopped: gnt-instance move -n NODE {vm.name}",
+            f"the disks of instance {vm.name} ({vm.disk_template}) exist on its node {node.name} alone", hint=hint
         )
 
 
