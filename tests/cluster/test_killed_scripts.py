@@ -70,6 +70,26 @@ def test_a_script_of_a_former_masters_job_does_not_write_after_the_next_master_c
             command.wait()
 
 
+@pytest.mark.slow
+def test_a_script_of_a_killed_job_has_ended_when_the_job_has(tmp_path: Path) -> None:
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        node = cluster_lab.add_node()
+        (node.root / "srv/os/plain/create").write_text(CREATE.format(folder=tmp_path).replace("setsid ", ""))
+        command = _create(cluster_lab, node)
+        try:
+            lab.wait_until(lambda: _sizes(node).keys() == KINDS, "both writers")
+            writers = {int((tmp_path / kind).read_text()) for kind in KINDS}
+            ((number,),) = cluster_lab.rows("gnt-job", "id", "--running")
+            cluster_lab.run("gnt-job", "cancel", "--kill", "--yes-do-it", number)
+            assert command.wait(lab.TIMEOUT) == 1
+            assert all(map(lab.is_gone, writers))
+            assert cluster_lab.rows("gnt-instance", "name") == []
+        finally:
+            command.kill()
+            command.wait()
+
+
 def _create(cluster_lab: lab.Lab, node: lab.Node) -> subprocess.Popen[bytes]:
     """Begin to create an instance on a node."""
     add = ("gnt-instance", "add", "-t", "file", "-s", "10M", "-o", "plain", "--no-nics", "-n", node.name, "vm.example")

@@ -158,11 +158,30 @@ def test_a_new_master_waits_for_the_end_of_what_the_former_one_left_at_work(hous
         begin = house.now()
         await house.permits.end_former("m2", 4)
         assert (house.done, house.now()) == (["cleaned up"], begin)
-        with pytest.raises(errors.FencedError, match="work was ended: a later run of the master daemon"):
+        with pytest.raises(errors.FencedError, match="work was ended: its master has given it up, or a later run"):
             await doing
         await house.permits.end_former("m2", 4)
 
     run(house, scenario)
+
+
+def test_a_call_that_its_master_gives_up_is_ended_and_no_other(house: House) -> None:
+    async def scenario() -> None:
+        doing = [
+            asyncio.ensure_future(house.carry_out(house.lasts(then=str(number)), seconds=1000, number=number))
+            for number in (1, 2)
+        ]
+        await asyncio.sleep(10)
+        begin = house.now()
+        await house.permits.end(calls.EndCalls(run="m2", numbers=(1, 2)))
+        await house.permits.end(calls.EndCalls(run="m1", numbers=(1, 7)))
+        assert (house.done, house.now()) == (["cleaned up"], begin)
+        with pytest.raises(errors.FencedError, match="its master has given it up"):
+            await doing[0]
+        await doing[1]
+
+    run(house, scenario)
+    assert house.done == ["cleaned up", "2", "cleaned up"]
 
 
 def test_a_task_that_outlasts_its_call_ends_with_its_master(house: House) -> None:

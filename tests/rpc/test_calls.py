@@ -32,6 +32,7 @@ UNFENCED = {
     "use_invitation",
     "version",
     # the run of their caller is what counts
+    "end_calls",
     "extend_permits",
     # the epoch of their records is what counts
     "checkpoint_store",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gantry import errors
 from gantry.rpc import calls, permits, targets
 from gantry.runtime import simulated
 
@@ -17,11 +18,17 @@ class House:
     def __init__(self, world: simulated.World) -> None:
         self.world = world
         self.asked: list[calls.ExtendPermits] = []
+        self.ended: list[tuple[int, ...]] = []
+        self.answer_seconds = 0.1
         self.permits = permits.Permits("m1", self.ask)
 
     async def ask(self, target: targets.Target, call: calls.Call[None]) -> None:
-        assert isinstance(call, calls.ExtendPermits)
-        self.asked.append(call)
+        if isinstance(call, calls.EndCalls):
+            self.ended.append(call.numbers)
+            await asyncio.sleep(self.answer_seconds)
+        else:
+            assert isinstance(call, calls.ExtendPermits)
+            self.asked.append(call)
 
     def tell(self, seconds: float) -> None:
         """Let the node's answer arrive, by whose clock it is ``seconds``."""
@@ -112,3 +119,32 @@ def test_a_master_without_its_right_extends_nothing_until_it_has_it_again(house:
 
     house.world.run(scenario())
     assert [call.until for call in house.asked] == ["n1 508.000"]
+
+
+@pytest.mark.parametrize(("answer_seconds", "lasted"), [(0.1, 0.1), (1000.0, permits.END_SECONDS)])
+def test_a_call_that_is_given_up_is_ended_on_its_node_and_that_is_waited_for(
+    house: House, answer_seconds: float, lasted: float
+) -> None:
+    house.answer_seconds = answer_seconds
+
+    async def calling(error: Exception | None = None) -> None:
+        async with house.permits.permit(TARGET):
+            if error:
+                raise error
+            await asyncio.sleep(1000)
+
+    async def scenario() -> None:
+        house.tell(500.0)
+        call = asyncio.ensure_future(calling())
+        await asyncio.sleep(0.5)
+        begin = house.world.clock.monotonic()
+        call.cancel()
+        await asyncio.wait([call])
+        assert house.world.clock.monotonic() - begin == pytest.approx(lasted)
+        with pytest.raises(errors.RemoteError):
+            await calling(errors.RemoteError("no answer"))
+        with pytest.raises(errors.ExecutionError):
+            await calling(errors.ExecutionError("the node's own error"))
+
+    house.world.run(scenario())
+    assert house.ended == [(1,), (2,)]

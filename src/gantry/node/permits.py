@@ -48,7 +48,8 @@ class _Call:
     extended: asyncio.Event = field(default_factory=asyncio.Event)
     is_settled: bool = False
     """The call has been refused or ended, or has ended: what it starts now is not asked any more."""
-    tasks: set[asyncio.Future[Any]] = field(default_factory=set)
+    tasks: dict[asyncio.Future[Any], None] = field(default_factory=dict)
+    """In order: an order that varies would make the same run of a simulation end differently."""
 
 
 _current: ContextVar[_Call | None] = ContextVar("permit", default=None)
@@ -69,8 +70,8 @@ def keep(task: asyncio.Future[T]) -> None:
     """Let a task that outlasts the current call end with the run of the call's master."""
     call = _current.get()
     if call is not None:
-        call.tasks.add(task)
-        task.add_done_callback(call.tasks.discard)
+        call.tasks[task] = None
+        task.add_done_callback(call.tasks.pop)
 
 
 class Permits:
@@ -85,8 +86,8 @@ class Permits:
         self._run = run
         self._check = check
         # The network may bring one call twice.
-        self._at_work: set[_Call] = set()
-        self._left: set[_Call] = set()
+        self._at_work: dict[_Call, None] = {}
+        self._left: dict[_Call, None] = {}
 
     def moment(self) -> calls.Moment:
         """Return the present moment of the node's clock."""
@@ -108,21 +109,20 @@ class Permits:
         call = _Call(procedure, permit, epoch, caller, self._confirm)
         self._extend(call, permit.until)
         task = asyncio.ensure_future(self._work(call, work))
-        call.tasks.add(task)
-        self._at_work.add(call)
+        call.tasks[task] = None
+        self._at_work[call] = None
         try:
             await asyncio.wait([task])
         finally:
             task.cancel()  # if this call itself was cancelled, because the daemon ends
             await asyncio.wait([task])
             call.is_settled = True
-            call.tasks.discard(task)
-            self._at_work.discard(call)
+            del call.tasks[task], self._at_work[call]
             if call.tasks:
-                self._left.add(call)
+                self._left[call] = None
         if task.cancelled():
             raise errors.FencedError(
-                f"{procedure} was ended: a later run of the master daemon commands this node",
+                f"{procedure} was ended: its master has given it up, or a later run of the master commands this node",
                 hint="repeat the job on the present master",
             )
         return task.result()
@@ -163,30 +163,39 @@ class Permits:
             call.until = until.seconds
             call.extended.set()
 
+    async def end(self, request: calls.EndCalls) -> None:
+        """End calls at work that their master has given up; WrongStateError if they do not end in time."""
+        numbers = set(request.numbers)
+        given_up = [call for call in self._at_work if call.permit.run == request.run and call.permit.number in numbers]
+        await _end(given_up, "that its master has given up")
+
     async def end_former(self, run: str, epoch: int) -> None:
         """End what other runs have left at work in earlier epochs; WrongStateError if it does not end in time."""
-        self._left = {call for call in self._left if call.tasks}
+        self._left = {call: None for call in self._left if call.tasks}
         former = [
             call
             for call in (*self._at_work, *self._left)
             if call.permit.run != run and call.epoch is not None and call.epoch < epoch
         ]
-        if not former:
-            return
-        for call in former:
-            if not call.is_settled:
-                logger.warning("%s of a former master is ended", call.procedure)
-            call.is_settled = True
-            for task in call.tasks:
-                task.cancel()
-        tasks = [task for call in former for task in call.tasks]
-        _, running = await asyncio.wait(tasks, timeout=END_SECONDS) if tasks else (set(), set())
-        if running:
-            names = sorted({call.procedure for call in former if call.tasks & running})
-            raise errors.WrongStateError(
-                f"{', '.join(names)} of a former master is still at work and does not end",
-                hint="a program hangs in the kernel, for example on a broken disk: repeat the job when it has ended",
-            )
+        await _end(former, "of a former master")
+
+
+async def _end(at_work: Sequence[_Call], whose: str) -> None:
+    """End calls, and tasks that outlast them; WrongStateError if they do not end in time."""
+    for call in at_work:
+        if not call.is_settled:
+            logger.warning("%s %s is ended", call.procedure, whose)
+        call.is_settled = True
+        for task in list(call.tasks):
+            task.cancel()
+    tasks = [task for call in at_work for task in call.tasks]
+    _, running = await asyncio.wait(tasks, timeout=END_SECONDS) if tasks else (set(), set())
+    if running:
+        names = sorted({call.procedure for call in at_work if running.intersection(call.tasks)})
+        raise errors.WrongStateError(
+            f"{', '.join(names)} {whose} is still at work and does not end",
+            hint="a program hangs in the kernel, for example on a broken disk: repeat the job when it has ended",
+        )
 
 
 class Programs:

@@ -22,6 +22,8 @@ PERMIT_SECONDS = 4.0
 MAX_AGE_SECONDS = 10.0
 EXTENSION_SECONDS = 1.0
 """Time between two extensions of the permits of the calls at one node."""
+END_SECONDS = 1.0
+"""For a node to end a call that its caller has given up."""
 
 _Node = tuple[str, int]
 
@@ -76,8 +78,19 @@ class Permits:
             self._extending[node] = asyncio.create_task(self._extend(target), name=f"permits {target.name}")
         try:
             yield {permits.PERMIT_HEADER: permits.Permit(self._run, number, until).encode()}
+        except (asyncio.CancelledError, errors.RemoteError):
+            numbers.discard(number)
+            await self._end(target, number)
+            raise
         finally:
             numbers.discard(number)
+
+    async def _end(self, target: targets.Target, number: int) -> None:
+        """End a call that nobody waits for any more, so that what follows does not meet it at work on the node."""
+        call = permits.EndCalls(run=self._run, numbers=(number,))
+        with contextlib.suppress(errors.GantryError, TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                await self._ask(target, call)
 
     def _until(self, node: _Node) -> permits.Moment | None:
         """Return the moment of the node's clock at which a permit that is given now ends."""

@@ -96,6 +96,7 @@ class Agent:
         self._member_calls = table
         self._member_calls.add(calls.Version, self._version)
         self._member_calls.add(calls.ExtendPermits, self._extend)
+        self._member_calls.add(calls.EndCalls, self._permits.end)
         self._member_calls.add(calls.NodeLeave, self._leave)
         self._member_calls.add(calls.CertificateRequest, self._identity.request)
         self._member_calls.add(calls.CertificateStore, self._store)

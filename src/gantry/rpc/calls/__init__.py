@@ -182,6 +182,7 @@ from gantry.rpc.calls.packages import (
 from gantry.rpc.calls.permits import (
     MOMENT_HEADER,
     PERMIT_HEADER,
+    EndCalls,
     ExtendPermits,
     Moment,
     Permit,
@@ -260,6 +261,7 @@ __all__ = [
     "DiskUnplug",
     "DrbdAttachNet",
     "DrbdDisconnectNet",
+    "EndCalls",
     "Ending",
     "Enrol",
     "Epoch",

@@ -7,7 +7,8 @@ A run is a token of one run of a daemon. The end of a permit is a moment of the 
 caller computes it from the moment in an earlier answer (``rpc.permits``). So a call that was on its way for too long,
 because the node slept or the network held it up, is not carried out (``node.permits``): its caller may have given it
 up, or have lost the role of the master. While the caller waits for the answer, it extends the permit by
-``ExtendPermits``. A master of an earlier version sends no permits, and its calls are carried out whenever they arrive.
+``ExtendPermits``; if it gives the call up, it ends it by ``EndCalls``. A master of an earlier version sends no permits,
+and its calls are carried out whenever they arrive.
 
 See explanation/replication.md#permits.
 """
@@ -93,3 +94,15 @@ class ExtendPermits(Call[None], frozen=True):
     run: Token
     numbers: tuple[int, ...]
     until: Line
+
+
+class EndCalls(Call[None], frozen=True):
+    """End the calls ``numbers`` of the caller's ``run`` that are at work; the answer comes when they have ended.
+
+    Their programs are killed, and what they have begun is cleaned up, as when a program fails.
+    """
+
+    FENCED: ClassVar[bool] = False
+    LIMIT: ClassVar[float] = 5.0
+    run: Token
+    numbers: tuple[int, ...]
