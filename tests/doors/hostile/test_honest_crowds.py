@@ -108,15 +108,17 @@ def test_2000_requests_of_the_controllers_at_one_moment_all_end_well(kubernetes:
 
 
 def _call_at_once(node: clients.Target, number: int) -> None:
-    """Make calls to a node with the master's own client, each of which must succeed."""
+    """Make calls to a node as the jobs of a master do, each of which must succeed."""
 
     async def call() -> None:
-        nodes = client.Client(RealRuntime().network, node.tls)
+        connections = client.Client(RealRuntime().network, node.tls)
+        nodes = client.Queued(connections)
         target = targets.Target("", "node1", clients.HOST, node.port)
         try:
-            answers = await nodes.fan_out([target] * number, calls.Version())
+            answers = await nodes.fan_out([target] * number, calls.MasterName())
         finally:
             await nodes.close()
+            await connections.close()
         assert not [str(answer.error) for answer in answers if answer.error]
 
     asyncio.run(call())
