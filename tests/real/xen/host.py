@@ -39,6 +39,7 @@ class Machine(qemu.Qemu):
     """QEMU that emulates a machine, which boots Xen."""
 
     OVERHEAD = 0
+    PROCESSORS = 1
 
     @classmethod
     def prepare(cls) -> None:

@@ -53,7 +53,7 @@ class Hardware(abc.ABC):
 
     @abc.abstractmethod
     def device(self, number: int) -> str:
-        """Return the path that the machine's kernel has for a disk."""
+        """Return the path that the kernel has for a disk, once the machine has been started."""
 
     @abc.abstractmethod
     def _plug(self, number: int) -> None:

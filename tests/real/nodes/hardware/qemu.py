@@ -46,6 +46,8 @@ class Qemu(Hardware):
 
     OVERHEAD: ClassVar[int] = 128
     """MiB that Debian's kernel takes more than that of User-Mode Linux."""
+    PROCESSORS: ClassVar[int] = 2
+    """With the second one a node's daemon answers in time while a command runs."""
 
     def __init__(self, folder: Path, *, tap: str, mac: str, memory: int) -> None:
         super().__init__(folder, tap=tap, mac=mac, memory=memory)
@@ -88,11 +90,18 @@ class Qemu(Hardware):
             )
         # The kernel finds the disks in this order.
         self._letters = dict(zip(self.disks, LETTERS, strict=False))
-        disks = [("root", "qcow2", root), *((f"disk{number}", "raw", path) for number, path in self.disks.items())]
+        # Nobody changes the image, but User-Mode Linux has a lock on it, which QEMU takes for another's use of it.
+        base = (
+            f"backing.driver=raw,backing.file.driver=file,backing.file.filename={self.root()},backing.file.locking=off"
+        )
+        disks = [
+            ("root", f"driver=qcow2,{base}", root),
+            *((f"disk{number}", "driver=raw", path) for number, path in self.disks.items()),
+        ]
         self._control.unlink(missing_ok=True)
         return [
-            QEMU, *self.boot_options(words), "-machine", "pc", "-m", str(self.memory + self.OVERHEAD), "-no-reboot",
-            "-nodefaults", "-no-user-config", "-display", "none",
+            QEMU, *self.boot_options(words), "-machine", "pc", "-m", str(self.memory + self.OVERHEAD),
+            "-smp", str(self.PROCESSORS), "-no-reboot", "-nodefaults", "-no-user-config", "-display", "none",
             # What QEMU says itself is in the same file.
             "-chardev", f"file,id=console,path={self.console},append=on", "-serial", "chardev:console",
             "-qmp", f"unix:{self._control},server=on,wait=off",
@@ -131,6 +140,6 @@ class Qemu(Hardware):
 
 def _disk_options(name: str, form: str, path: Path) -> list[str]:
     return [
-        "-blockdev", f"driver={form},node-name={name},file.driver=file,file.filename={path}",
+        "-blockdev", f"{form},node-name={name},file.driver=file,file.filename={path}",
         "-device", f"virtio-blk-pci,id=dev-{name},drive={name}",
     ]  # fmt: skip
