@@ -7,7 +7,7 @@ import pytest
 from tests import ports
 
 from gantry.runtime import http_interface
-from gantry.runtime.real import RealRuntime
+from gantry.runtime.real import RealRuntime, connections, http_server
 
 
 async def wire_headers(status: int, headers: Mapping[str, str]) -> tuple[int, http.client.HTTPMessage]:
@@ -58,3 +58,18 @@ async def test_an_answer_after_which_a_client_may_try_again_says_when(
     answered, received = await wire_headers(status, headers)
     assert answered == status
     assert received.get_all("Retry-After") == (retry_after and [retry_after])
+
+
+async def test_a_request_whose_handler_has_not_begun_does_not_count_as_a_client_that_is_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    states = list[connections.State]()
+    original = http_server._Protocol.data_received
+
+    def data_received(self: http_server._Protocol, data: bytes) -> None:
+        original(self, data)
+        states.append(self.connection.state)
+
+    monkeypatch.setattr(http_server._Protocol, "data_received", data_received)
+    await wire_headers(200, {})
+    assert states == [connections.State.WORK]

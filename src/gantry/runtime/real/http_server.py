@@ -76,7 +76,8 @@ class _Protocol(web.RequestHandler):
         if self.connection.state is not connections.State.HEADERS:
             return
         if self._request_count > requests:
-            self._server.connections.enter(self.connection, connections.State.BODY)
+            # It waits for its handler, on a busy machine for longer than a client may keep the server waiting.
+            self._server.connections.enter(self.connection, connections.State.WORK)
         else:
             self._header_bytes += len(data)
             if self._header_bytes > limits.HEADER_BYTES:
