@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.daemons import membership, newer_records, poll, promises, vote
+from gantry.daemons import handover, membership, newer_records, poll, promises, vote
 from gantry.model import cluster, job
 from gantry.operations import base
 from gantry.rpc import calls, client
@@ -64,17 +64,6 @@ class Request:
     voting: bool = True
     ignore_offline: bool = False
     interrupts_jobs: bool = False
-
-
-def handover(state: states.Snapshot, new: str, *, now: float, lost: Sequence[cluster.Node] = ()) -> list[states.Change]:
-    """Return the changes that make the node with UUID ``new`` the master, and the old master a candidate.
-
-    An old master that is ``lost`` is left as it is.
-    """
-    owner = state.the_cluster
-    nodes = [node for uuid in (owner.master_node, new) if (node := state.nodes.get(uuid)) and node not in lost]
-    flagged = [base.changed(node, now, master_candidate=True) for node in nodes if not node.master_candidate]
-    return [states.Put(base.changed(owner, now, master_node=new)), *map(states.Put, flagged)]
 
 
 class Role:
@@ -143,12 +132,15 @@ class Role:
 
         Without a vote, ``give_up`` gets the UUIDs of the candidates that nobody waits for any more.
         """
-        now, lost = self._runtime.clock.now(), self._lost_candidates()
+        now, lost = self._runtime.clock.now(), list[cluster.Node]()
+        if not self._request.voting:
+            reached = {answer.node for answer in self._answers if answer.reached}
+            lost = handover.lost_candidates(self._store.snapshot, self._own.uuid, reached)
         changes: list[states.Change] = [
             states.Put(base.changed(node, now, offline=True, master_candidate=False)) for node in lost
         ]
         if self._request.taking_over:
-            changes += handover(self._store.snapshot, self._own.uuid, now=now, lost=lost)
+            changes += handover.changes(self._store.snapshot, self._own.uuid, now=now, lost=lost)
         if lost:
             give_up(frozenset(node.uuid for node in lost))
             text = (
@@ -159,26 +151,6 @@ class Role:
             self._report(text)
         epoch = await self._store.begin_epoch(changes, above=self._epoch - 1, who=f"node {self._own.node}")
         log.info("node %s is the master, epoch %d: %s", self._own.node, epoch, vote.described(self._answers))
-
-    def _lost_candidates(self) -> list[cluster.Node]:
-        """Return the silent candidates of a start without a vote, if too few are left to acknowledge a change."""
-        if self._request.voting:
-            return []
-        state, reached = self._store.snapshot, {answer.node for answer in self._answers if answer.reached}
-        owner = state.the_cluster
-        keeping = (cluster.Role.CANDIDATE, cluster.Role.MASTER)
-        other_keepers = [
-            node for node in state.nodes.values() if node.uuid != self._own.uuid and node.role(owner) in keeping
-        ]
-        lost = sorted((node for node in other_keepers if node.name not in reached), key=lambda node: node.name)
-        remaining, number = 1 + len(other_keepers) - len(lost), 1 + len(other_keepers)
-        match owner.replication_policy(number):
-            case cluster.Replication.SEED:
-                return []
-            case cluster.Replication.MAJORITY:
-                return lost if 2 * remaining <= number else []
-            case cluster.Replication.ALL:
-                return lost
 
     def _check_claim(self) -> None:
         state = self._store.snapshot

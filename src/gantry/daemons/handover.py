@@ -1,0 +1,40 @@
+"""What a new master changes in its first record, beside the epoch: its own role, and candidates that are lost. Pure.
+
+``role`` writes it.
+"""
+
+from collections.abc import Collection, Sequence
+
+from gantry.model import cluster
+from gantry.operations import base
+from gantry.state import replication
+from gantry.state import snapshot as states
+
+
+def changes(state: states.Snapshot, new: str, *, now: float, lost: Sequence[cluster.Node] = ()) -> list[states.Change]:
+    """Return the changes that make the node with UUID ``new`` the master, and the old master a candidate.
+
+    An old master that is ``lost`` is left as it is.
+    """
+    owner = state.the_cluster
+    nodes = [node for uuid in (owner.master_node, new) if (node := state.nodes.get(uuid)) and node not in lost]
+    flagged = [base.changed(node, now, master_candidate=True) for node in nodes if not node.master_candidate]
+    return [states.Put(base.changed(owner, now, master_node=new)), *map(states.Put, flagged)]
+
+
+def lost_candidates(state: states.Snapshot, own: str, reached: Collection[str]) -> list[cluster.Node]:
+    """Return the silent candidates, by name, if no change can be acknowledged without them; an empty list otherwise.
+
+    ``own`` is the UUID of the node that starts without a vote, ``reached`` has the names of the nodes that answered.
+    """
+    owner, keeping = state.the_cluster, (cluster.Role.CANDIDATE, cluster.Role.MASTER)
+    members = {node.uuid: node for node in state.nodes.values() if node.uuid != own and node.role(owner) in keeping}
+    lost = sorted((node for node in members.values() if node.name not in reached), key=lambda node: node.name)
+    rule = replication.Rule(state.serial, owner.replication_policy(1 + len(members)), frozenset(members))
+    match rule.policy:
+        case cluster.Replication.SEED:
+            return []
+        case cluster.Replication.MAJORITY:
+            return [] if rule.is_majority(len(members) - len(lost)) else lost
+        case cluster.Replication.ALL:
+            return lost
