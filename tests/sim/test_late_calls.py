@@ -127,3 +127,20 @@ def test_a_new_master_ends_what_the_old_one_left_at_work_on_a_node(
 
     lab.run(scenario())
     assert "test_delay of a former master is ended" in caplog.text
+
+
+def test_a_call_of_a_job_that_is_killed_ends_on_its_node_before_the_job_does(
+    lab: cluster.SimulatedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        delay = {"OP_ID": "OP_TEST_DELAY", "duration": 3000, "on_nodes": ["node4"], "on_master": False}
+        number = await lab.submit(delay)
+        await lab.world.clock.sleep(20)
+        began = lab.world.clock.monotonic()
+        assert "test_delay" not in caplog.text
+        await lab.luxi("CancelJob", number, True)
+        status, _ = await lab.wait(number)
+        assert (status, lab.world.clock.monotonic() - began < 1) == ("canceled", True)
+        assert "test_delay that its master has given up is ended" in caplog.text
+
+    lab.run(scenario())
