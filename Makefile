@@ -28,6 +28,7 @@ SEEDS = 0-9999
 COVERED = 0-149
 MINUTES = 60
 RUNS = 1
+FIRST = 1
 N = 500
 SEED = 1
 SUITE = bookworm
@@ -106,8 +107,8 @@ test-all: ## everything in stages, an hour or more, as root; STAGES='real bench'
 	@tools/own-environment.sh $(MAKE) system
 	@tools/own-environment.sh $(PYTHON) -m tools.everything $(STAGES)
 
-steady: venv ## the gate's tests RUNS times, quiet, beside busy loops, in random order, on one core: which of them are unstable
-	@tools/own-environment.sh $(PYTHON) -m tools.steady --runs $(RUNS)
+steady: venv ## the gate's tests RUNS times, quiet, beside busy loops, in random order, on one core: which of them are unstable; FIRST=4 goes on with the fourth
+	@tools/own-environment.sh $(PYTHON) -m tools.steady --runs $(RUNS) --first $(FIRST)
 
 quick: venv check ## check, then the unit tests nearest to what changed since BASE=commit (HEAD)
 	@$(BIN)/python tools/quick.py $(BASE)

@@ -1,8 +1,9 @@
 """Looks for unstable tests: ``make steady RUNS=10`` runs the gate's tests again and again under changing conditions.
 
-In turn they run quietly, beside four busy loops, in random order, and on one processor. Each run prints a line; at the
-end stands each test that did not pass in all runs, with the runs in which it failed and the first failure. What pytest
-printed is in ``build/stages/steady-N.log``.
+In turn they run quietly, beside four busy loops, in random order, and on one processor; ``FIRST=4`` goes on with the
+fourth of them, as eight runs take an hour and more. Each run prints a line; at the end stands each test that did not
+pass in all runs, with the runs in which it failed and the first failure. What pytest printed is in
+``build/stages/steady-N.log``.
 
 It is run by Debian's Python before the virtual environment exists, so it imports the standard library only.
 """
@@ -74,11 +75,13 @@ def main() -> int:
     """Run the tests; the exit status is 0 if all of them passed in all runs."""
     parser = argparse.ArgumentParser(prog="steady", description="Run the gate's tests under changing conditions.")
     parser.add_argument("--runs", type=int, default=8, help="how many runs (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=1, help="the number of the first run (default: %(default)s)")
     parser.add_argument("--workers", default=WORKERS, help="how many processes run tests (default: %(default)s)")
     options = parser.parse_args()
     failed: dict[str, list[str]] = {}
     broken = False
-    for number, condition in enumerate(itertools.islice(conditions(), options.runs), start=1):
+    last = options.first + options.runs - 1
+    for number, condition in enumerate(itertools.islice(conditions(), options.first - 1, last), start=options.first):
         command = (*condition.prefix, ".venv/bin/pytest", "-m", MARKS, *DISTRIBUTION, "-n", options.workers)
         stage = Stage(ROOT, f"steady-{number}", (*command, *condition.arguments), REAL)
         print(f"{condition.name:<10}", end=" ")
