@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shlex
+import signal
 import socket
 import tempfile
 import threading
@@ -185,3 +186,11 @@ def gnt(root: Path, capfd: pytest.CaptureFixture[str]) -> Gnt:
         return Ran(code, out, err)
 
     return run
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Let an interruption arrive, which a program that a shell has started in the background ignores."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)

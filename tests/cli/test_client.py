@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 import socket
 import threading
 from pathlib import Path
@@ -53,6 +54,24 @@ def test_a_daemon_that_closes_the_connection_is_reported(luxi: client.Client, ma
         luxi.call("Bye")
     master.answers["Back"] = 5
     assert luxi.call("Back") == 5
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_the_answer_to_an_interrupted_request_is_not_taken_for_that_of_the_next(
+    luxi: client.Client, master: Master
+) -> None:
+    interrupted, caller = threading.Event(), threading.get_ident()
+
+    def first() -> str:
+        signal.pthread_kill(caller, signal.SIGINT)
+        interrupted.wait()
+        return "first"
+
+    master.answers |= {"First": first, "Second": "second"}
+    with pytest.raises(KeyboardInterrupt):
+        luxi.call("First")
+    interrupted.set()
+    assert luxi.call("Second") == "second"
 
 
 def test_a_socket_that_refuses_is_tried_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,9 @@ class Client:
                 f"lost the connection to the master daemon: {error.strerror or error}",
                 hint=f"see {machine.master_log()}",
             ) from None
+        except BaseException:  # interrupted: the rest of this answer must not be taken for that of the next request
+            self.close()
+            raise
 
     def _answer(self, raw: bytes) -> dict[str, object]:
         try:
