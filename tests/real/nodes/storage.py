@@ -9,7 +9,7 @@ from gantry.rpc import calls
 
 OWNER = "vm1.example.com"
 GROUP, LOST = "xenvg", "lostvg"
-SECRET = "the secret of one disk"
+SECRET = "the-secret-of-one-disk"
 DRBD: Mapping[str, calls.Value] = {
     "resync-rate": 61440,
     "protocol": "C",

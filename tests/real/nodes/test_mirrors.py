@@ -153,7 +153,7 @@ def test_a_disk_in_use_is_neither_closed_nor_taken_down(nodes: Lab, disk: Pair) 
 
 @pytest.mark.promise("cluster-105")
 def test_a_peer_with_another_secret_is_not_let_in(nodes: Lab, disk: Pair) -> None:
-    wrong = mirror(1, disk.two, disk.one, secret="another secret")
+    wrong = mirror(1, disk.two, disk.one, secret="another-secret")
     disk.both(lambda each: calls.DrbdDisconnectNet(disk=each))
     nodes.call(disk.one, calls.DrbdAttachNet(disk=disk.first))
     nodes.call(disk.two, calls.DrbdAttachNet(disk=wrong))
