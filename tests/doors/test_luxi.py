@@ -14,6 +14,7 @@ from gantry.doors import luxi
 from gantry.doors.luxi import jobs, queries
 from gantry.jobs import archiving
 from gantry.sim import cluster
+from gantry.state import events
 
 
 @pytest.mark.parametrize(
@@ -123,10 +124,34 @@ def test_every_method_is_in_the_table() -> None:
     assert set(METHODS) == set(luxi.METHODS)
 
 
+async def _history(lab: cluster.SimulatedCluster, *arguments: object) -> list[tuple[int, float, set[tuple[str, str]]]]:
+    """Return serial, time, and kinds and names of the changed objects, of the events that a query returns."""
+    answer = msgspec.convert(await lab.luxi("QueryHistory", *arguments, 1000), dict[str, object])
+    matching_events = msgspec.convert(answer["events"], list[events.Event])
+    return [(event.serial, event.time, {(each.kind, each.name) for each in event.changes}) for event in matching_events]
+
+
+def test_the_history_has_only_what_its_filters_name(lab: cluster.SimulatedCluster) -> None:
+    lab.run(lab.done({"OP_ID": "OP_NETWORK_ADD", "network_name": "net2", "network": "198.51.100.0/24"}))
+    lab.run(lab.done({"OP_ID": "OP_TAGS_SET", "kind": "network", "name": "net2", "tags": ["a"]}))
+    whole = lab.run(_history(lab, None, None, None, None))
+    of_networks = [event for event in whole if {kind for kind, _ in event[2]} & {"network"}]
+    of_net2 = [event for event in whole if ("network", "net2") in event[2]]
+    assert len(whole) > len(of_networks) > len(of_net2) == 2
+    assert lab.run(_history(lab, "network", None, None, None)) == of_networks
+    assert lab.run(_history(lab, "network", "net2", None, None)) == of_net2
+    assert lab.run(_history(lab, None, "net2", None, None)) == of_net2
+    assert lab.run(_history(lab, "instance", "net2", None, None)) == []
+    serial, moment = of_net2[1][0], of_net2[1][1]
+    assert lab.run(_history(lab, "network", "net2", serial, None)) == of_net2[1:]
+    assert lab.run(_history(lab, "network", "net2", None, moment)) == of_net2[1:]
+    lab.run(lab.done({"OP_ID": "OP_NETWORK_REMOVE", "network_name": "net2"}))
+
+
 async def _jobs_and_serial(lab: cluster.SimulatedCluster) -> object:
     """Return all jobs and the serial number of the newest change."""
-    events = msgspec.convert(await lab.luxi("WaitForEvents", 0, 1, 0), dict[str, object])
-    return await lab.luxi("QueryJobs", None, ["id", "status"]), events["serial"]
+    newest = msgspec.convert(await lab.luxi("WaitForEvents", 0, 1, 0), dict[str, object])
+    return await lab.luxi("QueryJobs", None, ["id", "status"]), newest["serial"]
 
 
 @pytest.mark.promise("cluster-14")

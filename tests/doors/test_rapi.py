@@ -14,7 +14,7 @@ from gantry.doors import http
 from gantry.doors.http import representation, users
 from gantry.doors.rapi import changes, reading, routes, wire
 from gantry.model import opcodes
-from gantry.runtime import http_interface
+from gantry.runtime import http_interface, limits
 from gantry.sim import cluster
 
 USERS = f"{cluster.FOLDERS.lib}/users"
@@ -124,6 +124,17 @@ def test_every_request_needs_a_user_unless_reading_is_open_to_everybody(
     path = route.path.replace("{", "").replace("}", "")
     assert talk.status(route.method, path, login="") == 401
     assert (everybody.status(route.method, path, login="") == 401) is (route.access is not wire.Access.OPEN)
+
+
+@pytest.mark.parametrize("is_user", [True, False])
+def test_only_users_may_send_a_long_body(lab: cluster.SimulatedCluster, server: http.Server, is_user: bool) -> None:
+    open_server = remote.server(lab.master, cluster.FOLDERS, anonymous=True)
+    login = {"authorization": f"Basic {base64.b64encode(b'bob:two').decode()}"}
+    sent = http_interface.Request("GET", "/2/info", b"", login if is_user else {})
+    admission = lab.run(open_server.admit(sent))
+    longest = http.BODY_LIMIT if is_user else limits.STRANGER_BODY_BYTES
+    assert admission == limits.Admission(longest, known=is_user)
+    assert isinstance(lab.run(server.admit(sent)), limits.Admission) is is_user
 
 
 def test_without_options_the_daemon_asks_for_a_user_and_listens_on_the_loopback() -> None:

@@ -74,3 +74,71 @@ async def test_a_silent_client_makes_room_only_after_it_had_time_for_its_message
     finally:
         for _, writer in silent:
             writer.close()
+
+
+async def begin(path: str, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(sent)
+    await writer.drain()
+    return reader, writer
+
+
+async def converse(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
+    """Answer each message, until one is refused."""
+    with contextlib.suppress(asyncio.IncompleteReadError):
+        while True:
+            try:
+                message = await reader.readuntil(b"\n")
+            except bytestream.RefusedError as refused:
+                writer.write(f"{refused}\n".encode())
+                await writer.drain()
+                break
+            writer.write(b"%d\n" % len(message))
+            await writer.drain()
+
+
+async def line(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(60):
+        return await reader.readline()
+
+
+async def test_a_message_that_is_not_complete_in_time_is_refused_and_a_client_that_has_none_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unix_server, "SWEEP_SECONDS", 0.01)
+    where = str(tmp_path / "socket")
+    server = unix_server.UnixServer(where, converse, limits.UnixLimits(message_seconds=1e6))
+    await server.start(mode=0o600, limit=1 << 16)
+    idle = await begin(where, b"hello\n")
+    slow = [await begin(where, sent) for sent in (b"hello\nhel", b"hel", b"")]
+    assert await line(idle[0]) == await line(slow[0][0]) == b"6\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "_limits", limits.UnixLimits(message_seconds=0))
+        for reader, _ in slow:
+            assert await line(reader) == b"no complete message in 0 s\n"
+    idle[1].write(b"hello again\n")
+    assert await line(idle[0]) == b"12\n"
+    for _, writer in (idle, *slow):
+        writer.close()
+    await server.close()
+
+
+async def test_messages_that_are_not_complete_count_together_and_are_released(tmp_path: Path) -> None:
+    where, size = str(tmp_path / "socket"), 2 * unix_server.SMALL_MESSAGE_BYTES
+    server = unix_server.UnixServer(where, converse, limits.UnixLimits(message_bytes=2 * size + 2))
+    await server.start(mode=0o600, limit=4 * size)
+    for _ in range(3):
+        connections = [await begin(where, b"x" * size) for _ in range(3)]
+        answers = [asyncio.ensure_future(line(reader)) for reader, _ in connections]
+        (refused,), _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+        assert b"too many bytes of messages are in memory" in refused.result()
+        for (_, writer), answer in zip(connections, answers, strict=True):
+            if answer is not refused:
+                writer.write(b"\n")
+                assert await answer == b"%d\n" % (size + 1)
+        # One alone may have as many as all together, if theirs is released.
+        alone = await begin(where, b"x" * (2 * size + 1) + b"\n")
+        assert await line(alone[0]) == b"%d\n" % (2 * size + 2)
+        for _, writer in (*connections, alone):
+            writer.close()
+    await server.close()

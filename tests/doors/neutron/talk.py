@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gantry.doors import http
-from gantry.runtime import http_interface
+from gantry.runtime import http_interface, limits
 from gantry.sim import cluster
 
 RANGES = "/v2.0/network_segment_ranges"
@@ -84,6 +84,12 @@ class Talk:
     def raw(self, method: str, path: str, body: bytes = b"", *, headers: dict[str, str] | None = None) -> Answer:
         """Send a body of bytes, with only these headers."""
         return _decode(self.lab.run(self._server.answer(http_interface.Request(method, path, body, headers or {}))))
+
+    def longest_body(self, method: str, path: str, headers: dict[str, str] | None = None) -> int | None:
+        """Return how many bytes the body of a request with these headers may have, None if it is refused."""
+        request = http_interface.Request(method, path, b"", headers or {})
+        admission = self.lab.run(self._server.admit(request))
+        return admission.body_bytes if isinstance(admission, limits.Admission) else None
 
     def say(self, method: str, path: str, body: object = None, *, who: str = ADMIN) -> Answer:
         """Send an object as a user of the file."""

@@ -8,10 +8,12 @@ from tests.doors.neutron import talk
 from tests.doors.neutron.talk import ADMIN, MEMBER, NETWORKS, RANGES, Answer, Talk
 
 from gantry.daemons import remote
+from gantry.doors import http
 from gantry.doors.http import users
 from gantry.doors.neutron import access, resources
 from gantry.doors.neutron import resource as declared
 from gantry.model import fields
+from gantry.runtime import limits
 from gantry.sim import cluster
 
 REFUSED = "This server could not verify that you are authorized to access the document you requested."
@@ -127,6 +129,17 @@ def test_projects_are_those_of_the_users(client: Talk) -> None:
     assert client.raw("GET", "/v3/projects").status == 401
 
 
+def test_each_project_is_enabled_and_in_the_only_domain(client: Talk) -> None:
+    projects = client.get("/v3/projects").all("projects")
+    projects.append(client.get("/v3/projects/green").object("project"))
+    projects.append(client.get("/v2.0/tenants/green").object("tenant"))
+    for project in projects:
+        state = {name: project[name] for name in ("enabled", "is_domain", "domain_id", "parent_id")}
+        assert state == {"enabled": True, "is_domain": False, "domain_id": "default", "parent_id": "default"}
+    domain = client.get("/v3/domains/default").object("domain")
+    assert domain == {"id": "default", "name": "Default", "enabled": True}
+
+
 def test_other_users_than_administrators_see_only_their_project(client: Talk) -> None:
     assert [project["name"] for project in client.get("/v3/projects", who=MEMBER).all("projects")] == ["green"]
     assert client.get("/v3/projects?name=green", who=MEMBER).all("projects")[0]["id"] == "green"
@@ -191,6 +204,14 @@ def test_extensions_are_returned_alone_and_as_a_list(client: Talk) -> None:
         "message": "The resource could not be found.<br /><br />\nExtension with alias nope does not exist\n\n",
         "code": "404 Not Found", "title": "Not Found",
     }  # fmt: skip
+
+
+def test_only_users_may_send_a_long_body(client: Talk) -> None:
+    login = {"authorization": f"Basic {base64.b64encode(b'anna:secret').decode()}"}
+    assert client.longest_body("POST", "/v3/auth/tokens") == limits.STRANGER_BODY_BYTES
+    assert client.longest_body("POST", "/", login) == limits.STRANGER_BODY_BYTES
+    assert client.longest_body("POST", NETWORKS, login) == http.BODY_LIMIT
+    assert client.longest_body("POST", NETWORKS) is None
 
 
 def test_without_authentication_all_users_are_administrators(lab: cluster.SimulatedCluster) -> None:

@@ -125,6 +125,17 @@ async def test_a_node_that_has_not_joined_answers_nothing_else(cluster: Cluster)
             await master.join(cluster.target, cluster.token(), calls.NodeInfo())
 
 
+async def test_a_node_that_has_not_joined_takes_no_long_message_of_anyone(cluster: Cluster) -> None:
+    certificate = security.JoinToken.decode(cluster.token()).certificate
+    sender = cluster.runtime.network.http_client(tls=security.bootstrap_client_context(certificate))
+    try:
+        for size, status in ((1 << 20, 400), ((1 << 20) + 1, 413)):
+            answer = await sender.post("127.0.0.1", cluster.target.port, "/node_info", b" " * size, timeout=60)
+            assert answer.status == status
+    finally:
+        await sender.close()
+
+
 @pytest.mark.parametrize("ahead", [-20 * 86400.0, 20 * 86400.0, -11 * 365 * 86400.0])
 async def test_the_master_learns_the_time_of_a_node_whose_certificate_is_not_valid_yet_or_any_more(
     cluster: Cluster, ahead: float
