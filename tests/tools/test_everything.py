@@ -1,8 +1,13 @@
 """The table of ``make test-all`` says what each stage gave, and why tests were skipped."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tools import everything
+
+ROOT = Path(__file__).resolve().parents[2]
 
 PRINTED = """\
 ....s.
@@ -36,6 +41,31 @@ def test_the_table_has_each_stage_and_a_line_for_each_reason() -> None:
 
 def test_the_machine_is_described_with_what_tests_depend_on() -> None:
     assert ("with AMX" in everything.machine()) != ("without AMX" in everything.machine())
+
+
+@pytest.mark.parametrize(("status", "result"), [(0, "passed"), (1, "**failed** (2)")])
+def test_the_whole_fails_if_a_stage_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, result: str
+) -> None:
+    (tmp_path / "Makefile").write_text(f"bench:\n\t@true\npromises:\n\t@exit {status}\n")
+    (tmp_path / "build").mkdir()
+    monkeypatch.setattr(everything, "ROOT", tmp_path)
+    monkeypatch.setattr(everything, "PAGE", tmp_path / "build/test-all.md")
+    monkeypatch.setattr(everything, "RECORD", tmp_path / "build/test-all.json")
+    monkeypatch.setattr("sys.argv", ["everything", "promises", "bench"])
+    assert everything.main() == status
+    lines = (tmp_path / "build/test-all.md").read_text().splitlines()
+    assert next(line for line in lines if line.startswith("| promises ")).split(" | ")[2] == result
+
+
+def test_promises_are_counted_when_all_other_stages_have_run() -> None:
+    assert everything.PARTS[-1].name == "promises"
+
+
+@pytest.mark.parametrize("file", ["Makefile", ".ci/run"])
+def test_no_command_of_a_target_may_fail_unnoticed(file: str) -> None:
+    lines = (ROOT / file).read_text().splitlines()
+    assert [line for line in lines if re.search(r"\|\| true|^\t@?-[^-]", line)] == []
 
 
 @pytest.mark.parametrize("part", everything.PARTS, ids=lambda part: part.name)

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tools import promises, trees
+
+ROOT = Path(__file__).resolve().parents[2]
 
 PLUGINS = ("xdist.plugin", "tools.contact_plugin", "tools.promise_plugin")
 
@@ -73,6 +76,15 @@ def last(folder: Path) -> promises.Run:
 def test_a_page_has_a_row_for_every_promise_of_its_list(name: str) -> None:
     expected = [f"{name}-{number}" for number in range(1, promises.TOTALS[name] + 1)]
     assert promises.rows(promises.PAGES / f"{name}.md") == expected
+
+
+MARK = re.compile(r"\bmark\.promise\(([^)]*)\)")
+
+
+def test_each_promise_is_carried_by_a_test() -> None:
+    marks = [mark for file in (ROOT / "tests").rglob("*.py") for mark in MARK.findall(file.read_text())]
+    carried = {promise for mark in marks for promise in re.findall(r'"([a-z]+-\d+)"', mark)}
+    assert sorted(promises.known() - carried) == []
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -254,6 +266,40 @@ def test_a_failed_or_skipped_test_that_reached_a_real_part_does_not_hold_a_promi
     outcome = promises.Outcome(passed=["a"], skipped=["b"], real=["b"])
     assert outcome.kept
     assert not outcome.held_by_real_part
+
+
+@pytest.mark.parametrize(
+    ("outcome", "options", "status"),
+    [
+        (real("a"), (), 0),
+        (promises.Outcome(), (), 1),
+        (promises.Outcome(), ("--skips",), 1),
+        (real("a", failed=["b"]), ("--skips",), 1),
+        (real("a", skipped=["b[1]"]), (), 1),
+        (real("a", skipped=["b[1]"]), ("--skips",), 0),
+    ],
+)
+def test_the_program_fails_while_one_promise_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: promises.Outcome, options: tuple[str, ...], status: int
+) -> None:
+    by_logic = {name: promises.Outcome(passed=["c"]) for name in promises.reasons()}
+    outcomes = everything() | by_logic | {"ipam-1": outcome}
+    promises.Run("2026-01-02T03:04:05+00:00", True, outcomes, tree="a").write(tmp_path)
+    monkeypatch.setattr(promises, "RECORDS", tmp_path)
+    monkeypatch.setattr(trees, "content_hash", lambda _: "a")
+    monkeypatch.setattr("sys.argv", ["promises", *options])
+    assert promises.main() == status
+
+
+def test_make_does_not_hide_that_a_promise_is_lost(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\n[ "$*" = "-m tools.promises" ] && exit 1\n')
+    python.chmod(0o755)
+    # Without the outer make's variables, and without the target on which this one depends.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    command = ["make", "-C", str(ROOT), "--old-file=venv", "promises", f"BIN={tmp_path}"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Error 1" in done.stderr) == (2, True)
 
 
 def test_the_pages_give_reasons_only_for_promises_of_their_lists() -> None:
