@@ -22,6 +22,10 @@ TOOLS = frozenset({"git", "lint-imports", "mypy", "ruff", "getconf", "ldconfig"}
 """Programs that look at the source code or the machine, and are not a part of what is promised."""
 
 
+stand_ins: set[str] = set()
+"""The paths of the sockets of servers in this process that imitate a daemon for a test."""
+
+
 class Observer:
     """Notes contacts since its last reset, in this process."""
 
@@ -31,7 +35,7 @@ class Observer:
         sys.addaudithook(self._audit)
 
     def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
-        if event in CONTACTS and not _is_tool(arguments):
+        if event in CONTACTS and not (_is_tool(arguments) or _is_own_text(arguments) or _is_stand_in(arguments)):
             self.touched = True
 
     @pytest.hookimpl(wrapper=True)
@@ -65,9 +69,28 @@ class Observer:
                 item.user_properties.append((PROPERTY, "real part"))
 
 
+def _command(arguments: tuple[object, ...]) -> list[str]:
+    """Return the command of a program that is started, empty for other events."""
+    command = arguments[1] if len(arguments) > 1 else ()
+    return [str(word) for word in command] if isinstance(command, list | tuple) else []
+
+
 def _is_tool(arguments: tuple[object, ...]) -> bool:
-    command = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], list | tuple) else ()
-    return bool(command) and os.path.basename(str(command[0])) in TOOLS
+    command = _command(arguments)
+    return bool(command) and os.path.basename(command[0]) in TOOLS
+
+
+def _is_own_text(arguments: tuple[object, ...]) -> bool:
+    """Return whether this Python is started with a program in the arguments, behind options without a value."""
+    command = _command(arguments)
+    if command[:1] != [sys.executable]:
+        return False
+    return next((word for word in command[1:] if word == "-c" or not word.startswith("-")), "") == "-c"
+
+
+def _is_stand_in(arguments: tuple[object, ...]) -> bool:
+    """Return whether a socket connects to a server that imitates a daemon."""
+    return len(arguments) > 1 and isinstance(arguments[1], str) and arguments[1] in stand_ins
 
 
 def pytest_configure(config: pytest.Config) -> None:

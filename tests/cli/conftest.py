@@ -17,6 +17,7 @@ import pytest
 from gantry import errors
 from gantry.cli import main
 from gantry.model import opcodes
+from tools import contact_plugin
 
 ETX = b"\x03"
 
@@ -53,6 +54,7 @@ class Master:
         self.reads: list[dict[str, Any]] = []
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(path)
+        contact_plugin.stand_ins.add(path)
         self._listener.listen()
         threading.Thread(target=self._accept, daemon=True).start()
 

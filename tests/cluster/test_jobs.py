@@ -4,7 +4,10 @@ A frozen node daemon or a hook keeps a job at work for as long as the test needs
 """
 
 import contextlib
+import os
 import signal
+import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -126,6 +129,33 @@ def test_clients_submit_jobs_wait_for_them_query_cancel_and_archive_them(luxi: l
     listed = luxi.value("QueryJobs", None, ["id"])
     assert isinstance(listed, list)
     assert ([number] in listed, [failing] in listed) == (False, True)
+
+
+@pytest.mark.promise("cluster-152")
+def test_a_command_that_only_submits_ends_before_its_job_and_the_job_goes_on(cluster: lab.Lab, luxi: lab.Luxi) -> None:
+    with _frozen(cluster):
+        done = cluster.run("gnt-debug", "delay", "--no-master", "-n", "node1", "--submit", "--print-jobid", "0")
+        number = int(done.stdout)
+        assert done.stderr == f"JobID: {number}\n"
+        _wait(luxi, running=number)
+    assert luxi.finished(number)[0] == "success"
+
+
+@pytest.mark.promise("cluster-155")
+def test_a_command_that_waits_for_its_job_shows_the_log_while_the_job_runs(cluster: lab.Lab, luxi: lab.Luxi) -> None:
+    environment = {**os.environ, "GANTRY_ROOT": str(cluster.master)}
+    command = subprocess.Popen([lab.BIN / "gnt-cluster", "verify"], env=environment, stdout=subprocess.PIPE, text=True)
+    assert command.stdout is not None
+    with command:
+        with _frozen(cluster):
+            printed = [command.stdout.readline()]
+            jobs = msgspec.convert(luxi.value("QueryJobs", None, ["id", "status"]), list[tuple[int, str]])
+            (number,) = [job for job, status in jobs if status == "running"]
+        printed += command.stdout.readlines()
+    rows = luxi.value("QueryJobs", [number], ["oplog"])
+    ((log,),) = msgspec.convert(rows, list[tuple[list[list[tuple[int, object, str, str]]]]])
+    stamp = len(f"{time.ctime()} ")
+    assert [line[stamp:].rstrip("\n") for line in printed] == [text for *_, text in log[0]]
 
 
 @pytest.mark.promise("cluster-20", "cluster-55", "cluster-56", "cluster-65")

@@ -1,5 +1,6 @@
 """Pools and reservations, and the addresses that instances get from them."""
 
+import msgspec
 import pytest
 from tests.cluster import wires
 
@@ -20,6 +21,16 @@ def test_an_address_comes_from_a_pool_or_is_named(lan: wires.Wire) -> None:
     assert lan.use("ip0=pool,ip1=192.0.2.77,ip2=pool") == ["192.0.2.10", "192.0.2.77", "192.0.2.11"]
     assert lan.use("ip=192.0.2.12") == ["192.0.2.12"]
     assert "is full" in lan.not_given("ip=pool")
+
+
+@pytest.mark.promise("networks-64")
+def test_the_addresses_of_a_card_are_one_list_in_the_opcode_of_the_job(lan: wires.Wire) -> None:
+    lan.modify("--pool add:192.0.2.10-192.0.2.12,name=named")
+    assert lan.use("ip0=192.0.2.4,ip1=pool,ip2=named") == ["192.0.2.4", "192.0.2.10", "192.0.2.11"]
+    with lan.cluster.luxi() as luxi:
+        jobs = msgspec.convert(luxi.value("QueryJobs", None, ["ops"]), list[tuple[list[dict[str, object]]]])
+    (created,) = [ops[0] for (ops,) in jobs if ops[0].get("instance_name") == lan.instances[0]]
+    assert created["nics"] == [{"ip": ["192.0.2.4", "pool", "named"], "network": lan.name}]
 
 
 @pytest.mark.promise("networks-54", "networks-55")

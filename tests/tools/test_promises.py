@@ -334,9 +334,11 @@ import socket, subprocess, sys
 
 import pytest
 
+from tools import contact_plugin
+
 @pytest.fixture(scope="module")
 def program():
-    return subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, check=True).stdout
+    return subprocess.run(["echo", "1"], capture_output=True, check=True).stdout
 
 @pytest.fixture(scope="module")
 def logic():
@@ -358,6 +360,27 @@ def test_socket():
 
 @pytest.mark.promise("cluster-5")
 def test_tool(): assert subprocess.run(["git", "--version"], check=True).returncode == 0
+
+@pytest.mark.promise("cluster-6")
+def test_own_text(): assert subprocess.run([sys.executable, "-P", "-c", "print(1)"], check=True).returncode == 0
+
+@pytest.mark.promise("cluster-7")
+def test_module(): assert subprocess.run([sys.executable, "-m", "this", "-c"], check=True).returncode == 0
+
+def connect(path):
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind(path)
+        server.listen()
+        client.connect(path)
+        return client.getpeername()
+
+@pytest.mark.promise("cluster-8")
+def test_stand_in(tmp_path):
+    contact_plugin.stand_ins.add(f"{tmp_path}/a")
+    assert connect(f"{tmp_path}/a")
+
+@pytest.mark.promise("cluster-9")
+def test_other_socket(tmp_path): assert connect(f"{tmp_path}/b")
 """
 
 
@@ -368,7 +391,7 @@ def test_a_run_records_which_tests_reach_another_process_or_a_socket(tmp_path: P
     outcomes = last(tmp_path).promises
     assert all(outcome.kept for outcome in outcomes.values())
     real_ones = {name for name, outcome in outcomes.items() if outcome.held_by_real_part}
-    assert real_ones == {"cluster-1", "cluster-2", "cluster-4"}
+    assert real_ones == {f"cluster-{number}" for number in (1, 2, 4, 7, 9)}
 
 
 SETS = """

@@ -47,6 +47,17 @@ def test_the_driver_works_outside_of_the_tree(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("ipam-34")
+def test_the_program_for_the_tables_runs_outside_of_the_tree(tmp_path: Path) -> None:
+    variables = {**os.environ, "PYTHONPATH": str(_copied(tmp_path))}
+    url = f"sqlite://{tmp_path}/ipam.db"
+    program = Path(sys.executable).with_name("gantry-ipam")
+    for action, output in (("prepare", "tables"), ("prepare", "nothing to do"), ("check", "can be used by this")):
+        done = subprocess.run([program, action, url], env=variables, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert output in done.stdout
+
+
+@pytest.mark.promise("ipam-34")
 def test_the_part_for_neutron_needs_nothing_of_gantry_outside_of_that_place(tmp_path: Path) -> None:
     root = _copied(tmp_path)
     modules = {
