@@ -1,9 +1,12 @@
+import os
+import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tools.mutants import drawing, exceptions, mutations, report, runs, traces, tracing
+from tools.mutants import __main__ as program
+from tools.mutants import areas, drawing, exceptions, mutations, report, runs, traces, tracing
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = "src/gantry/address/sample.py"
@@ -74,6 +77,10 @@ def mutant(new: str) -> mutations.Mutation:
         ("def f():\n    return a", ["def f():\n    return None"]),
         ("def f(a=1):\n    raise b", ["def f(a=2):\n    raise b", "def f(a=1):\n    pass"]),
         ("é = a < b", ["é = a <= b"]),
+        ("a_seconds = 1", ["a_seconds = 2"]),
+        ("a_seconds = 10 * b", ["a_seconds = 10 // b"]),
+        ("def f(a=3, b_seconds=5): ...", ["def f(a=4, b_seconds=5): ..."]),
+        ("f(g(3), timeout=60)", ["pass", "f(g(4), timeout=60)"]),
     ],
 )
 def test_each_kind_of_fault_replaces_only_its_own_text(source: str, expected: list[str]) -> None:
@@ -94,9 +101,14 @@ def test_each_kind_of_fault_replaces_only_its_own_text(source: str, expected: li
         "a = errors.Busy(f(1), b + 1)",
         "A = B | C",
         "a = b + '/c'",
+        "A_SECONDS = 10.0",
+        "timeout = 3",
+        "a_bytes: int = 16",
+        "def f(a, b_seconds=5, *, timeout=60): ...",
+        "a = f(timeout=60)",
     ],
 )
-def test_wording_types_and_declarations_are_left_alone(source: str) -> None:
+def test_wording_types_declarations_and_margins_are_left_alone(source: str) -> None:
     assert after(source) == []
 
 
@@ -116,6 +128,27 @@ def test_a_draw_depends_on_the_seed_and_takes_each_line_once() -> None:
     assert any(drawing.draw({PATH: SAMPLE}, 3, seed) != first for seed in range(2, 9))
     everything = drawing.draw({PATH: SAMPLE}, 100, 1)
     assert sorted(m.line for m in everything) == [4, 5, 6, 10, 14, 15, 16, 17]
+
+
+def test_each_run_draws_its_own_seed_unless_it_has_one_or_continues_another() -> None:
+    last = program.LastRun(5)
+    assert [program.seed_of(seed, last) for seed in (7, 0, None)] == [7, 0, 5]
+    assert len({program.seed_of(None, None) for _ in range(20)}) > 1
+
+
+@pytest.mark.parametrize(("words", "seed"), [((), None), (("SEED=7",), 7)])
+def test_make_leaves_the_seed_to_the_run(words: Sequence[str], seed: int | None) -> None:
+    command = ["make", "--dry-run", "--old-file=venv", "mutants", *words]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    _, _, arguments = done.stdout.partition("-m tools.mutants")
+    assert program.command_line().parse_args(shlex.split(arguments)).seed == seed
+
+
+def test_what_signals_processes_is_not_mutated() -> None:
+    sources = drawing.sources(ROOT)
+    assert {path.split("/")[2] for path in sources} == set(areas.AREAS)
+    assert not [path for path, source in sources.items() if b"os.kill(" in source]
 
 
 def test_a_draw_keeps_its_mutants_when_other_lines_change() -> None:

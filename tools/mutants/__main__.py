@@ -1,12 +1,14 @@
-"""Runs drawn mutants: ``make mutants``, or ``python -m tools.mutants --number 500 --seed 1``.
+"""Runs drawn mutants: ``make mutants``, or ``python -m tools.mutants --number 500``.
 
-The results of a run are kept in ``build/mutants/results.json``. With ``--keep`` the mutants that it killed do not run
+Each run draws a seed of its own and prints it, so that tests are not written to the mutants of one seed. The results of
+a run and its seed are kept in ``build/mutants/last-run.json``. With ``--keep`` the mutants that it killed do not run
 again, and with ``--portion`` only that many of the others run: so a run can be continued, and survivors can be tried
 again after a test has been written.
 """
 
 import argparse
 import queue
+import random
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -31,11 +33,26 @@ class Kept(msgspec.Struct):
     result: runs.Result
 
 
-class Session:
-    """One call of the program: the drawn mutations, the results known so far, the copies of the tree."""
+class LastRun(msgspec.Struct):
+    """The file: the seed of the run, and its results."""
 
-    def __init__(self, drawn: Sequence[mutations.Mutation], selection: traces.Selection, known: list[Kept]) -> None:
+    seed: int
+    results: list[Kept] = []
+
+
+FILE = FOLDER / "last-run.json"
+SEEDS = 10**6
+"""How many seeds there are to draw from."""
+
+
+class Session:
+    """One call of the program: the mutations that a seed drew, the results known so far, the copies of the tree."""
+
+    def __init__(
+        self, seed: int, drawn: Sequence[mutations.Mutation], selection: traces.Selection, known: Sequence[Kept]
+    ) -> None:
         self.results = {(kept.key, kept.number): kept.result for kept in known}
+        self._seed = seed
         self.controls = 0
         self.false_alarms: list[str] = []
         self._drawn = drawn
@@ -78,7 +95,7 @@ class Session:
 
     def _keep(self) -> None:
         kept = [Kept(key, number, result) for (key, number), result in list(self.results.items())]
-        (FOLDER / "results.json").write_bytes(msgspec.json.encode(kept))
+        FILE.write_bytes(msgspec.json.encode(LastRun(self._seed, kept)))
 
     def report(self) -> report.Report:
         """Return what is known."""
@@ -86,30 +103,44 @@ class Session:
         return report.Report(results, exceptions.read(), self.controls, self.false_alarms)
 
 
-def main() -> int:
-    """Run; the exit status is 0 if the report is good."""
+def seed_of(chosen: int | None, continued: LastRun | None) -> int:
+    """Return the seed of a run: the chosen one, or that of the run that it continues, or else a new one."""
+    if chosen is not None:
+        return chosen
+    return continued.seed if continued else random.randrange(SEEDS)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text else None
+
+
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the arguments."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants")
     parser.add_argument("--number", type=int, default=500, help="draw this many mutants")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=_number, help="draw by this seed (default: a new one for each run)")
     parser.add_argument("--jobs", type=int, default=2, help="run this many at a time")
     parser.add_argument("--portion", type=int, help="run this many at most")
-    parser.add_argument("--keep", action="store_true", help="run what the last run killed no second time")
+    parser.add_argument("--keep", action="store_true", help="continue the last run: what it killed does not run again")
     parser.add_argument("--only", default="", help="run those alone whose path has this text")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    """Run; the exit status is 0 if the report is good."""
+    options = command_line().parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    drawn = drawing.draw(drawing.sources(ROOT), options.number, options.seed)
+    continued = msgspec.json.decode(FILE.read_bytes(), type=LastRun) if options.keep and FILE.exists() else None
+    seed = seed_of(options.seed, continued)
+    print(f"seed {seed}", flush=True)
+    drawn = drawing.draw(drawing.sources(ROOT), options.number, seed)
     drawn = [mutation for mutation in drawn if options.only in mutation.path]
     selection = traces.Selection(traces.load(ROOT, FOLDER / "traces.json"))
-    session = Session(drawn, selection, _known() if options.keep else [])
+    session = Session(seed, drawn, selection, continued.results if continued else ())
     session.run(options.jobs, options.portion or len(drawn))
     outcome = session.report()
-    print(*outcome.lines(), sep="\n")
+    print(*outcome.lines(), f"the same mutants again: make mutants N={options.number} SEED={seed}", sep="\n")
     return 0 if outcome.is_good else 1
-
-
-def _known() -> list[Kept]:
-    file = FOLDER / "results.json"
-    return msgspec.json.decode(file.read_bytes(), type=list[Kept]) if file.exists() else []
 
 
 if __name__ == "__main__":

@@ -2,12 +2,16 @@
 
 A mutation is found in the syntax tree of the standard library and made in the text, so that all lines but the mutated
 ones stay as they are. What no test should hold is left alone: docstrings, the wording of logs and errors, type
-annotations, the declarations of classes and decorators, ``__repr__`` and ``__str__``, assertions.
+annotations, the declarations of classes and decorators, ``__repr__`` and ``__str__``, assertions, and a little more of
+a time or size: a timeout of 11 s instead of 10.
 """
 
 import ast
+import contextlib
 import dataclasses
+import re
 from collections import Counter
+from collections.abc import Iterator
 
 SWAPS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Eq: ("==", "!="),
@@ -37,6 +41,12 @@ SWAPS: dict[type[ast.AST], tuple[str, str]] = {
 
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
 """The functions that are replaced by another one."""
+
+MEASURE = re.compile(r"(seconds|timeout|bytes)$", re.IGNORECASE)
+"""The names whose numbers are times or sizes."""
+
+MARGIN = 2
+"""A time or size from this number on is chosen, not known, so that one more is as good: it is not counted up."""
 
 LOGGERS = {"log", "_log", "LOG", "logger", "_logger"}
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
@@ -111,6 +121,7 @@ class _Finder(ast.NodeVisitor):
         self._scope: list[str] = []
         self._functions = 0
         self._lines = (1, 1)
+        self._is_measure = False
 
     def visit(self, node: ast.AST) -> None:
         """Remember the lines of a statement while its parts are visited."""
@@ -127,9 +138,15 @@ class _Finder(ast.NodeVisitor):
         if node.name in DESCRIBING:
             return
         self._scope.append(node.name)
-        for default in [*node.args.defaults, *node.args.kw_defaults]:
+        positional = [*node.args.posonlyargs, *node.args.args]
+        defaults = [
+            *zip(reversed(positional), reversed(node.args.defaults), strict=False),
+            *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+        ]
+        for argument, default in defaults:
             if default is not None:
-                self.visit(default)
+                with self._value_of(argument.arg):
+                    self.visit(default)
         self._functions += 1
         for statement in node.body:
             self.visit(statement)
@@ -151,7 +168,8 @@ class _Finder(ast.NodeVisitor):
         """Leave the annotation alone."""
         if node.value:
             self._delete_if_stored(node, [node.target])
-            self.visit(node.value)
+            with self._value_of(_name(node.target)):
+                self.visit(node.value)
 
     def visit_Assert(self, node: ast.Assert) -> None:
         """Leave it alone: assertions are for readers and the type checker."""
@@ -183,7 +201,8 @@ class _Finder(ast.NodeVisitor):
     def visit_Assign(self, node: ast.Assign) -> None:
         """Leave out the storing into an object."""
         self._delete_if_stored(node, node.targets)
-        self.visit(node.value)
+        with self._value_of(_name(node.targets[0])):
+            self.visit(node.value)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         """Swap the operator."""
@@ -273,14 +292,26 @@ class _Finder(ast.NodeVisitor):
                 return
         self.generic_visit(node)
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        """Note what the value is of."""
+        with self._value_of(node.arg or ""):
+            self.visit(node.value)
+
     def visit_Constant(self, node: ast.Constant) -> None:
-        """Swap true and false; count one up."""
+        """Swap true and false; count one up, unless it is a margin."""
         if isinstance(node.value, bool):
             self._add(node, str(not node.value))
-        elif isinstance(node.value, int | float):
+        elif isinstance(node.value, int | float) and not (self._is_measure and node.value >= MARGIN):
             self._add(node, str(node.value + 1))
 
     # Places
+
+    @contextlib.contextmanager
+    def _value_of(self, name: str) -> Iterator[None]:
+        """Note while a value is visited whether its name says that it is a time or a size."""
+        outer, self._is_measure = self._is_measure, bool(MEASURE.search(name))
+        yield
+        self._is_measure = outer
 
     def _delete_if_stored(self, node: ast.stmt, targets: list[ast.expr]) -> None:
         if self._scope[-1:] != ["__init__"] and all(isinstance(t, ast.Attribute | ast.Subscript) for t in targets):
@@ -339,6 +370,13 @@ def _head(node: ast.stmt) -> tuple[int, int]:
     body: list[ast.stmt] = getattr(node, "body", [])
     end = body[0].lineno - 1 if body else node.end_lineno or node.lineno
     return node.lineno, max(end, node.lineno)
+
+
+def _name(target: ast.expr) -> str:
+    """Return the name to which a value is assigned, empty if there are several."""
+    if isinstance(target, ast.Attribute):
+        return target.attr
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def _is_number(node: ast.expr) -> bool:
