@@ -199,6 +199,12 @@ def test_the_commands_of_a_how_to_page_do_what_it_says(page: Path, cluster: Envi
     cluster.run(pages.steps(page))
 
 
+@pytest.mark.parametrize("page", [*HOW_TO, TUTORIAL, NETWORKS, CLAIMS], ids=lambda page: page.stem)
+def test_no_command_waits_for_a_time_instead_of_a_condition(page: Path) -> None:
+    commands = [step.text for step in pages.steps(page) if isinstance(step, pages.Command)]
+    assert [text for text in commands if re.search(r"(?<!do )\bsleep [0-9]", text)] == []
+
+
 @pytest.mark.promise("networks-84")
 @pytest.mark.parametrize("page", [NETWORKS], ids=lambda page: page.stem)
 def test_the_commands_of_the_tutorial_of_networks_do_what_it_says(page: Path, cluster: Environment) -> None:
