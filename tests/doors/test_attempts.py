@@ -97,6 +97,29 @@ def test_wrong_passwords_are_checked_at_a_bounded_rate(world: World) -> None:
     assert world.run(guess()) <= attempts.BURST + 30 * attempts.PER_SECOND + attempts.WAITING
 
 
+def test_who_has_guessed_gets_no_new_burst_when_others_are_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "QUEUES", 3)
+    clock = world.machine("node1").clock
+
+    async def scenario() -> float:
+        checks = attempts.Attempts(clock)
+        for number in range(attempts.BURST):
+            assert await checks.check(("alice", ATTACKER), b"%d" % number, wrong) is False
+        for name in ("bob", "carol", "dora", "erika"):
+            await checks.check((name, ATTACKER), b"x", wrong)
+        start = clock.monotonic()
+        for number in range(int(attempts.PER_SECOND)):
+            await checks.check(("alice", ATTACKER), b"later %d" % number, wrong)
+        return clock.monotonic() - start
+
+    async def wrong() -> bool:
+        return False
+
+    assert world.run(scenario()) == pytest.approx(1, abs=0.1)
+
+
 def test_a_wrong_password_is_answered_after_a_second_whoever_the_user_is(world: World) -> None:
     site = Site(world)
     for name in ("alice", "nobody"):

@@ -1,10 +1,10 @@
 """Fields, filters, sorting and pages of lists: the functions alone, and through the API."""
 
 import pytest
-from tests.doors.neutron.talk import MEMBER, NETWORKS, PORTS, RANGES, Object, Talk
+from tests.doors.neutron.talk import MEMBER, NETWORKS, PORTS, RANGES, SUBNETS, Object, Talk
 
 from gantry.doors.neutron import faults, listing
-from gantry.doors.neutron.resources import networks, ports, ranges
+from gantry.doors.neutron.resources import networks, ports, ranges, subnetpools, subnets
 
 ROWS: list[listing.Representation] = [
     {"id": "c", "name": "x", "tags": ["red", "blue"]},
@@ -88,6 +88,36 @@ def test_the_master_gets_the_filters_that_it_can_apply() -> None:
         "&", ["|", ["=", "network_uuid", "u"]], ["|", ["=", "name", "n"], ["=", "name", "m"]], own,
     ]  # fmt: skip
     assert listing.master_filter(ports.TABLE, listing.read(ports.TABLE, {}, admin=True), visible=None) is None
+
+
+LISTS = {
+    "network": (networks.TABLE, "name admin_state_up project_id shared provider:network_type "
+                "provider:physical_network provider:segmentation_id"),
+    "subnet": (subnets.TABLE, "name project_id ip_version enable_dhcp network_id gateway_ip cidr subnetpool_id"),
+    "port": (ports.TABLE, "name project_id network_id mac_address device_owner device_id fixed_ips status"),
+    "subnetpool": (subnetpools.TABLE, "name project_id shared is_default"),
+}  # fmt: skip
+"""The filters that the options of the stock client's list commands set."""
+
+
+@pytest.mark.parametrize("noun", LISTS)
+def test_what_the_options_of_the_stock_client_set_are_filters(noun: str) -> None:
+    table, names = LISTS[noun]
+    for name in names.split():
+        text = "ip_address=10.0.0.7" if name == "fixed_ips" else "1"
+        assert listing.read(table, {name: [text]}, admin=True).filters, name
+
+
+def test_subnets_are_found_by_the_version_of_their_addresses(seeded: Talk) -> None:
+    network = seeded.add(NETWORKS, {"name": "both"})
+    ids = {}
+    for version, cidr in ((4, "10.9.0.0/24"), (6, "2001:db8:9::/64")):
+        subnet = seeded.add(SUBNETS, {"network_id": network["id"], "ip_version": version, "cidr": cidr})
+        ids[version] = subnet["id"]
+    for version, subnet_id in ids.items():
+        listed = seeded.get(f"{SUBNETS}?network_id={network['id']}&ip_version={version}").all("subnets")
+        assert [each["id"] for each in listed] == [subnet_id]
+    assert seeded.say("DELETE", f"{NETWORKS}/{network['id']}").status == 204
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,19 @@ def test_only_an_administrator_names_a_segment(clean: Talk) -> None:
     assert clean.refused("POST", NETWORKS, {"network": vlan}) == (409, "VlanIdInUse", message)
 
 
+def test_a_network_of_a_node_group_is_in_use(clean: Talk, lab: cluster.SimulatedCluster) -> None:
+    network = _network(clean)
+    connection: dict[str, object] = {"group_name": "default", "network_name": network["id"]}
+    link = {"network_mode": "bridged", "network_link": "br0"}
+    lab.run(lab.done({"OP_ID": "OP_NETWORK_CONNECT", **connection, **link}))
+    status, kind, message = clean.refused("DELETE", f"{NETWORKS}/{network['id']}")
+    assert (status, kind) == (409, "NetworkInUse")
+    assert message.startswith(f"Unable to complete operation on network {network['id']}. ")
+    assert "is connected to node group default" in message
+    lab.run(lab.done({"OP_ID": "OP_NETWORK_DISCONNECT", **connection}))
+    assert clean.say("DELETE", f"{NETWORKS}/{network['id']}").status == 204
+
+
 @pytest.mark.parametrize(
     "segment",
     [
