@@ -9,7 +9,7 @@ from tests.kubernetes.controllers import api
 from tests.kubernetes.controllers.test_controllers import addresses, claim_ref
 
 from gantry.kubernetes.api import capi, data, meta, schema
-from gantry.kubernetes.controllers import template_cache
+from gantry.kubernetes.controllers import template_cache, templates
 from gantry.runtime import http_interface, simulated
 
 INFRA = data.GROUP
@@ -158,6 +158,50 @@ def test_a_data_object_says_what_it_waits_for_and_goes_on_when_it_is_there(site:
         site.delete(claim_ref("first"))
         await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
         assert not says("IP")
+
+    site.world.run(check())
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+def test_a_deleted_data_object_keeps_its_address_until_its_data_claim_is_deleted(site: api.Site, version: str) -> None:
+    async def check() -> None:
+        full = [{"start": "10.0.0.1", "end": "10.0.0.1"}]
+        site.put(server.pool(pools=full), infra("Metal3DataTemplate", "workers", version, spec=SPEC[version]))
+        machines(site, 1)
+        site.put(data_claim(1, version))
+        site.start(with_templates=True)
+        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
+        site.put(server.claim("waiting"))
+        await site.until(lambda: "Exhausted" in server.error(site.api.known, "waiting"))
+        site.delete(ref("Metal3Data", "workers-0"))
+        await site.until(lambda: "InUse" in site.api.event_reasons("workers-0"))
+        await site.world.clock.sleep(600)
+        assert ref("Metal3Data", "workers-0") in site.api.known.objects
+        assert not server.address_of_claim(site.api.known, "waiting")
+        site.delete(ref("Metal3DataClaim", "dc-1"))
+        await site.until(lambda: server.address_of_claim(site.api.known, "waiting") == "10.0.0.1")
+        assert ref("Metal3Data", "workers-0") not in site.api.known.objects
+        assert ref("Metal3DataClaim", "dc-1") not in site.api.known.objects
+
+    site.world.run(check())
+
+
+def test_a_data_claim_that_another_controller_still_needs_keeps_its_address(site: api.Site) -> None:
+    async def check() -> None:
+        site.put(server.pool(), infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]))
+        machines(site, 1)
+        claim = data_claim(1, "v1beta2")
+        site.put({**claim, "metadata": {**server.metadata(claim), "finalizers": ["example.org/deprovisioning"]}})
+        site.start(with_templates=True)
+        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
+        site.delete(ref("Metal3DataClaim", "dc-1"))
+        await site.world.clock.sleep(600)
+        assert addresses(site) == ["10.0.0.1"]
+        ours: schema.Json = {"metadata": {"finalizers": [templates.CLAIM_FINALIZER]}}
+        site.api.known.patch(ref("Metal3DataClaim", "dc-1"), ours)
+        site.api.notify()
+        await site.until(lambda: ref("Metal3DataClaim", "dc-1") not in site.api.known.objects)
+        assert not addresses(site)
 
     site.world.run(check())
 

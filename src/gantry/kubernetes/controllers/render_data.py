@@ -3,8 +3,9 @@
 ``templates`` calls it, for one data object at a time. ::
 
     create claims, one per pool --> each has an address --> two Secrets --> the data object is ready
-    deleted                     --> delete the claims   --> remove its finalizer
+    deleted, data claim too     --> delete the claims   --> remove its finalizer
 
+A data object that is deleted before its data claim keeps its finalizer and the addresses, because its host uses them.
 An existing Secret is never rewritten, because the machine may have read it. Machine, Metal3Machine and BareMetalHost
 are read when needed, not watched.
 """
@@ -22,6 +23,7 @@ HOST_ANNOTATION = "metal3.io/BareMetalHost"
 """The annotation of a Metal3Machine with its host, as namespace/name."""
 HOST_API_VERSION = f"{data.HOST_GROUP}/v1alpha1"
 SECRET_TYPE = "infrastructure.cluster.x-k8s.io/secret"
+DATA_CLAIM_FINALIZER = "metal3dataclaim.infrastructure.cluster.x-k8s.io"
 
 
 class Renderer:
@@ -48,6 +50,12 @@ class Renderer:
                 raise
 
     async def _release(self, datum: data.Metal3Data) -> None:
+        """Release what a deleted data object has, once its data claim is being deleted too."""
+        data_claim = self._data_claim(datum)
+        if data_claim and (not data_claim.is_deleting or has_foreign_finalizer(data_claim)):
+            text = f"its addresses are in use by {data_claim.ref} and are released with it"
+            await self._applier.apply((actions.report(datum, "InUse", text, warning=True),))
+            return
         claims = self._cache.claims_of(datum)
         for claim in claims:
             if not claim.is_deleting:
@@ -56,6 +64,10 @@ class Renderer:
                 await self._applier.apply((actions.without_finalizer(claim, data.FINALIZER),))
         if not claims and data.FINALIZER in datum.metadata.finalizers:
             await self._applier.apply((actions.without_finalizer(datum, data.FINALIZER),))
+
+    def _data_claim(self, datum: data.Metal3Data) -> data.Metal3DataClaim | None:
+        ref = template_cache.ref("Metal3DataClaim", datum.metadata.namespace, datum.spec.claim.name)
+        return self._cache.get(ref, data.Metal3DataClaim)
 
     async def _report_error(self, datum: data.Metal3Data, error: errors.PrerequisiteError) -> None:
         """Write to the status of a data object why it is not ready."""
@@ -120,9 +132,7 @@ class Renderer:
 
     async def _read_machine(self, datum: data.Metal3Data) -> template.Machine:
         """Read the machine's objects, by the owner references of the data claim and the host annotation."""
-        claim = self._cache.get(
-            template_cache.ref("Metal3DataClaim", datum.metadata.namespace, datum.spec.claim.name), data.Metal3DataClaim
-        )
+        claim = self._data_claim(datum)
         if claim is None:
             raise errors.NotFoundError(f"Metal3DataClaim {datum.spec.claim.name} does not exist")
         metal = await self._read_owner(claim, "Metal3Machine", "metal3machines")
@@ -140,6 +150,11 @@ class Renderer:
             raise errors.NotFoundError(f"{dependent.kind} {dependent.metadata.name} has no owner reference to a {kind}")
         path = f"/apis/{owner.api_version}/namespaces/{dependent.metadata.namespace}/{plural}/{owner.name}"
         return await self._applier.read(path, meta.Resource)
+
+
+def has_foreign_finalizer(claim: data.Metal3DataClaim) -> bool:
+    """Return whether another controller still needs a data claim that is being deleted, and the addresses with it."""
+    return bool(set(claim.metadata.finalizers) - {DATA_CLAIM_FINALIZER, *meta.COLLECTOR_FINALIZERS})
 
 
 def _secret(datum: data.Metal3Data, name: str, key: str, text: str) -> schema.Json:

@@ -43,6 +43,9 @@ class TemplateCache:
             self._referrers[reference].discard(ref)
             if not self._referrers[reference]:
                 del self._referrers[reference]
+        if isinstance(old, data.Metal3DataClaim):
+            # Data objects that are being deleted wait for their data claim.
+            references = (*references, *self._referrers.get(ref, ()))
         return _infrastructure_refs({ref, *references}) if old else set()
 
     def get(self, ref: meta.Ref, kind: type[Kind]) -> Kind | None:

@@ -19,7 +19,7 @@ from gantry.kubernetes.claims import actions, template
 from gantry.kubernetes.controllers import apply, render_data, template_cache, workqueue
 from gantry.runtime import interface
 
-CLAIM_FINALIZER = "metal3dataclaim.infrastructure.cluster.x-k8s.io"
+CLAIM_FINALIZER = render_data.DATA_CLAIM_FINALIZER
 WORKERS = 8
 STATUS_DELAY_SECONDS = 1.0
 """Seconds from a change to the status update of its template."""
@@ -102,7 +102,12 @@ class TemplateController:
 
 
 def _delete_steps(claim: data.Metal3DataClaim, datum: data.Metal3Data | None) -> tuple[actions.Action, ...]:
-    """Return the next step of deleting a data claim: its data object first, then its finalizer."""
+    """Return the next step of deleting a data claim: its data object first, then its finalizer.
+
+    None while the claim has a foreign finalizer: its host may still use the addresses.
+    """
+    if render_data.has_foreign_finalizer(claim):
+        return ()
     if datum is None:
         has_finalizer = CLAIM_FINALIZER in claim.metadata.finalizers
         return (actions.without_finalizer(claim, CLAIM_FINALIZER),) if has_finalizer else ()
