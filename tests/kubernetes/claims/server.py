@@ -225,6 +225,12 @@ def pool(name: str = "pool-1", **spec: object) -> schema.Json:
     return {"apiVersion": ipam.API_VERSION, "kind": "IPPool", "metadata": _meta(name), "spec": whole}
 
 
+def kept_pool(name: str = "pool-1", **spec: object) -> schema.Json:
+    """Return a pool that has the finalizer already, so that its claims get addresses at once."""
+    body = pool(name, **spec)
+    return {**body, "metadata": {**metadata(body), "finalizers": [ipam.POOL_FINALIZER]}}
+
+
 def claim(name: str, of: str = "pool-1", **marks: object) -> schema.Json:
     spec = {"pool": {"name": of}}
     return {"apiVersion": ipam.API_VERSION, "kind": "IPClaim", "metadata": {**_meta(name), **marks}, "spec": spec}

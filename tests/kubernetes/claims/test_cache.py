@@ -114,7 +114,7 @@ def test_whatever_comes_first_the_numbers_in_use_are_the_same() -> None:
 
 def test_claims_that_are_served_at_the_same_time_get_different_numbers() -> None:
     seen, pool = cache.Cache(), ipam.pool_ref(server.SITE, "pool-1")
-    seen.put(server.struct(server.pool()))
+    seen.put(server.struct(server.kept_pool()))
     for name in "abcdef":
         seen.put(server.struct(server.claim(name, finalizers=[ipam.CLAIM_FINALIZER])))
     decisions = []

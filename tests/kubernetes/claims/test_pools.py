@@ -7,7 +7,7 @@ import pytest
 from tests.kubernetes.claims import server
 
 from gantry.kubernetes.api import capi, ipam, meta
-from gantry.kubernetes.claims import reconcile_pool
+from gantry.kubernetes.claims import actions, reconcile_pool
 
 POOL = ipam.pool_ref(server.SITE, "pool-1")
 OWN = ("allocations", "addresses", "total", "used", "free", "waiting", "conditions")
@@ -176,6 +176,50 @@ def test_what_cluster_api_lets_through_and_is_no_address_is_left_out_of_the_stat
     api.create({"apiVersion": f"{capi.GROUP}/v1beta2", "kind": "IPAddress", "metadata": head, "spec": spec})
     begin(api, "a")
     assert status(api).indexes == {"a": "10.0.0.1"}
+
+
+def creating(api: server.Server) -> tuple[server.Controller, actions.Create]:
+    """Return a controller that is about to create the first address of a pool, and that action."""
+    api.create(server.pool("pool-1"))
+    api.create(server.claim("a"))
+    controller = server.Controller(api)
+    for _ in controller.steps():
+        if isinstance(controller.sending, actions.Create):
+            return controller, controller.sending
+    pytest.fail("no address is created")
+
+
+def test_a_pool_has_its_finalizer_before_its_first_address() -> None:
+    api = server.Server()
+    creating(api)
+    assert ipam.POOL_FINALIZER in server.struct(api.get(POOL)).metadata.finalizers
+
+
+def test_a_pool_that_is_deleted_while_its_first_address_is_created_is_kept() -> None:
+    api = server.Server()
+    controller, _ = creating(api)
+    api.delete(POOL)
+    controller.see()
+    steps = reconcile_pool.decide(controller.known, POOL, now=api.now).steps
+    assert not [step for step in steps if isinstance(step, actions.Patch) and step.subresource != "status"]
+
+
+def test_a_pool_that_is_deleted_after_a_creation_without_an_answer_is_kept() -> None:
+    api = server.Server()
+    controller, create = creating(api)
+    api.create(create.address.to_json())
+    api.delete(POOL)
+    controller.known.put(server.struct(api.get(POOL)))
+    controller.known.finish(create.claim)
+    (step,) = reconcile_pool.decide(controller.known, POOL, now=api.now).steps
+    assert isinstance(step, actions.Patch)
+    assert step.absent == (create.address.ref,)
+    other = server.Controller(api)
+    other.settle()
+    assert api.get(POOL)
+    api.delete(create.claim)
+    other.settle()
+    assert POOL not in api.objects
 
 
 def test_a_pool_in_use_is_not_removed_and_a_paused_one_is_left_alone() -> None:

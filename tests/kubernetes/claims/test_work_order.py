@@ -86,7 +86,7 @@ def test_a_claim_that_waits_has_its_finalizer_before_its_turn_comes() -> None:
 
 def test_a_claim_that_changes_while_it_is_worked_on_is_decided_about_again() -> None:
     known = cache.Cache()
-    bodies = {"pool": server.pool(), "one": server.claim("one")}
+    bodies = {"pool": server.kept_pool(), "one": server.claim("one")}
     for body in bodies.values():
         version = {"uid": "u", "resourceVersion": "1"}
         known.put(server.struct({**body, "metadata": {**server.metadata(body), **version}}))

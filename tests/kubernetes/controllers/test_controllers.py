@@ -110,6 +110,24 @@ def test_a_deleted_claim_leaves_nothing(site: api.Site) -> None:
     site.world.run(check())
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.1, 0.3])
+def test_a_pool_deleted_right_after_its_first_address_is_kept_with_it(site: api.Site, delay: float) -> None:
+    async def check() -> None:
+        site.start()
+        await site.until(lambda: site.made["c1"].is_ready)
+        site.put(server.pool(), server.claim("a"))
+        await site.until(lambda: bool(addresses(site)))
+        await site.world.clock.sleep(delay)
+        site.delete(ipam.pool_ref(server.SITE, "pool-1"))
+        await site.world.clock.sleep(60)
+        assert ipam.pool_ref(server.SITE, "pool-1") in site.api.known.objects
+        assert addresses(site) == [server.address_of_claim(site.api.known, "a")] == ["10.0.0.1"]
+        site.delete(claim_ref("a"))
+        await site.until(lambda: ipam.pool_ref(server.SITE, "pool-1") not in site.api.known.objects)
+
+    site.world.run(check())
+
+
 def test_the_items_of_a_list_need_not_say_their_kind(site: api.Site) -> None:
     async def check() -> None:
         site.put(server.pool(), server.claim("one"))
@@ -378,7 +396,7 @@ def test_a_conflict_is_logged_and_the_claim_gets_another_address(
 @pytest.mark.promise("claims-48")
 def test_claims_and_pools_are_cared_for_apart(site: api.Site) -> None:
     async def check() -> None:
-        refused = "/ippools/"
+        refused = "/ippools/pool-1/status"
 
         def fault(request: http_interface.Request) -> http_interface.Response | None:
             fails = request.method == "PATCH" and refused in request.path

@@ -137,6 +137,14 @@ class Cache:
         """Return the address allocated to a claim whose address object has not been observed yet."""
         return self._peek_state(claim.pool).assumed.get(claim.ref)
 
+    def assumed_addresses(self, pool: meta.Ref) -> dict[meta.Ref, ranges.Address]:
+        """Return the addresses of a pool whose objects have not been observed yet, by claim."""
+        return dict(self._peek_state(pool).assumed)
+
+    def is_busy(self, claim: meta.Ref) -> bool:
+        """Return whether the actions of a claim are being applied (``next_claim``)."""
+        return claim in self._busy
+
     def is_pool_paused(self, pool: ipam.IPPool) -> bool:
         """Return whether a pool is paused, by its annotation or by its Cluster."""
         return pool.is_paused or self.clusters.is_paused(pool.metadata.namespace, pool.spec.cluster_name)

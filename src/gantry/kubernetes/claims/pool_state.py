@@ -96,7 +96,8 @@ class PoolState:
 
 def claim_inputs(pool: ipam.IPPool) -> tuple[object, ...]:
     """Return the parts of a pool that its claims depend on."""
-    return pool.spec, pool.network, pool.is_deleting, pool.is_paused, pool.metadata.uid
+    is_kept = ipam.POOL_FINALIZER in pool.metadata.finalizers
+    return pool.spec, pool.network, pool.is_deleting, pool.is_paused, is_kept, pool.metadata.uid
 
 
 def is_stale(resource: meta.Resource, cached: meta.Resource) -> bool:

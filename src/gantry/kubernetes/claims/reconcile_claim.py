@@ -15,8 +15,9 @@ Each decision is one step. The address of a claim is never read from its status 
 to the claim, so another controller can continue after any step, also after a move to another API server.
 
 Invariants: an address object is created only for an address that no object and no other claim owns, with a name derived
-from the address; a claim is bound to an address only while the address has no other owner; a bound address is released
-when the claim is deleted and has no foreign finalizer, not before.
+from the address, and only while the finalizer of its pool keeps that from disappearing; a claim is bound to an address
+only while the address has no other owner; a bound address is released when the claim is deleted and has no foreign
+finalizer, not before.
 """
 
 import datetime
@@ -25,7 +26,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from gantry.address import ranges
-from gantry.kubernetes.api import meta
+from gantry.kubernetes.api import ipam, meta
 from gantry.kubernetes.claims import actions, allocate, cache, cluster_reservations, pool_space, status
 
 GRACE_SECONDS = 300.0
@@ -239,6 +240,9 @@ def _allocate(
     if pool is None:
         return ()
     objects.assume(claim, allocation.address)
+    if ipam.POOL_FINALIZER not in pool.metadata.finalizers:
+        # The pool controller adds it at once, and the pool's change requeues the claim.
+        return ()
     new = status.address_object(claim, pool, allocation)
     return *objects.networks.reservation(claim.ref, claim.pool, address=allocation.address), actions.Create(
         new, claim.ref

@@ -1,8 +1,9 @@
 """Reconcile one pool: its metadata, its status, its deletion.
 
-The pool controller calls it when a pool has work, delayed so that one status update covers many claims. No decision
-relies on the status. The controller remembers the last status update (``WrittenStatus``): a server whose definition has
-fewer fields prunes the others, and these must not be written again and again.
+The pool controller calls it when a pool has work, delayed so that one status update covers many claims; at once if the
+pool has no finalizer yet, because its claims wait for that. No decision relies on the status. The controller remembers
+the last status update (``WrittenStatus``): a server whose definition has fewer fields prunes the others, and these must
+not be written again and again.
 """
 
 import datetime
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from gantry.kubernetes.api import ipam, meta, patches
-from gantry.kubernetes.claims import actions, cache, pool_space
+from gantry.kubernetes.claims import actions, allocate, cache, pool_space
 
 MAX_MAP_BYTES = 1_000_000
 """Maximum total bytes of the maps in a pool's status: etcd stores no object above 1.5 MB.
@@ -48,12 +49,30 @@ def decide(
     if pool is None or objects.is_pool_paused(pool):
         return Decision()
     if pool.is_deleting:
-        is_used = any(True for _ in objects.addresses_in(ref)) or objects.networks.has_reservations(ref)
-        if not is_used and ipam.POOL_FINALIZER in pool.metadata.finalizers:
-            return Decision((actions.without_finalizer(pool, ipam.POOL_FINALIZER),))
+        if ipam.POOL_FINALIZER in pool.metadata.finalizers and not _is_used(objects, ref):
+            return Decision((_removal(objects, pool),))
     elif metadata_patch := _metadata_patch(objects, pool):
         return Decision((metadata_patch,))
     return _status(objects, pool, now, written)
+
+
+def _is_used(objects: cache.Cache, ref: meta.Ref) -> bool:
+    """Return whether a pool has addresses or reservations, or is about to have one."""
+    if any(True for _ in objects.addresses_in(ref)) or objects.networks.has_reservations(ref):
+        return True
+    return any(objects.is_busy(claim) for claim in objects.assumed_addresses(ref))
+
+
+def _removal(objects: cache.Cache, pool: ipam.IPPool) -> actions.Patch:
+    """Return the removal of the pool's finalizer.
+
+    It checks that no assumed address has an object: the answer to its creation may have been lost.
+    """
+    absent = tuple(
+        meta.Ref(claim.group, "IPAddress", claim.namespace, allocate.name_of(pool, address))
+        for claim, address in sorted(objects.assumed_addresses(pool.ref).items())
+    )
+    return msgspec.structs.replace(actions.without_finalizer(pool, ipam.POOL_FINALIZER), absent=absent)
 
 
 def _metadata_patch(objects: cache.Cache, pool: ipam.IPPool) -> actions.Patch | None:

@@ -5,7 +5,7 @@
 
 import datetime
 
-from gantry.kubernetes.api import meta
+from gantry.kubernetes.api import ipam, meta
 from gantry.kubernetes.claims import cache, reconcile_pool
 from gantry.kubernetes.controllers import apply, workqueue
 from gantry.runtime import interface
@@ -30,9 +30,15 @@ class PoolController:
         self._durations: dict[meta.Ref, float] = {}
 
     def add(self, pool: meta.Ref) -> None:
-        """Queue a pool, with a delay."""
-        if pool not in self._pools:
+        """Queue a pool; with a delay, unless it lacks the finalizer, without which claims get no address."""
+        if self._needs_finalizer(pool):
+            self._pools.add(pool)
+        elif pool not in self._pools:
             self._pools.add(pool, after=max(STATUS_DELAY_SECONDS, DELAY_FACTOR * self._durations.get(pool, 0.0)))
+
+    def _needs_finalizer(self, ref: meta.Ref) -> bool:
+        pool = self._cache.pool(ref)
+        return pool is not None and not pool.is_deleting and ipam.POOL_FINALIZER not in pool.metadata.finalizers
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
