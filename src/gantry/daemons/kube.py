@@ -1,8 +1,9 @@
 """gantry-kube: the controllers of IPPools and IP claims, and an embedded API server.
 
     gantry-kube controllers [--kubeconfig FILE] [--context NAME] [--namespace NAME] [--watch-filter VALUE]
-                            [--no-leader-elect] [--lease-namespace NAME] [--templates] [--random-order] [--qps N]
-                            [--burst N] [--cluster [SOCKET]] [--site NAME] [--concurrency N] [--bind ADDRESS]
+                            [--no-leader-elect] [--lease-namespace NAME] [--templates] [--random-order]
+                            [--enable-bmh-name-based-preallocation] [--qps N] [--burst N]
+                            [--cluster [SOCKET]] [--site NAME] [--concurrency N] [--bind ADDRESS]
                             [--health-port PORT] [--webhook-cert-dir DIR] [--webhook-port PORT]
                             [--run-folder DIR] [--attended] [--debug] [--check]
     gantry-kube serve       see daemons.apiserver
@@ -31,6 +32,7 @@ from gantry.runtime.real import systemd
 
 log = logging.getLogger(__name__)
 
+HOST_NAMES_OPTION = "--enable-bmh-name-based-preallocation"
 HEALTH_PORT = 9440
 QPS = 500.0
 BURST = 1000
@@ -80,6 +82,7 @@ async def control(
         counts=counts,
         concurrency=options.concurrency,
         with_templates=options.templates,
+        named_by_host=options.named_by_host,
         random_order=options.random_order,
         cluster=binding.ledger_of(runtime, options),
     )
@@ -154,7 +157,12 @@ def _controller_command(options: argparse.Namespace) -> list[str]:
     # Packages add a private path to Python in the program itself, so the module alone is not enough.
     command = [sys.executable, "-P", sys.argv[0], "controllers", "--attended", "--health-port=0"]
     command += [f"--qps={UNLIMITED_QPS}", f"--concurrency={LOCAL_CONCURRENCY}"]
-    flags = {"--templates": options.templates, "--random-order": options.random_order, "--debug": options.debug}
+    flags = {
+        "--templates": options.templates,
+        HOST_NAMES_OPTION: options.named_by_host,
+        "--random-order": options.random_order,
+        "--debug": options.debug,
+    }
     values = {"--cluster": options.cluster, "--site": options.site}
     command += [flag for flag, is_set in flags.items() if is_set]
     return command + [f"{option}={value}" for option, value in values.items() if value]
@@ -213,7 +221,7 @@ def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     command.add_argument(
         "--templates", action="store_true", help="render Metal3DataTemplates too; only where Metal3's provider does not"
     )
-    _add_random_order(command)
+    _add_address_choice(command)
     binding.add_arguments(command)
     command.add_argument(
         "--qps", type=_positive, default=QPS, metavar="N", help=f"limit requests per second (default: {QPS:g})"
@@ -262,18 +270,26 @@ def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     command = apiserver.add(commands)
-    _add_random_order(command)
+    _add_address_choice(command)
     binding.add_arguments(command)
     config_file.add_check(command)
     command.set_defaults(run=_serve_command)
 
 
-def _add_random_order(command: argparse.ArgumentParser) -> None:
+def _add_address_choice(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--random-order",
         action="store_true",
         help="draw the addresses of all pools at random, also of those with allocationStrategy sequential, which API "
         "servers fill in; not of ranges without an end",
+    )
+    command.add_argument(
+        HOST_NAMES_OPTION,
+        "--enableBMHNameBasedPreallocation",
+        dest="named_by_host",
+        action="store_true",
+        help="name the IP claims of a Metal3DataTemplate BAREMETALHOST-POOL instead of METAL3DATA-POOL, so that the "
+        "preAllocations of a pool give a host the same address again",
     )
 
 

@@ -265,6 +265,16 @@ def test_there_is_one_claim_for_each_pool_owned_by_the_data_object(spec: schema.
         assert claim.metadata.finalizers == (data.FINALIZER,)
 
 
+def test_claims_are_named_after_the_host_on_request() -> None:
+    claims = template.claims(read(SPEC), MACHINE, named_by_host=True)
+    assert sorted(each.metadata.name for each in claims) == [
+        "rack-1-u-5-alone",
+        "rack-1-u-5-front",
+        "rack-1-u-5-front6",
+    ]
+    assert {each.metadata.labels[template.DATA_LABEL] for each in claims} == {"workers-5"}
+
+
 def test_the_pool_of_another_provider_gets_a_claim_of_cluster_api() -> None:
     other = {"name": "other", "kind": "InClusterIPPool", "apiGroup": capi.GROUP}
     spec: schema.Json = {"networkData": {"networks": {"ipv4": [{"id": "a", "link": "b", "fromPoolRef": other}]}}}

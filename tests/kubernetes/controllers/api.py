@@ -232,6 +232,7 @@ class Site:
         watch_filter: str = "",
         elects: bool = False,
         with_templates: bool = False,
+        named_by_host: bool = False,
         cluster: cluster_ports.ClusterPorts | None = None,
     ) -> None:
         """Start controllers on a machine."""
@@ -244,6 +245,7 @@ class Site:
             scope=scope,
             counts=self.counts[name],
             with_templates=with_templates,
+            named_by_host=named_by_host,
             cluster=cluster,
         )
         self.made[name] = running_controllers

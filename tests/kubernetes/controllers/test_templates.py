@@ -206,6 +206,56 @@ def test_a_data_claim_that_another_controller_still_needs_keeps_its_address(site
     site.world.run(check())
 
 
+def test_a_host_gets_its_preallocated_address_again_whatever_its_data_object(site: api.Site) -> None:
+    async def check() -> None:
+        def ready(name: str) -> bool:
+            return (machine_data := datum(site, name)) is not None and machine_data.status.ready
+
+        site.put(server.pool(preAllocations={"host-2-pool-1": "10.0.0.3"}))
+        site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]))
+        machines(site, 1, 2)
+        site.put(data_claim(1, "v1beta2"), data_claim(2, "v1beta2"))
+        site.start(with_templates=True, named_by_host=True)
+        await site.until(lambda: ready("workers-0") and ready("workers-1"))
+        first = {"host-1-pool-1": "10.0.0.1", "host-2-pool-1": "10.0.0.3"}
+        assert {name: server.address_of_claim(site.api.known, name) for name in first} == first
+        claims = {ref("Metal3DataClaim", f"dc-{number}") for number in (1, 2)}
+        for claim in claims:
+            site.delete(claim)
+        await site.until(lambda: not claims & site.api.known.objects.keys())
+        machines(site, 3)
+        metal = site.api.plain[f"{METAL}/mm-3"]
+        server.metadata(metal)["annotations"] = {"metal3.io/BareMetalHost": f"{server.SITE}/host-2"}
+        site.put(data_claim(3, "v1beta2"))
+        await site.until(lambda: ready("workers-0"))
+        assert addresses(site) == [server.address_of_claim(site.api.known, "host-2-pool-1")] == ["10.0.0.3"]
+
+    site.world.run(check())
+
+
+def test_a_data_object_waits_for_the_former_claim_of_its_host_and_says_so(site: api.Site) -> None:
+    async def check() -> None:
+        site.put(server.pool(), infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]))
+        machines(site, 1, 2)
+        server.metadata(site.api.plain[f"{METAL}/mm-2"])["annotations"] = {
+            "metal3.io/BareMetalHost": f"{server.SITE}/host-1"
+        }
+        site.put(data_claim(1, "v1beta2"))
+        site.start(with_templates=True, named_by_host=True)
+        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
+        site.put(data_claim(2, "v1beta2"))
+        message = "IPClaim host-1-pool-1 still belongs to Metal3Data workers-0"
+        await site.until(
+            lambda: (
+                (machine_data := datum(site, "workers-1")) is not None and machine_data.status.error_message == message
+            )
+        )
+        site.delete(ref("Metal3DataClaim", "dc-1"))
+        await site.until(lambda: (machine_data := datum(site, "workers-1")) is not None and machine_data.status.ready)
+
+    site.world.run(check())
+
+
 def test_a_data_object_says_why_another_provider_gives_no_address(site: api.Site) -> None:
     async def check() -> None:
         other = {"key": "ip", "name": "other", "kind": "InClusterIPPool", "apiGroup": capi.GROUP}

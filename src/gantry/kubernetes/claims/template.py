@@ -126,14 +126,22 @@ def _annotation_value(source: data.ObjectAnnotation, machine: Machine) -> str:
     return text
 
 
-def claims(template: data.Metal3DataTemplate, machine: Machine) -> list[actions.Claim]:
-    """Return the claims of a machine, one for each pool, owned by its data object."""
-    return [_claim(ref, machine.datum) for ref in pools(template, machine).values()]
+def claims(template: data.Metal3DataTemplate, machine: Machine, *, named_by_host: bool = False) -> list[actions.Claim]:
+    """Return the claims of a machine, one for each pool, owned by its data object.
+
+    With ``named_by_host`` the host's name begins their names, so that ``preAllocations`` of a pool can give each host
+    an address that it keeps; otherwise the data object's does.
+    """
+    named_after = machine.baremetalhost if named_by_host else machine.datum
+    return [
+        _claim(ref, machine.datum, name=f"{named_after.metadata.name}-{ref.name}")
+        for ref in pools(template, machine).values()
+    ]
 
 
-def _claim(ref: data.PoolRef, owner: data.Metal3Data) -> actions.Claim:
+def _claim(ref: data.PoolRef, owner: data.Metal3Data, *, name: str) -> actions.Claim:
     metadata = meta.ObjectMeta(
-        name=f"{owner.metadata.name}-{ref.name}",
+        name=name,
         namespace=owner.metadata.namespace,
         labels={**owner.metadata.labels, DATA_LABEL: owner.metadata.name, POOL_LABEL: ref.name},
         finalizers=(data.FINALIZER,),

@@ -43,7 +43,10 @@ _TEMPLATES = ((data.GROUP, "Metal3DataTemplate"), (data.GROUP, "Metal3DataClaim"
 
 
 class Controllers:
-    """The controllers over one cache; implements ``reflector.Listener``. The template controller is optional."""
+    """The controllers over one cache; implements ``reflector.Listener``.
+
+    The template controller is optional; with ``named_by_host`` it names IP claims after hosts.
+    """
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Controllers:
         counts: metrics.Metrics,
         concurrency: int = CONCURRENCY,
         with_templates: bool = False,
+        named_by_host: bool = False,
         random_order: bool = False,
         cluster: cluster_ports.ClusterPorts | None = None,
     ) -> None:
@@ -87,7 +91,7 @@ class Controllers:
         self._templates: templates.TemplateController | None = None
         if with_templates:
             self._templates = templates.TemplateController(
-                runtime, applier, is_cluster_paused=self._cache.clusters.is_paused
+                runtime, applier, is_cluster_paused=self._cache.clusters.is_paused, named_by_host=named_by_host
             )
 
     @property

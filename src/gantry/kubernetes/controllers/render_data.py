@@ -27,11 +27,12 @@ DATA_CLAIM_FINALIZER = "metal3dataclaim.infrastructure.cluster.x-k8s.io"
 
 
 class Renderer:
-    """Reconciles data objects."""
+    """Reconciles data objects; with ``named_by_host``, their claims are named after the host (``template.claims``)."""
 
-    def __init__(self, applier: apply.Applier, objects: template_cache.TemplateCache) -> None:
+    def __init__(self, applier: apply.Applier, objects: template_cache.TemplateCache, *, named_by_host: bool) -> None:
         self._applier = applier
         self._cache = objects
+        self._named_by_host = named_by_host
 
     async def render(self, ref: meta.Ref) -> None:
         """Do the next step for a data object; an error says what is missing, to be retried."""
@@ -84,7 +85,9 @@ class Renderer:
         if current_template is None:
             raise errors.NotFoundError(f"Metal3DataTemplate {datum.spec.template.name} does not exist")
         machine = await self._read_machine(datum)
-        values = await self._allocations(datum, template.claims(current_template, machine))
+        values = await self._allocations(
+            datum, template.claims(current_template, machine, named_by_host=self._named_by_host)
+        )
         if values is None:
             return
         texts: dict[str, tuple[str, schema.Json]] = {}
@@ -104,20 +107,28 @@ class Renderer:
     async def _allocations(
         self, datum: data.Metal3Data, needed: list[actions.Claim]
     ) -> dict[str, template.PoolValues] | None:
-        """Create missing claims, and return the addresses by pool; None while a claim has none."""
-        claims = {claim.ref: claim for claim in self._cache.claims_of(datum)}
+        """Create missing claims, and return the addresses by pool; None while a claim has none.
+
+        A claim of the data object counts whatever its name: it may be from before a change of the setting.
+        """
+        claims = {_pool_name(claim): claim for claim in self._cache.claims_of(datum)}
         for claim in needed:
-            if claim.ref not in claims:
+            if _pool_name(claim) not in claims:
+                self._check_name(claim)
                 await self._applier.create(claim)
         values: dict[str, template.PoolValues] = {}
-        for ref in (claim.ref for claim in needed):
-            existing = claims.get(ref)
-            address = await self._allocation(existing) if existing else None
-            if existing and address:
-                values[existing.pool.name if isinstance(existing, ipam.IPClaim) else existing.spec.pool_ref.name] = (
-                    address
-                )
+        for pool in map(_pool_name, needed):
+            address = await self._allocation(claims[pool]) if pool in claims else None
+            if address:
+                values[pool] = address
         return values if len(values) == len(needed) else None
+
+    def _check_name(self, claim: actions.Claim) -> None:
+        """Raise NotUniqueError if the name of a new claim is in use: its host may just leave another data object."""
+        existing = self._cache.get(claim.ref, type(claim))
+        if existing:
+            owner = existing.metadata.labels[template.DATA_LABEL]
+            raise errors.NotUniqueError(f"{claim.ref.kind} {claim.metadata.name} still belongs to Metal3Data {owner}")
 
     async def _allocation(self, claim: actions.Claim) -> template.PoolValues | None:
         """Return the address of a claim, None while it waits; its next change requeues the data object."""
@@ -150,6 +161,10 @@ class Renderer:
             raise errors.NotFoundError(f"{dependent.kind} {dependent.metadata.name} has no owner reference to a {kind}")
         path = f"/apis/{owner.api_version}/namespaces/{dependent.metadata.namespace}/{plural}/{owner.name}"
         return await self._applier.read(path, meta.Resource)
+
+
+def _pool_name(claim: actions.Claim) -> str:
+    return claim.pool.name if isinstance(claim, ipam.IPClaim) else claim.spec.pool_ref.name
 
 
 def has_foreign_finalizer(claim: data.Metal3DataClaim) -> bool:

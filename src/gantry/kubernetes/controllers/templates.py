@@ -31,7 +31,12 @@ class TemplateController:
     """Controls data claims and templates here, and data objects by ``render_data``."""
 
     def __init__(
-        self, runtime: interface.Runtime, applier: apply.Applier, *, is_cluster_paused: Callable[[str, str], bool]
+        self,
+        runtime: interface.Runtime,
+        applier: apply.Applier,
+        *,
+        is_cluster_paused: Callable[[str, str], bool],
+        named_by_host: bool,
     ) -> None:
         """``is_cluster_paused`` returns whether a Cluster, by namespace and name, is paused."""
         self._runtime = runtime
@@ -39,7 +44,7 @@ class TemplateController:
         self._is_cluster_paused = is_cluster_paused
         self._cache = template_cache.TemplateCache()
         self._queue: workqueue.WorkQueue[meta.Ref] = workqueue.WorkQueue(runtime)
-        self._renderer = render_data.Renderer(applier, self._cache)
+        self._renderer = render_data.Renderer(applier, self._cache, named_by_host=named_by_host)
 
     def on_update(self, current: meta.Resource) -> None:
         """Handle the current state of an object."""
