@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import TypeVar
 
 import pytest
 from tests.kubernetes.claims import bound, server
@@ -13,6 +14,7 @@ from gantry.kubernetes.controllers import cluster_ports, cluster_sync, metrics
 from gantry.rpc import luxi
 from gantry.sim import cluster
 
+T = TypeVar("T")
 HERE = "node1"
 LAN = (
     {
@@ -35,6 +37,20 @@ FREE = [f"10.0.0.{number}" for number in range(3, 15)]
 """What the network has for anybody: no ends, no gateway, no external reservation."""
 
 
+class Refusing:
+    """Calls the master, but fails each job for the pool ``pool`` with ``error``, if there is one."""
+
+    def __init__(self, inner: luxi.Caller) -> None:
+        self.inner = inner
+        self.pool = ""
+        self.error: errors.GantryError | None = None
+
+    async def call(self, kind: type[T], method: str, *arguments: object) -> T:
+        if self.error and method == "RunJob" and f"'tags': ['{self.pool}']" in str(arguments):
+            raise self.error
+        return await self.inner.call(kind, method, *arguments)
+
+
 class House:
     """A cluster of one node with a network, and an API server on another machine; controllers run on the master."""
 
@@ -49,9 +65,8 @@ class House:
     def start(self, name: str = "site-a") -> None:
         runtime = self.lab.world.machine(HERE)
         socket = cluster.FOLDERS.luxi_socket
-        self.site.start(
-            HERE, cluster=cluster_ports.ClusterPorts(luxi.Pool(runtime.network, socket), runtime.clock, site=name)
-        )
+        self.caller = Refusing(luxi.Pool(runtime.network, socket))
+        self.site.start(HERE, cluster=cluster_ports.ClusterPorts(self.caller, runtime.clock, site=name))
 
     async def create(self, name: str, ip: str = "pool") -> bool:
         """Create an instance with an address; return whether one was free."""
@@ -144,13 +159,45 @@ def test_claims_of_bound_pools_wait_while_the_master_is_away_and_others_do_not(h
     house.lab.run(check())
 
 
-def test_a_pool_whose_network_does_not_exist_does_not_delay_other_pools(house: House) -> None:
+@pytest.mark.parametrize("network", ["net9", "net1|net2", "n" * 300])
+def test_a_pool_whose_network_does_not_exist_does_not_delay_other_pools(house: House, network: str) -> None:
     async def check() -> None:
-        house.site.put(bound.pool(spec=WHOLE), bound.pool("astray", network="net9", spec=WHOLE))
+        house.site.put(bound.pool(spec=WHOLE), bound.pool("astray", network=network, spec=WHOLE))
         house.site.put(server.claim("a"), server.claim("b", "astray"))
         house.start()
         await house.site.until(lambda: house.addresses() == {"a": "10.0.0.3"})
-        await house.site.until(lambda: "the cluster has no network net9" in house.error("b"))
+        await house.site.until(lambda: f"the cluster has no network {network}" in house.error("b"))
+        house.site.put(server.claim("c"))
+        await house.site.until(lambda: "c" in house.addresses())
+        assert "NetworkNotReady" not in house.site.api.event_reasons("pool-1")
+
+    house.lab.run(check())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.LockError("the lock was removed"),
+        errors.HooksError([("check", "node1", "no")]),
+        errors.InternalError("a case that nobody foresaw"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_job_that_the_cluster_refuses_does_not_delay_other_pools(house: House, error: errors.GantryError) -> None:
+    async def check() -> None:
+        specs = [{"pools": [{"start": f"10.0.0.{number}", "end": f"10.0.0.{number + 2}"}]} for number in (3, 6)]
+        house.site.put(bound.pool(spec=specs[0]), bound.pool("other", spec=specs[1]))
+        house.start()
+        house.caller.pool, house.caller.error = "other", error
+        house.site.put(server.claim("b", "other"))
+        await house.site.until(lambda: f"the cluster refused: {error.message}" in house.error("b"))
+        house.site.put(server.claim("a"))
+        await house.site.until(lambda: house.addresses() == {"a": "10.0.0.3"})
+        await house.lab.world.clock.sleep(30)
+        assert "NetworkNotReady" not in house.site.api.event_reasons("pool-1")
+        house.caller.error = None
+        await house.site.until(lambda: house.addresses() == {"a": "10.0.0.3", "b": "10.0.0.6"}, limit=600)
+        assert not house.error("b")
 
     house.lab.run(check())
 

@@ -30,8 +30,15 @@ class ForeignError(errors.WrongStateError):
     """The object is outside our scope (watch filter): leave it alone."""
 
 
+class ClusterRefusedError(errors.ExecutionError):
+    """The cluster answered that it does not carry out a reservation or release; other requests may succeed."""
+
+
 class Cluster(Protocol):
-    """Reserves addresses in a cluster (``cluster_sync``); GantryError, ChangedError if an address has another owner."""
+    """Reserves addresses in a cluster (``cluster_sync``).
+
+    GantryError if it cannot be reached, ClusterRefusedError, ChangedError if an address has another owner.
+    """
 
     async def reserve(self, action: actions.Reserve) -> None:
         """Reserve an address."""

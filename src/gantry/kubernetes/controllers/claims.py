@@ -122,6 +122,12 @@ class ClaimController:
         except client.RefusedError as error:
             least, result = error.retry_after, "refused"
             await self._report_refusal(decision, error)
+        except apply.ClusterRefusedError as error:
+            log.warning("%s: %s", claim, error)
+            result = "refused"
+            cached = self._cache.claim(claim)
+            if cached and not cached.address_name:
+                await self._report(claim, error.message)
         except errors.GantryError as error:
             log.warning("%s: %s", claim, error)
             result = "unknown"
@@ -141,14 +147,19 @@ class ClaimController:
             log.info("%s: %s", decision.claim, error)
             return
         log.warning("%s: %s", decision.claim, error)
-        claim = self._cache.claim(decision.claim)
         is_final = 400 <= error.http_status < 500 and error.http_status not in (401, 408, 429)
-        if claim is None or not is_final or not isinstance(decision.steps[0], actions.Create):
+        if is_final and isinstance(decision.steps[0], actions.Create):
+            await self._report(decision.claim, error.message)
+
+    async def _report(self, ref: meta.Ref, message: str) -> None:
+        """Write to a claim's status why it has no address object."""
+        claim = self._cache.claim(ref)
+        if claim is None or claim.is_deleting:
             return
         try:
-            await self._applier.apply(reconcile_claim.creation_refused(claim, error.message, now=self._now))
+            await self._applier.apply(reconcile_claim.creation_refused(claim, message, now=self._now))
         except errors.GantryError as failure:
-            log.info("%s: status not updated: %s", decision.claim, failure)
+            log.info("%s: status not updated: %s", ref, failure)
 
     @property
     def _now(self) -> datetime.datetime:

@@ -6,6 +6,8 @@
        ^                        |
        +---- back-off <--- no answer: bound pools wait
 
+A job that the cluster refuses is no reason to wait: only its claim reports it and tries again (``UNAVAILABLE``).
+
 Invariant: the reservations in the cache are those of the cluster's last answer.
 """
 
@@ -30,6 +32,16 @@ INTERVAL_FACTOR = 20
 """Minimum interval between two reads, as a multiple of the last one's duration: large networks are read less often."""
 CLEANUP_SECONDS = 30.0
 """Seconds between two checks for orphan reservations."""
+UNAVAILABLE = (
+    errors.RemoteError,
+    errors.ProtocolError,
+    errors.NotMasterError,
+    errors.StorageError,
+    errors.ConfigurationError,
+    errors.QueueDrainedError,
+    errors.QueueFullError,
+)
+"""Errors after which the cluster carries out no job at present; any other is the answer to one job."""
 _RELEVANT_KINDS = ("network", "instance", "port")
 
 
@@ -108,8 +120,7 @@ class ClusterSync:
             self._record_conflict(reservation, error)
             raise apply.ChangedError(f"{reservation.address} was not reserved: {error}") from None
         except errors.GantryError as error:
-            self._disconnect(error)
-            raise
+            raise self._failure(error) from None
         self._conflicts.drop(reservation)
         self._listener.requeue(self._cache.networks.add_reservation(reservation))
 
@@ -120,9 +131,15 @@ class ClusterSync:
         try:
             await self._ports.release(reservation)
         except errors.GantryError as error:
-            self._disconnect(error)
-            raise
+            raise self._failure(error) from None
         self._listener.requeue(self._cache.networks.remove_reservation(reservation))
+
+    def _failure(self, error: errors.GantryError) -> errors.GantryError:
+        """Return the error of a job that was not carried out; disconnect if no job would be."""
+        if not isinstance(error, UNAVAILABLE):
+            return apply.ClusterRefusedError(f"the cluster refused: {error}")
+        self._disconnect(error)
+        return error
 
     def _record_conflict(self, reservation: ledgers.Reservation, error: errors.GantryError) -> None:
         """Record that an address has another owner, which the next read shows."""
