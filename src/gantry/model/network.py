@@ -146,6 +146,13 @@ class SegmentRange(base.Entity, frozen=True):
     description: str = ""
 
 
+ROUTERS = "network:router_"
+"""The prefix of a router port's ``device_owner``: a router does not configure addresses itself."""
+
+CLAIMS = "kubernetes:"
+"""The prefix of a claim port's ``device_owner``: it gets exactly the requested address, never a gateway."""
+
+
 class Port(base.Entity, frozen=True):
     """An attachment to a network (a UUID) for something other than an instance: a MAC address and addresses.
 
@@ -160,6 +167,16 @@ class Port(base.Entity, frozen=True):
     project: str = ""
     admin_state_up: bool = True
     description: str = ""
+
+    @property
+    def is_router(self) -> bool:
+        """Return whether it is the interface of a router."""
+        return self.device_owner.startswith(ROUTERS)
+
+    @property
+    def configures_itself(self) -> bool:
+        """Return whether it makes its own addresses in subnets whose guests do that."""
+        return not self.device_owner.startswith((ROUTERS, CLAIMS))
 
     def allocations(self) -> Iterator[Allocation]:
         """Yield the addresses that no other owner may have."""

@@ -266,6 +266,38 @@ def test_a_subnet_that_is_not_valid_is_refused(clean: Talk, body: Object, status
     assert len(clean.get(SUBNETS).all("subnets")) == 1
 
 
+@pytest.mark.parametrize("gateway", [None, "10.0.0.2"])
+def test_a_gateway_that_a_router_has_cannot_be_changed(clean: Talk, gateway: str | None) -> None:
+    network = _network(clean)
+    subnet = _subnet(clean, network, allocation_pools=[{"start": "10.0.0.4", "end": "10.0.0.5"}])
+    at = [{"subnet_id": subnet["id"], "ip_address": "10.0.0.1"}]
+    port = _port(clean, network, device_owner="network:router_interface", fixed_ips=at)
+    message = f"Current gateway ip 10.0.0.1 already in use by port {port['id']}. Unable to update."
+    body = {"subnet": {"gateway_ip": gateway}}
+    assert clean.refused("PUT", f"{SUBNETS}/{subnet['id']}", body) == (409, "GatewayIpInUse", message)
+    assert _changed(clean, SUBNETS, subnet, gateway_ip="10.0.0.1")["gateway_ip"] == "10.0.0.1"
+    assert clean.say("DELETE", f"{PORTS}/{port['id']}").status == 204
+    assert _changed(clean, SUBNETS, subnet, gateway_ip=gateway)["gateway_ip"] == gateway
+
+
+def test_a_subnet_whose_guests_configure_themselves_takes_their_addresses_with_it(clean: Talk) -> None:
+    network = _network(clean)
+    _subnet(clean, network)
+    automatic = _subnet(clean, network, "2001:db8::/64", ipv6_ra_mode="slaac", ipv6_address_mode="slaac")
+    port = _port(clean, network, mac_address="fa:16:3e:aa:bb:cc")
+    router_at = [{"subnet_id": automatic["id"], "ip_address": "2001:db8::1"}]
+    router = _port(clean, network, device_owner="network:router_interface", fixed_ips=router_at)
+    path = f"{SUBNETS}/{automatic['id']}"
+    assert clean.refused("DELETE", path)[:2] == (409, "SubnetInUse")
+    assert len(_addresses(clean.get(f"{PORTS}/{port['id']}").object("port"))) == 2
+    assert clean.say("DELETE", f"{PORTS}/{router['id']}").status == 204
+    assert clean.say("DELETE", path).status == 204
+    assert _addresses(clean.get(f"{PORTS}/{port['id']}").object("port")) == ["10.0.0.2"]
+    again = _subnet(clean, network, "2001:db8::/64", ipv6_ra_mode="slaac", ipv6_address_mode="slaac")
+    assert _addresses(_port(clean, network, mac_address="fa:16:3e:aa:bb:cd"))[1:] == ["2001:db8::f816:3eff:feaa:bbcd"]
+    assert again["id"] != automatic["id"]
+
+
 def test_cidrs_of_subnets_are_allocated_from_a_pool(clean: Talk) -> None:
     pool = clean.add(POOLS, {"name": "sp", "prefixes": ["10.10.0.0/24"], "default_prefixlen": 26, "min_prefixlen": 25})
     assert (pool["default_prefixlen"], pool["max_prefixlen"], pool["ip_version"]) == ("26", "32", 4)

@@ -7,6 +7,8 @@ import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from gantry import errors
 from gantry.address import ranges
 from gantry.ipam import embedded
@@ -27,9 +29,22 @@ def owners(snapshot: states.Snapshot, ledger: embedded.Ledger, net: network.Netw
                     # A quarantined address is used in the ledger, but has no owner in the state.
                     if owner := snapshot.addresses.get((net.uuid, str(address))):
                         title = conflicts.owner_title(snapshot.owner(owner))
-                        yield subnets.Owner(address, title, is_port=bool(owner.port))
+                        yield subnets.Owner(address, title, snapshot.ports.get(owner.port))
 
     return find
+
+
+def ports_after(snapshot: states.Snapshot, before: network.Network, after: network.Network) -> Iterator[network.Port]:
+    """Yield the ports of a network that have addresses in removed subnets, without these addresses.
+
+    ``subnets`` refuses to remove a subnet with other addresses than those that ports configure themselves.
+    """
+    removed = subnets.gained(after, before)
+    for uuid in sorted(snapshot.ports_in.get(before.uuid) or ()) if removed else ():
+        port = snapshot.ports[uuid]
+        kept = tuple(ip for ip in port.ip if not subnets.covers(removed, ranges.parse_address(ip)))
+        if kept != port.ip:
+            yield structs.replace(port, ip=kept)
 
 
 def nics_of(snapshot: states.Snapshot, group: cluster.NodeGroup) -> Iterable[tuple[str, instance.Nic]]:

@@ -154,9 +154,11 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
             lines = [f"nothing changes: network {net.name} already has these settings"]
             return base.Plan(lines=lines, result=lambda: views.with_subnets(snapshot, net))
         changed = base.changed(subnets.dated(net, new, now=inputs.now), inputs.now)
+        ports = list(address_users.ports_after(snapshot, net, new))
+        released = [f"port {port.name or port.uuid} loses its address in a removed subnet" for port in ports]
         return base.Plan(
-            lines=[f"change network {net.name}", *_differences(net, new), *subnets.describe(net, new)],
-            changes=[states.Put(changed)],
+            lines=[f"change network {net.name}", *_differences(net, new), *subnets.describe(net, new), *released],
+            changes=[states.Put(changed), *(states.Put(base.changed(port, inputs.now)) for port in ports)],
             hooks=hook_environment.of_network(snapshot, net, path="network-modify", planned=changed),
             result=lambda: views.with_subnets(snapshot, changed),
         )

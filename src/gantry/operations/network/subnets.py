@@ -6,7 +6,8 @@ returns the owners of addresses in a part of the network.
 
 Invariants of the result (contracts/networks.md#subnets): subnets do not overlap, one of each family may have dhcp,
 names are unique, a gateway lies inside its subnet, and no owner has an address that a subnet does not contain or cannot
-allocate: its gateway, which only a port may have, and the addresses in ``address.pools.never_handed_out``.
+allocate: its gateway, which only a port may have, and the addresses in ``address.pools.never_handed_out``. The caller
+releases the addresses that ports configured themselves in a removed subnet (``address_users.ports_after``).
 """
 
 import itertools
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from gantry import errors
-from gantry.address import pools, ranges
+from gantry.address import automatic, pools, ranges
 from gantry.ipam import driver
 from gantry.model import network, opcodes
 from gantry.operations.network import guest_options, neutron_defaults
@@ -35,11 +36,11 @@ AddressRange = tuple[ranges.Family, ranges.Range]
 
 
 class Owner(NamedTuple):
-    """An address of the network with its owner, a port or an instance, and the owner's title for messages."""
+    """An address of the network with its owner, and the owner's title for messages; ``port`` is None for a NIC."""
 
     address: ranges.Address
     title: str
-    is_port: bool = False
+    port: network.Port | None = None
 
 
 Owners = Callable[[Iterable[AddressRange]], Iterable[Owner]]
@@ -286,6 +287,8 @@ def _modify(net: network.Network, mod: opcodes.SubnetMod, *, owners: Owners) -> 
     _check_beside((subnet for subnet in net.subnets if subnet != old), new)
     if (new.cidr, new.gateway) != (old.cidr, old.gateway):
         _check_usable(new, owners)
+    if new.gateway != old.gateway:
+        _check_no_router(old, owners)
     return _replace(net, old, new)
 
 
@@ -349,7 +352,7 @@ def _check_usable(subnet: network.Subnet, owners: Owners) -> None:
     never = [(cidr.family, run) for run in pools.never_handed_out(cidr, gateway=gateway)]
     for owner in owners(never):
         try:
-            pools.check_usable(cidr, owner.address.value, gateway=None if owner.is_port else gateway)
+            pools.check_usable(cidr, owner.address.value, gateway=None if owner.port else gateway)
         except errors.InvalidError as error:
             raise errors.WrongStateError(
                 f"subnet {subnet.cidr} cannot be changed: {error.message}, and {owner.title} has it",
@@ -357,10 +360,34 @@ def _check_usable(subnet: network.Subnet, owners: Owners) -> None:
             ) from None
 
 
+def _check_no_router(subnet: network.Subnet, owners: Owners) -> None:
+    """Refuse to change a subnet's gateway while a router has the address: guests would lose their way out."""
+    address = ranges.parse_address(subnet.gateway) if subnet.gateway else None
+    for owner in owners([(address.family, ranges.sized(address.value, 1))]) if address else ():
+        if owner.port and owner.port.is_router:
+            raise errors.WrongStateError(
+                f"gateway {subnet.gateway} of subnet {subnet.cidr} cannot be changed: router port {owner.port.uuid} "
+                f"({owner.port.name or 'without a name'}) has it",
+                hint="remove that port first",
+            )
+
+
 def _remove(net: network.Network, subnet: network.Subnet, *, owners: Owners) -> network.Network:
     title = f"subnet {subnet.cidr} of network {net.name} cannot be removed"
-    _check_unused(title, [address_range(subnet)], owners=owners)
+
+    def users(address_ranges: Iterable[AddressRange]) -> Iterable[Owner]:
+        return (owner for owner in owners(address_ranges) if not _is_self_configured(subnet, owner))
+
+    _check_unused(title, [address_range(subnet)], owners=users)
     return _replace(net, subnet)
+
+
+def _is_self_configured(subnet: network.Subnet, owner: Owner) -> bool:
+    """Return whether a port made its address itself: nobody requested the address, so it goes with its subnet."""
+    port = owner.port
+    if not (port and port.configures_itself and guest_options.is_automatic(subnet)):
+        return False
+    return owner.address == automatic.address(ranges.parse_cidr(subnet.cidr), port.mac)
 
 
 def _replace(net: network.Network, old: network.Subnet, *new: network.Subnet) -> network.Network:

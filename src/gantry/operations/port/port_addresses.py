@@ -15,12 +15,6 @@ from gantry.ipam import driver
 from gantry.model import network, opcodes
 from gantry.operations.network import guest_options, subnets
 
-ROUTERS = "network:router_"
-"""The prefix of a router port's ``device_owner``: a router does not configure addresses itself."""
-
-CLAIMS = "kubernetes:"
-"""The prefix of a claim port's ``device_owner``: it gets exactly the requested address, never a gateway."""
-
 Choice = Sequence[driver.SubnetAddress | driver.SpecificAddress]
 """One address of a port: requests that are tried in order until one finds a free address."""
 
@@ -41,8 +35,8 @@ class Picker:
         the others are released.
         Raises InvalidError, NotFoundError, NotUniqueError, WrongStateError, NoRoomError, BusyError.
         """
-        configures_itself = not owner.startswith((ROUTERS, CLAIMS))
-        is_claim = owner.startswith(CLAIMS)
+        configures_itself = not owner.startswith((network.ROUTERS, network.CLAIMS))
+        is_claim = owner.startswith(network.CLAIMS)
         choices = (
             self._defaults()
             if requested is None

@@ -193,6 +193,11 @@ RESOURCE = resource.Resource(
     inside="owned",
     refusals=(
         resource.Refusal(
+            errors.WrongStateError, 409, "GatewayIpInUse",
+            "Current gateway ip {gateway} already in use by port {port}. Unable to update.",
+            r"^gateway (?P<gateway>\S+) .* router port (?P<port>\S+)",
+        ),
+        resource.Refusal(
             errors.WrongStateError, 409, "SubnetInUse",
             "Unable to complete operation on subnet {id}: One or more ports have an IP allocation from this subnet.",
         ),
