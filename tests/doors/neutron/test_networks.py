@@ -454,6 +454,30 @@ def test_a_mac_address_belongs_to_one_port(clean: Talk) -> None:
     assert clean.refused("POST", PORTS, {"port": request}) == (409, "MacAddressInUse", message)
 
 
+def test_a_mac_address_in_use_is_named_with_its_network_whatever_requests_it(clean: Talk) -> None:
+    first, second = _network(clean, "first", shared=True), _network(clean, "second", shared=True)
+    _port(clean, first, mac_address="fa:16:3e:00:00:01")
+    own = _port(clean, second, who=MEMBER)
+
+    def fault(network: Object, mac: str) -> tuple[int, str, str]:
+        text = f"Unable to complete operation for network {network['id']}. The mac address {mac} is in use."
+        return 409, "MacAddressInUse", text
+
+    taken = {"mac_address": "FA-16-3E-00-00-01"}
+    expected = fault(second, "fa:16:3e:00:00:01")
+    assert clean.refused("POST", PORTS, {"port": {"network_id": second["id"], **taken}}) == expected
+    assert clean.refused("PUT", f"{PORTS}/{own['id']}", {"port": taken}) == expected
+    several: list[Object] = [{"network_id": first["id"]}, {"network_id": second["id"], **taken}]
+    assert clean.refused("POST", PORTS, {"ports": several}) == expected
+    new = {"mac_address": "fa:16:3e:00:00:02"}
+    twice: list[Object] = [
+        {"network_id": first["id"]},
+        {"network_id": second["id"], **new},
+        {"network_id": second["id"], **new},
+    ]
+    assert clean.refused("POST", PORTS, {"ports": twice}) == fault(second, "fa:16:3e:00:00:02")
+
+
 def test_a_port_includes_the_address_that_its_guest_configures_automatically(clean: Talk) -> None:
     network = _network(clean)
     _subnet(clean, network)

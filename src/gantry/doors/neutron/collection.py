@@ -101,7 +101,7 @@ class Collection:
             await self._master.run([self.resource.remove_op(row) for row in rows], call.origin)
             raise self.resource.fault(error.cause, requested[len(error.done)]) from None
         except errors.GantryError as error:
-            raise self.resource.fault(error, requested[0]) from None
+            raise self.resource.fault(error, *requested) from None
         return self._complete(requested, done)
 
     def _computed(self, uuids: Iterable[str]) -> master.Query | None:
@@ -147,9 +147,17 @@ class Collection:
                 [self.resource.change_op(row, changes)], call.origin, query=self._computed([str(row["uuid"])])
             )
         except errors.GantryError as error:
-            raise self.resource.fault(error, requested) from None
+            raise self.resource.fault(error, {**await self._present(str(row["uuid"])), **requested}) from None
         (changed,) = self._complete([requested], done)
         return changed
+
+    async def _present(self, key: str) -> attributes.Values:
+        """Return the attributes of an object for the message of a fault; none if they cannot be read."""
+        try:
+            rows = await self._master.rows(self.resource.kind, sorted(self._fields()), ["=", "uuid", key])
+        except errors.GantryError:
+            return {}
+        return attributes.represent(list(self.resource.table.values()), rows[0]) if rows else {}
 
     async def delete(self, call: calls.Call, key: str) -> None:
         """Remove an object."""

@@ -5,7 +5,7 @@ table that converts errors of the master to faults.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,7 +24,8 @@ class Refusal:
     """The fault for an error of the master of a class, whose text matches the ``pattern``; the first match counts.
 
     ``message`` may contain ``{id}``, ``{text}`` for the master's text, ``{uuids}`` for the UUIDs in this text, the
-    groups of the pattern, and the attributes of the request with two underscores for a colon.
+    groups of the pattern, and the attributes of the request with two underscores for a colon. If one request creates
+    several objects, they are the attributes of the first that contains a group's text.
     """
 
     error: type[errors.GantryError]
@@ -71,11 +72,13 @@ class Resource:
         """Return the fault for an object that does not exist."""
         return faults.FaultError(404, self.not_found, f"{self.title} {key} could not be found.")
 
-    def fault(self, error: errors.GantryError, requested: attributes.Values) -> faults.FaultError:
-        """Return the fault for an error of the master, for a request with these values."""
+    def fault(self, error: errors.GantryError, *objects: attributes.Values) -> faults.FaultError:
+        """Return the fault for an error of the master, for a request with the values of these objects."""
+        requested = objects[0]
         for row in self.refusals:
             match = re.search(row.pattern, error.message)
             if isinstance(error, row.error) and match:
+                requested = next((each for each in objects if _has_any(each, match.groups())), requested)
                 uuids = ", ".join(uuid for uuid in re.findall(UUID, error.message) if uuid != requested.get("id"))
                 words = {name.replace(":", "__"): value for name, value in requested.items()}
                 words |= {"text": str(error), "uuids": uuids}
@@ -91,6 +94,12 @@ class Resource:
                     404, f"{_NOUNS[noun]}NotFound", f"{noun.capitalize()} {name} could not be found."
                 )
         return faults.of_error(error)
+
+
+def _has_any(requested: attributes.Values, texts: Iterable[str | None]) -> bool:
+    """Return whether one of the texts is a value of a request, at any depth."""
+    content = repr(requested)
+    return any(text and repr(text) in content for text in texts)
 
 
 class _Words(dict[str, object]):

@@ -85,6 +85,9 @@ def _common(requested: attributes.Values) -> master.Op:
     return op
 
 
+_MAC_IN_USE = "Unable to complete operation for network {network_id}. The mac address {mac} is in use."
+
+
 def create_ops(requested: Sequence[attributes.Values]) -> list[master.Op]:
     """Return the opcode for all new ports."""
     ports = [
@@ -122,13 +125,13 @@ RESOURCE = resource.Resource(
         ),
         resource.Refusal(
             errors.NotUniqueError, 409, "MacAddressInUse",
-            "Unable to complete operation for network {network_id}. The mac address {mac_address} is in use.", "^MAC",
+            _MAC_IN_USE, r"^MAC address (?P<mac>\S+)",
         ),
         resource.Refusal(
             errors.NotUniqueError, 409, "IpAddressAlreadyAllocated",
             "IP address {ip} already allocated in network {network_id}", r"^address (?P<ip>\S+)",
         ),
-        resource.Refusal(errors.BusyError, 409, "MacAddressInUse", pattern="^MAC"),
+        resource.Refusal(errors.BusyError, 409, "MacAddressInUse", _MAC_IN_USE, r"^MAC address (?P<mac>\S+)"),
         resource.Refusal(errors.BusyError, 409, "IpAddressAlreadyAllocated", pattern="^address"),
         resource.Refusal(errors.WrongStateError, 409, "IpAddressAlreadyAllocated", pattern="^address"),
         resource.Refusal(errors.WrongStateError, 409, "PortInUse"),
