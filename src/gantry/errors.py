@@ -6,6 +6,7 @@ know and ``code`` the error code that goes with OpPrereqError (contracts/luxi.md
 status of the doors and ``exit_code`` that of the commands.
 """
 
+import re
 from typing import ClassVar
 
 
@@ -251,6 +252,57 @@ class InternalError(GantryError):
     """A bug: the code met a case that its author excluded."""
 
     luxi = "ProgrammerError"
+
+
+_AT = re.compile(r" - at `(?:key` in `)?\$\.?(?P<path>[^`]*)`$")
+_ITEM = re.compile(r"^\[(\d+)\]\.?")
+_KINDS = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "null": "null",
+    "object": "an object",
+    "str": "a text",
+}
+_PLAIN = (
+    (re.compile(r"Expected `str` of length >= 1$"), "must not be empty"),
+    (re.compile(r"Expected `str` of length >= (\d+)$"), r"must have at least \1 characters"),
+    (re.compile(r"Expected `str` of length <= (\d+)$"), r"must have at most \1 characters"),
+    (re.compile(r"Expected `array` of length >= (\d+)$"), r"needs at least \1 values"),
+    (re.compile(r"Expected `array` of length <= (\d+)$"), r"takes at most \1 values"),
+    (re.compile(r"Expected `(?:int|float)` >= (\S+)$"), r"must be at least \1"),
+    (re.compile(r"Expected `(?:int|float)` <= (\S+)$"), r"must be at most \1"),
+    (re.compile(r"Invalid (?:enum )?value '(.*)'$", re.S), r"'\1' is not a valid value"),
+    (re.compile(r"Expected (a name \(.*\))$"), r"must be \1"),
+)
+_EXPECTED = re.compile(r"Expected `([^`]*)`(?:, got `([^`]*)`)?$")
+
+
+def readable(message: str) -> str:
+    """Return a message of the decoder about a value in plain words, with the client's path of the value in front.
+
+    >>> readable("Expected `int` <= 4094 - at `$.ranges[0].maximum`")
+    'ranges[0].maximum: must be at most 4094'
+    >>> readable("Expected `array`, got `str` - at `$[1]`")
+    'item 2: must be a list, not a text'
+    """
+    match = _AT.search(message)
+    path = match["path"].replace("[...]", "") if match else ""
+    path = _ITEM.sub(lambda item: f"item {int(item[1]) + 1} ", path).rstrip()
+    problem = _problem(message[: match.start()] if match else message)
+    return f"{path}: {problem}" if path else problem
+
+
+def _problem(message: str) -> str:
+    for pattern, words in _PLAIN:
+        if pattern.match(message):
+            return pattern.sub(words, message)
+    expected = _EXPECTED.match(message)
+    if expected is None:
+        return message
+    types = " or ".join(_KINDS.get(kind, kind) for kind in expected[1].split(" | "))
+    return f"must be {types}, not {_KINDS.get(expected[2], expected[2])}" if expected[2] else f"must be {types}"
 
 
 def _tree(root: type[GantryError]) -> list[type[GantryError]]:

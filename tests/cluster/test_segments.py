@@ -204,7 +204,7 @@ def test_every_type_has_ranges_also_of_what_the_file_does_not_name(site: Site) -
             marks=kept("segments-28"),
         ),
         pytest.param(
-            "gre --minimum 1 --maximum 4294967296", "at `$.ranges[0].maximum`", id="gre", marks=kept("segments-27")
+            "gre --minimum 1 --maximum 4294967296", "maximum: must be at most ", id="gre", marks=kept("segments-27")
         ),
         pytest.param(
             "gre --minimum 9 --maximum 8",
@@ -212,7 +212,7 @@ def test_every_type_has_ranges_also_of_what_the_file_does_not_name(site: Site) -
             id="backwards",
             marks=kept("segments-29"),
         ),
-        pytest.param("gre --minimum 0 --maximum 8", "at `$.ranges[0].minimum`", id="zero"),
+        pytest.param("gre --minimum 0 --maximum 8", "minimum: must be at least 1", id="zero"),
     ],
 )
 def test_bounds_that_cannot_be_are_refused_as_wrong_input(site: Site, words: str, fault: str) -> None:

@@ -67,7 +67,7 @@ def test_a_number_of_a_thousand_digits_is_refused(lab: cluster.SimulatedCluster,
 @pytest.mark.parametrize(
     ("op", "message"),
     [
-        ({"OP_ID": "OP_NOTHING"}, "Invalid value 'OP_NOTHING'"),
+        ({"OP_ID": "OP_NOTHING"}, "'OP_NOTHING' is not a valid value"),
         ({}, "missing required field `OP_ID`"),
         ({"OP_ID": None}, "OP_ID"),
         ({"OP_ID": "OP_TEST_DELAY"}, "missing required field `duration`"),
@@ -91,6 +91,26 @@ def test_an_invalid_opcode_is_refused_with_the_reason(lab: cluster.SimulatedClus
     before = lab.run(lab.luxi("QueryJobs", None, ["id"]))
     talk.ask(lab, talk.request("SubmitManyJobs", [[DELAY, op]]))
     assert lab.run(lab.luxi("QueryJobs", None, ["id"])) == before
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (talk.request("SubmitJob", [{**DELAY, "depends": [[1, ["running"]]]}]), "depends[0][1][0]: 'running' is not a"),
+        (talk.request("SubmitJob", [{**DELAY, "duration": "long"}]), "duration: must be a number, not a text"),
+        (
+            talk.request("Query", "job", "id", None),
+            "arguments of Query are not valid: item 2: must be a list, not a text",
+        ),
+        (b'{"method": 5, "args": []}\x03', "Failed to parse request: method: must be a text, not a whole number"),
+    ],
+)
+def test_a_refusal_names_the_field_as_the_client_does(
+    lab: cluster.SimulatedCluster, request_: bytes, text: str
+) -> None:
+    first, *_ = talk.ask(lab, request_)
+    assert text in str(first["result"])
+    assert "$" not in str(first["result"])
 
 
 def test_a_job_of_ten_thousand_opcodes_is_refused_with_the_limit(lab: cluster.SimulatedCluster) -> None:

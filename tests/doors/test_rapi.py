@@ -339,6 +339,13 @@ def test_a_query_without_fields_is_refused(talk: Talk) -> None:
     assert "?fields=name,uuid" in answer.body.decode()
 
 
+def test_a_body_that_is_not_valid_is_refused_with_the_name_of_its_field(talk: Talk) -> None:
+    answer = talk.raw("PUT", "/2/query/node", b'{"fields": [5]}')
+    assert answer.status == 400
+    assert "the body is not valid: fields[0]: must be a text, not a whole number" in answer.body.decode()
+    assert "$" not in answer.body.decode()
+
+
 def test_a_query_for_the_definitions_of_fields_may_name_the_fields(talk: Talk) -> None:
     def names(query: str) -> list[object]:
         answer = msgspec.convert(talk.value("GET", f"/2/query/node/fields{query}"), dict[str, list[dict[str, object]]])

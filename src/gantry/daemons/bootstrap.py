@@ -39,7 +39,7 @@ def decode(data: bytes) -> Description:
         names = {name: fields.pop(name) for name in keys if name in fields}
         description = msgspec.convert(names, Description, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise errors.InvalidError(f"description of the cluster is not valid: {error}") from None
+        raise errors.InvalidError(f"description of the cluster is not valid: {errors.readable(str(error))}") from None
     if "OP_ID" in fields:
         raise errors.InvalidError(f"description of the cluster is not valid: it is an opcode, {fields['OP_ID']}")
     # The settings have the syntax of the opcode, such as "yes" for true.

@@ -446,6 +446,14 @@ def test_the_fault_for_a_held_address_differs_from_that_for_a_slow_job(
     assert (fault.status, fault.kind) == expected
 
 
+def test_a_value_that_the_master_refuses_is_named_by_its_attribute(clean: Talk) -> None:
+    network = _network(clean)
+    many: list[object] = [f"10.1.0.{number}" for number in range(65)]
+    request = {"network_id": network["id"], "ip_version": 4, "cidr": "10.0.0.0/28", "dns_nameservers": many}
+    message = "Invalid input for dns_nameservers. Reason: takes at most 64 values"
+    assert clean.refused("POST", SUBNETS, {"subnet": request}) == (400, "HTTPBadRequest", message)
+
+
 def test_a_mac_address_belongs_to_one_port(clean: Talk) -> None:
     network = _network(clean)
     request = {"network_id": network["id"], "mac_address": "fa:16:3e:aa:bb:cc"}

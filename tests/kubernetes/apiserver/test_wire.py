@@ -130,6 +130,18 @@ async def test_protocol_buffers_that_cannot_be_read_are_bad(kube: api.Api, end: 
     assert (await kube.say("POST", api.SECRETS, end, kind=PROTOBUF)).refusal[0] == 400
 
 
+async def test_a_refusal_names_the_field_as_the_client_does(kube: api.Api) -> None:
+    await kube.add(api.POOLS, api.pool())
+    path = f"{api.POOLS}/pool-1"
+    for answer, text in (
+        (await kube.delete(path, {"preconditions": 5}), "preconditions: must be an object"),
+        (await kube.patch(path, [{"op": 5, "path": "/a"}], api.STEPS), "item 1 op: must be a text, not a whole number"),
+        (await kube.patch(path, {"metadata": {"finalizers": 5}}), "finalizers: must be a list"),
+    ):
+        assert text in answer.refusal[2]
+        assert "$" not in answer.refusal[2]
+
+
 async def test_bodies_in_yaml_are_read(kube: api.Api) -> None:
     text = b"apiVersion: ipam.metal3.io/v1alpha1\nkind: IPPool\nmetadata:\n  name: y\n  annotations: {at: 2020-01-01}\n"
     refused = await kube.say("POST", api.POOLS, text, kind="application/yaml")

@@ -113,7 +113,7 @@ class Door:
         try:
             request = bounded_json.decode(message, _Request)
         except bounded_json.UnreadableError as error:
-            return {"success": False, "result": f"Failed to parse request: {error}"}, False
+            return {"success": False, "result": f"Failed to parse request: {errors.readable(str(error))}"}, False
         services.BY_ROOT.set(is_root and not request.remote)
         try:
             if request.method in _CHANGES and not may_change:
@@ -135,7 +135,9 @@ class Door:
         try:
             values = arguments.decode(request.args)
         except _UNREADABLE as error:
-            raise errors.InvalidError(f"arguments of {request.method} are not valid: {error}") from None
+            raise errors.InvalidError(
+                f"arguments of {request.method} are not valid: {errors.readable(str(error))}"
+            ) from None
         if request.method not in _CHANGES:
             return await method(self._services, *values)
         self._services.candidates.check_ready()

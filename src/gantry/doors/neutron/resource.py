@@ -75,6 +75,8 @@ class Resource:
     def fault(self, error: errors.GantryError, *objects: attributes.Values) -> faults.FaultError:
         """Return the fault for an error of the master, for a request with the values of these objects."""
         requested = objects[0]
+        if invalid := _INVALID_FIELD.match(str(error)):
+            return self._invalid(invalid["path"], invalid["reason"])
         for row in self.refusals:
             match = re.search(row.pattern, error.message)
             if isinstance(error, row.error) and match:
@@ -95,11 +97,22 @@ class Resource:
                 )
         return faults.of_error(error)
 
+    def _invalid(self, path: str, reason: str) -> faults.FaultError:
+        """Return the fault for an opcode's invalid field, under the name of its attribute if there is one."""
+        names = [name for name in re.findall(r"[a-z_]\w*", path) if name not in (self.collection, "ports", "subnets")]
+        known = (each for name in reversed(names) for each in self.table.values() if name in (each.name, *each.fields))
+        attribute = next(known, None)
+        return faults.invalid(attribute.name, reason) if attribute else faults.invalid_input(reason)
+
 
 def _has_any(requested: attributes.Values, texts: Iterable[str | None]) -> bool:
     """Return whether one of the texts is a value of a request, at any depth."""
     content = repr(requested)
     return any(text and repr(text) in content for text in texts)
+
+
+_INVALID_FIELD = re.compile(r"opcode not valid: (?P<path>[\w.\[\]-]+): (?P<reason>[^;]*)")
+"""The master's error for a field of an opcode: its names are not those of this API."""
 
 
 class _Words(dict[str, object]):

@@ -219,7 +219,7 @@ def _convert(body: object, kind: type[routes.T]) -> routes.T:
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
-        raise errors.InvalidError(f"the body is not valid: {error}") from None
+        raise errors.InvalidError(f"the body is not valid: {errors.readable(str(error))}") from None
 
 
 def _fields(request: wire.Request) -> list[str]:

@@ -247,7 +247,7 @@ def read(body: object) -> meta.Resource:
     try:
         head = msgspec.convert(body, _Head)
     except msgspec.ValidationError as error:
-        raise errors.InvalidError(f"not a Kubernetes object: {error}") from None
+        raise errors.InvalidError(f"not a Kubernetes object: {errors.readable(str(error))}") from None
     return meta.read(body, head.resource)
 
 
@@ -256,7 +256,7 @@ def decode(text: bytes) -> meta.Resource:
     try:
         head = _HEAD.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise errors.InvalidError(f"not a Kubernetes object: {error}") from None
+        raise errors.InvalidError(f"not a Kubernetes object: {errors.readable(str(error))}") from None
     return meta.decode(text, head.resource)
 
 

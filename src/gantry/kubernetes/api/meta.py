@@ -141,7 +141,7 @@ def read(body: object, kind: type[Kind]) -> Kind:
     except msgspec.ValidationError as error:
         if isinstance(clean, dict) and "`$.status" in str(error):
             return read({key: value for key, value in clean.items() if key != "status"}, kind)
-        raise errors.InvalidError(f"{kind.__name__} cannot be read: {error}") from None
+        raise errors.InvalidError(f"{kind.__name__} cannot be read: {errors.readable(str(error))}") from None
 
 
 def decode(text: bytes, kind: type[Kind]) -> Kind:
@@ -155,7 +155,7 @@ def decode(text: bytes, kind: type[Kind]) -> Kind:
     try:
         return read(msgspec.json.decode(text), kind)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise errors.InvalidError(f"{kind.__name__} cannot be read: {error}") from None
+        raise errors.InvalidError(f"{kind.__name__} cannot be read: {errors.readable(str(error))}") from None
 
 
 @functools.cache

@@ -25,6 +25,7 @@ from http import HTTPStatus
 
 import msgspec
 
+from gantry import errors
 from gantry.doors import http
 from gantry.doors.http import warnings
 from gantry.kubernetes.api import schema
@@ -291,7 +292,7 @@ def _deletion(raw: http_interface.Request, query: Parameters) -> write.Deletion:
     try:
         deletion = msgspec.convert(content_types.decode_body(raw) if raw.body else {}, write.Deletion)
     except msgspec.ValidationError as error:
-        raise status_errors.bad(f"invalid DeleteOptions: {error}") from None
+        raise status_errors.bad(f"invalid DeleteOptions: {errors.readable(str(error))}") from None
     policy = deletion.propagation_policy or _text(query, "propagationPolicy") or None
     if policy not in (None, "Background", "Foreground", "Orphan"):
         text = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan"'

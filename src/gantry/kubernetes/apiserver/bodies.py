@@ -96,7 +96,9 @@ def patch_of(kind: str, body: object, target: resources.Target) -> Change:
         try:
             steps = msgspec.convert(body, list[patches.Operation])
         except msgspec.ValidationError as error:
-            raise status_errors.bad(f"a JSON patch must be a list of operations: {error}") from None
+            raise status_errors.bad(
+                f"a JSON patch must be a list of operations: {errors.readable(str(error))}"
+            ) from None
         return lambda old: _apply_json_patch(old, steps)
     # For the built-in kinds, a strategic merge patch has the same effect as a merge patch.
     if kind == "application/merge-patch+json" or (

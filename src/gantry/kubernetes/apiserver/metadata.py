@@ -13,6 +13,7 @@ from typing import cast
 
 import msgspec
 
+from gantry import errors
 from gantry.kubernetes.api import definitions, schema
 from gantry.kubernetes.apiserver import resources, status_errors
 
@@ -75,7 +76,7 @@ def read(body: schema.Json, old: schema.Json = _EMPTY) -> schema.Json:
     try:
         msgspec.convert(changed, _Fields)
     except msgspec.ValidationError as error:
-        raise status_errors.bad(f"metadata cannot be read: {error}") from None
+        raise status_errors.bad(f"metadata cannot be read: {errors.readable(str(error))}") from None
     return without_nulls
 
 

@@ -124,7 +124,7 @@ def _request(body: bytes) -> _Request:
     try:
         review = _REVIEW.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise status_errors.bad(f"not a valid {KIND}: {error}") from None
+        raise status_errors.bad(f"not a valid {KIND}: {errors.readable(str(error))}") from None
     if (review.api_version, review.kind) != (API_VERSION, KIND):
         received = f"{review.kind or 'an object'} of {review.api_version or 'no version'}"
         raise status_errors.bad(f"expected {KIND} of {API_VERSION}, got {received}")

@@ -207,7 +207,7 @@ def decode(raw: object) -> AnyOpcode:
         op: AnyOpcode = msgspec.convert(_without_foreign(raw), kind or AnyOpcode, strict=False)
     except msgspec.ValidationError as error:
         raise errors.InvalidError(
-            f"opcode not valid: {_NAMED.sub(_A_NAME, str(error))}", hint=hints.hint(kind, str(error))
+            f"opcode not valid: {errors.readable(_NAMED.sub(_A_NAME, str(error)))}", hint=hints.hint(kind, str(error))
         ) from None
     return op
 

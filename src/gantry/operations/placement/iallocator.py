@@ -212,7 +212,7 @@ def _result(raw: bytes, *, program: str) -> tuple[bytes, str]:
     try:
         answer = msgspec.json.decode(raw, type=_Answer)
     except msgspec.MsgspecError as error:
-        raise _bad(program, str(error), raw) from None
+        raise _bad(program, errors.readable(str(error)), raw) from None
     if not answer.success:
         raise errors.NoRoomError(f"allocator {program} found no node: {answer.info or 'without a reason'}")
     result = bytes(answer.result) or bytes(answer.nodes)
@@ -237,7 +237,7 @@ def nodes(
         names = msgspec.json.decode(result, type=list[str])
         chosen = [state.node(name) for name in names]
     except msgspec.MsgspecError as error:
-        raise _bad(program, str(error), raw) from None
+        raise _bad(program, errors.readable(str(error)), raw) from None
     except errors.NotFoundError as error:
         raise _bad(program, error.message, raw) from None
     if len(chosen) != count or len({node.uuid for node in chosen}) != count:
@@ -254,7 +254,7 @@ def moves(raw: bytes, *, program: str) -> Moves:
         answer = msgspec.json.decode(result, type=_Moves)
         jobs = [[opcodes.decode(op) for op in job] for job in answer.jobs]
     except msgspec.MsgspecError as error:
-        raise _bad(program, str(error), raw) from None
+        raise _bad(program, errors.readable(str(error)), raw) from None
     except errors.InvalidError as error:
         raise _bad(program, error.message, raw) from None
     lines = [f"{move.instance} goes to {', '.join(move.nodes)}" for move in answer.moved]
