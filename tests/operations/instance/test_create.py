@@ -9,7 +9,7 @@ from tests.operations import build
 from gantry import errors
 from gantry.model import base, cluster, instance, opcodes, parameters
 from gantry.operations.placement import builtin_allocator
-from gantry.rpc import calls
+from gantry.rpc import calls, targets
 
 Disk, Nic = opcodes.DiskSpec, opcodes.NicSpec
 
@@ -36,7 +36,7 @@ async def test_an_instance_is_recorded_made_installed_and_started(house: build.H
     assert await house.run(op(disks=disks, nics=nics, tags=("blue",), beparams={"vcpus": "2"})) == ["node2"]
     vm = house.state.instance("new")
     assert (vm.primary_node, vm.hypervisor, vm.os, vm.admin_state) == ("n2", "fake", "plain", instance.AdminState.UP)
-    assert (vm.ctime, vm.serial_no, vm.tags, vm.beparams) == (1000.0, 1, ("blue",), {"vcpus": 2})
+    assert (vm.ctime, vm.serial_no, vm.tags, vm.beparams) == (1000.0, 2, ("blue",), {"vcpus": 2})
     assert [(disk.size, disk.mode, disk.name) for disk in vm.disks] == [(1024, "ro", "root"), (10, "rw", "")]
     assert vm.disks[0].logical_id == ("file", f"/file/new/{vm.disks[0].uuid}")
     first, second = vm.nics
@@ -124,7 +124,7 @@ async def test_every_parameter_of_release_1_2_is_found_in_its_class(house: build
         *("new", "n2", "plain", hypervisor),
         "file",
     )
-    assert (vm.admin_state, vm.serial_no, vm.network_port) == (instance.AdminState.UP, 1, 0)
+    assert (vm.admin_state, vm.serial_no, vm.network_port) == (instance.AdminState.UP, 2, 0)
     assert (len(vm.disks), vm.nics) == (1, ())
     assert vm.beparams == {"minmem": 256, "maxmem": 256, "vcpus": 2}
     assert vm.hvparams == own
@@ -144,6 +144,24 @@ async def test_every_parameter_of_release_1_2_is_found_in_its_class(house: build
         }
     wrong = await house.refused(op(instance_name="x", hypervisor="xen-hvm", hvparams={"boot_order": "cz"}))
     assert "boot_order: 'cz' may only have the letters acdn" in str(wrong)
+
+
+async def test_an_instance_is_down_until_it_is_installed_and_started(
+    house: build.House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, instance.AdminState] = {}
+    inner = house.nodes.call
+
+    async def call(target: targets.Target, request: calls.Call[object]) -> object:
+        if "new" in {vm.name for vm in house.state.instances.values()}:
+            seen[request.procedure()] = house.state.instance("new").admin_state
+        return await inner(target, request)
+
+    monkeypatch.setattr(house.nodes, "call", call)
+    await house.run(op())
+    assert {*seen.values()} == {instance.AdminState.DOWN}
+    assert {"blockdev_create", "os_add", "instance_start"} <= seen.keys()
+    assert house.state.instance("new").admin_state is instance.AdminState.UP
 
 
 async def test_a_dry_run_names_addresses_disks_and_steps(house: build.House) -> None:

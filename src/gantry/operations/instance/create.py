@@ -2,11 +2,14 @@
 
 Everything is checked before anything is changed: names and parameters in the snapshot; OS definition, hypervisor
 parameters, bridges and free space by the node. One transaction then writes the instance with its addresses; the steps
-on the node follow, each with its undo (explanation/architecture.md#deciding-and-doing).
+on the node follow, each with its undo (explanation/architecture.md#deciding-and-doing). Its admin state is down until
+it has been started.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+
+from msgspec import structs
 
 from gantry import errors
 from gantry.model import allowed, cluster, confidential, instance, lock, opcodes, parameters
@@ -130,7 +133,9 @@ class _Creation:
         names = [snapshot.nodes[uuid].name for uuid in vm.nodes]
         return base.Plan(
             lines=[*facts.why, *_describe(vm, names)],
-            changes=[states.Put(vm)],
+            # It is down until it has been started: nothing may start it, or report it, before its disks are complete.
+            changes=[states.Put(structs.replace(vm, admin_state=instance.AdminState.DOWN))],
+            finish=self._started(vm) if self.op.start else None,
             steps=[
                 *base.log_steps(facts.why),
                 *self._disk_steps(snapshot, vm, facts),
@@ -140,6 +145,13 @@ class _Creation:
             result=lambda: names,
             hooks=hook_environment.of_instance(snapshot, vm, path="instance-add", ADD_MODE=self.op.mode),
         )
+
+    def _started(self, vm: instance.Instance) -> base.Finish:
+        """Return the end of the plan, after which the instance should run."""
+        now = self.environment.inputs.now
+        return lambda current: [
+            states.Put(base.changed(current.instances[vm.uuid], now, admin_state=instance.AdminState.UP))
+        ]
 
     def _check_static(self, snapshot: states.Snapshot) -> None:
         """Refuse what can be refused without asking a node."""
