@@ -1,9 +1,11 @@
 import re
+from typing import cast
 
 import pytest
 from tests.node import samples
 
-from gantry import security
+from gantry import errors, security
+from gantry.node import drivers
 from gantry.node.daemon import node_info, wiring
 from gantry.node.hypervisors.kvm import accelerator_probe
 from gantry.node.hypervisors.xen import requirements
@@ -70,6 +72,28 @@ def test_memory_is_what_the_hypervisor_has_that_the_kernel_runs_on() -> None:
 
         assert world.run(look(b"xen\n")) == (16383, 9000)
         assert world.run(look(b"other\n")) == (2000, 1000)
+
+
+class _NoBridge:
+    """A NIC driver on a node without bridges."""
+
+    async def validate(self, nic: calls.Nic) -> None:
+        raise errors.EnvironmentFaultError(f"NIC {nic.index}: node node1 has no bridge {nic.link}")
+
+
+class _Registry:
+    def nic(self, mode: str) -> _NoBridge:
+        assert mode == "bridged"
+        return _NoBridge()
+
+
+async def test_a_missing_bridge_is_reported_for_its_network() -> None:
+    request = calls.NodeVerify(bridges=("br9",), nics=(samples.nic(link="br8"),))
+    registry = cast("drivers.Registry", _Registry())
+    assert await node_info.missing_bridges(registry, request) == [
+        "node node1 has no bridge br9",
+        "network net1: node node1 has no bridge br8",
+    ]
 
 
 @pytest.mark.real

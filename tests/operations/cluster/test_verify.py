@@ -6,7 +6,7 @@ from tests.operations import build
 from tests.operations.disk import test_disks
 
 from gantry import errors
-from gantry.model import instance, network, opcodes
+from gantry.model import cluster, instance, network, opcodes
 from gantry.operations import fill
 from gantry.rpc import calls
 from gantry.state import history
@@ -60,6 +60,18 @@ async def test_each_node_is_asked_for_what_the_cluster_expects_of_it(house: buil
     (call,) = house.nodes.calls_of(calls.NodeVerify, "node3")
     assert isinstance(call, calls.NodeVerify)
     assert (call.nics, call.hypervisors) == ((), ())
+
+
+async def test_a_node_is_asked_about_one_network_for_each_bridge(house: build.House) -> None:
+    net = msgspec.structs.replace(build.NET, segment=None)
+    other = msgspec.structs.replace(net, uuid="net2", name="net2", subnets=())
+    plug = cluster.Connection(mode="bridged", link="br7")
+    group = msgspec.structs.replace(house.state.group("default"), networks={net.uuid: plug, other.uuid: plug})
+    house.put(net, other, group)
+    await complaints(house)
+    (call,) = house.nodes.calls_of(calls.NodeVerify, "node1")
+    assert isinstance(call, calls.NodeVerify)
+    assert [(nic.link, nic.network and nic.network.name) for nic in call.nics] == [("br7", "net1")]
 
 
 async def test_complaints_of_nodes_have_the_codes_of_the_contract(house: build.House) -> None:

@@ -98,7 +98,7 @@ async def verify(
     """
     return {
         "hypervisor": await _hypervisors(registry, request.hypervisors),
-        "bridges": await _bridges(registry, request),
+        "bridges": await missing_bridges(registry, request),
         "filelist": files.differences(request.ssconf),
         "time": _time(runtime.clock.now(), request.now),
         "storage": await _storage(registry, request.storage),
@@ -134,14 +134,16 @@ async def _hypervisors(registry: drivers.Registry, names: tuple[str, ...]) -> li
     return complaints
 
 
-async def _bridges(registry: drivers.Registry, request: calls.NodeVerify) -> list[str]:
+async def missing_bridges(registry: drivers.Registry, request: calls.NodeVerify) -> list[str]:
+    """Return why NICs cannot be plugged in on the bridges and in the networks of a request."""
     complaints: list[str] = []
     plain = [calls.Nic(index=0, uuid="", mac="", mode="bridged", link=name) for name in request.bridges]
     for nic in (*plain, *request.nics):
         try:
             await registry.nic(nic.mode).validate(nic)
         except errors.GantryError as error:
-            complaints.append(str(error))
+            what = f"network {nic.network.name}: " if nic.network else ""
+            complaints.append(what + str(error).removeprefix(f"NIC {nic.index}: "))
     return complaints
 
 

@@ -141,16 +141,13 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
     def _expected(self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]) -> calls.NodeVerify:
         group = snapshot.nodegroups[node.group]
         bridged = [(snapshot.networks[uuid], plug) for uuid, plug in group.networks.items() if plug.mode == "bridged"]
-        plain = {plug.link for net, plug in bridged if not (net.segment or plug.vlan)}
         # One network of each type on a link represents all: there may be thousands.
         kinds = {
             (plug.link, plug.vlan, net.segment.network_type if net.segment else ""): _nic(snapshot, net, plug)
-            for net, plug in bridged
-            if net.segment or plug.vlan
+            for net, plug in sorted(bridged, key=lambda each: each[0].name, reverse=True)
         }
         return calls.NodeVerify(
             hypervisors=snapshot.the_cluster.enabled_hypervisors if node.vm_capable else (),
-            bridges=tuple(sorted(plain)) if node.vm_capable else (),
             nics=tuple(kinds.values()) if node.vm_capable else (),
             ssconf=files,
             now=self.environment.inputs.now,

@@ -230,9 +230,10 @@ ENDS_SOON = "ends in"
 class NodeVerify(Call[dict[str, list[str]]], frozen=True):
     """Check a node for what the cluster expects; the result maps a check to its complaints.
 
-    Checks: ``hypervisor``, ``bridges`` (the names in ``bridges``, and NICs like those in ``nics``), ``filelist``
-    (``ssconf``: ``cluster.digest_of`` by key), ``time`` (``now``), ``storage`` (the units in ``storage``),
-    ``certificates`` (those of the node, and with ``authority`` the cluster's, last for ``certificate_seconds``).
+    Checks: ``hypervisor``, ``bridges`` (the names in ``bridges``, and the networks of ``nics``, which represent all
+    that are like them), ``filelist`` (``ssconf``: ``cluster.digest_of`` by key), ``time`` (``now``), ``storage`` (the
+    units in ``storage``), ``certificates`` (those of the node, and with ``authority`` the cluster's, last for
+    ``certificate_seconds``).
 
     See contracts/node-rpc.md#checks.
     """
