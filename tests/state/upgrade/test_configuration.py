@@ -10,6 +10,10 @@ from gantry.state import snapshot
 from gantry.state.upgrade import configuration
 
 STORAGE = "/g/srv/file-storage"
+PUBLIC = "99f0128a-1c84-44da-90b9-9581ea00c000"
+WEB = "6c078d22-3eb6-4780-857d-81772e09ee00"
+DISK = "77ced3a5-6756-49ae-8d1f-274e27664c00"
+NODE, GROUP = "9a12d554-75c0-4cb1-8064-103365145d00", "5244a46d-7506-4e14-922d-02b58153dd00"
 
 
 def upgraded(data: bytes) -> configuration.Upgraded:
@@ -111,7 +115,7 @@ def test_the_cluster_stores_only_what_differs_from_the_defaults(new: snapshot.Sn
 
 def test_settings_without_a_counterpart_are_reported() -> None:
     notices = notes(samples.V3)
-    for name in ("lxc", "drbd", "kvm_flag"):
+    for name in ("lxc", "kvm_flag"):
         assert name in notices
     assert "kvm_path" not in notices
 
@@ -136,15 +140,73 @@ def test_a_2_0_configuration_that_names_everything_by_name_is_read(old: snapshot
     assert old.node("node2.example.com").drained
 
 
-@pytest.mark.parametrize("data", [samples.V2, samples.V3])
-def test_an_upgrade_that_is_repeated_gives_the_same_objects(data: bytes) -> None:
+def _volume(name: str, *, kind: str, size: int = 1024) -> dict[str, object]:
+    return {"dev_type": kind, "size": size, "logical_id": ["xenvg", name], "params": {}}
+
+
+def _mirrored(*nodes: str, kind: str, volumes: str) -> dict[str, object]:
+    children = [_volume("a.disk0_data", kind=volumes), _volume("a.disk0_meta", kind=volumes, size=128)]
+    return {"dev_type": kind, "size": 1024, "logical_id": [*nodes, 11007, 3, 0, "s3cret"], "children": children}
+
+
+def _inside_instances(version: int) -> bytes:
+    """Return a configuration whose disks are in their instances, and whose nodes are named."""
+    nodes = ("node2.example.com", "node1.example.com")
+    data = samples.put(samples.V2, ("version",), version)
+    for name, template, disk in (
+        ("vm1.example.com", "drbd", _mirrored(*nodes, kind="drbd8", volumes="lvm")),
+        ("vm2.example.com", "plain", _volume("b.disk0", kind="lvm")),
+    ):
+        data = samples.put(data, ("instances", name, "disk_template"), template)
+        data = samples.put(data, ("instances", name, "disks"), [disk])
+    return data
+
+
+def _in_a_collection(version: int) -> bytes:
+    """Return a configuration whose disks are a collection, and whose objects refer to each other by UUID."""
+    tree = msgspec.json.decode(samples.V3)
+    by_name = {vm["name"]: vm for vm in tree["instances"].values()}
+    web, probe = by_name["web.example.com"], by_name["probe.example.com"]
+    other = next(node for node in tree["nodes"] if node != web["primary_node"])
+    disks = {
+        **tree["disks"],
+        DISK: {**_mirrored(other, web["primary_node"], kind="drbd", volumes="plain"), "uuid": DISK},
+        "plain-1": {**_volume("b.disk0", kind="plain"), "uuid": "plain-1"},
+    }
+    data = samples.put(samples.put(samples.V3, ("disks",), disks), ("version",), version)
+    return samples.put(data, ("instances", probe["uuid"], "disks"), ["plain-1"])
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        (_inside_instances(2_070_000), ("vm1.example.com", "vm2.example.com")),
+        (_inside_instances(2_090_000), ("vm1.example.com", "vm2.example.com")),
+        (_in_a_collection(3_010_000), ("web.example.com", "probe.example.com")),
+    ],
+    ids=["2.7", "2.9", "3.1"],
+)
+def test_volumes_and_mirrored_disks_keep_their_volumes_minors_and_ports(data: bytes, names: tuple[str, str]) -> None:
+    new = state(data)
+    mirrored, single = new.instance(names[0]), new.instance(names[1])
+    (disk,) = mirrored.disks
+    assert (mirrored.disk_template, disk.dev_type, disk.size, disk.logical_id) == ("drbd", "drbd", 1024, ())
+    assert disk.mirror
+    assert (disk.mirror.port, disk.mirror.secret) == (11007, "s3cret")
+    assert list(disk.mirror.minors.values()) == [0, 3]
+    assert mirrored.nodes == (mirrored.primary_node, *mirrored.secondary_nodes) == tuple(disk.mirror.minors)
+    parts = [(child.dev_type, child.size, child.logical_id) for child in disk.children]
+    assert parts == [("plain", 1024, ("xenvg", "a.disk0_data")), ("plain", 128, ("xenvg", "a.disk0_meta"))]
+    (volume,) = single.disks
+    assert (single.disk_template, volume.dev_type, volume.logical_id) == ("plain", "plain", ("xenvg", "b.disk0"))
+    assert new.the_cluster.vg_name == "xenvg"
+    assert "drbd" in new.the_cluster.enabled_disk_templates
     assert upgraded(data) == upgraded(data)
 
 
-PUBLIC = "99f0128a-1c84-44da-90b9-9581ea00c000"
-WEB = "6c078d22-3eb6-4780-857d-81772e09ee00"
-DISK = "77ced3a5-6756-49ae-8d1f-274e27664c00"
-NODE, GROUP = "9a12d554-75c0-4cb1-8064-103365145d00", "5244a46d-7506-4e14-922d-02b58153dd00"
+@pytest.mark.parametrize("data", [samples.V2, samples.V3])
+def test_an_upgrade_that_is_repeated_gives_the_same_objects(data: bytes) -> None:
+    assert upgraded(data) == upgraded(data)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +217,13 @@ NODE, GROUP = "9a12d554-75c0-4cb1-8064-103365145d00", "5244a46d-7506-4e14-922d-0
             "lxc",
             "hypervisor lxc does not exist here: instance web.example.com",
         ),
-        (("disks", DISK, "dev_type"), "drbd", "disk template drbd does not exist here: instance web.example.com"),
+        (("disks", DISK, "dev_type"), "rbd", "disks of template rbd cannot be upgraded: instance web.example.com"),
+        (
+            ("disks", DISK, "dev_type"),
+            "plain",
+            "a volume of disk 0 is not a group and a name but loop /srv/",
+        ),
+        (("disks", DISK, "dev_type"), "drbd", "mirrored disk 0 does not have its primary and another node"),
         (("disks", DISK, "logical_id"), ["loop", "/else/disk0"], "not at /srv/ganeti/file-storage/INSTANCE/DISK"),
         (("instances", WEB, "disks"), ["nowhere"], "there is no disk nowhere: instance web.example.com"),
         (("instances", WEB, "primary_node"), "nodeX", "there is no node nodeX: instance web.example.com"),

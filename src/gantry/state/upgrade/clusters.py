@@ -7,8 +7,11 @@ import msgspec
 from gantry.model import base, cluster, parameters
 from gantry.state.upgrade import document, findings, levels
 
-TEMPLATES = ("file", "diskless")
-"""The disk templates that exist here."""
+TEMPLATES = ("file", "diskless", "plain", "drbd")
+"""The disk templates that are converted."""
+
+_WITHOUT_VOLUMES = ("file", "diskless")
+"""Those of them for a cluster without a volume group."""
 
 DEFAULT_GROUP = "default"
 """The node group of a cluster that had none, and the class under which the cluster's own parameters are listed."""
@@ -53,13 +56,15 @@ def owner(old: document.Cluster, nodes: Mapping[str, str], report: findings.Find
     hypervisors = _known(old.enabled_hypervisors, parameters.HYPERVISORS, report, what="hypervisors")
     if not hypervisors:
         report.refuse("no hypervisor that exists here is enabled", f"cluster {name}")
-    templates = _known(old.enabled_disk_templates or TEMPLATES, TEMPLATES, report, what="disk templates")
+    usual = TEMPLATES if old.volume_group_name else _WITHOUT_VOLUMES
+    templates = _known(old.enabled_disk_templates or usual, TEMPLATES, report, what="disk templates")
     own = header(old, old.uuid or findings.identifier("cluster", name), name=name) | {
         "master_node": nodes.get(old.master_node, ""),
         "mac_prefix": old.mac_prefix or "aa:00:00",
         "master_netdev": old.master_netdev or "",
         "enabled_hypervisors": hypervisors,
-        "enabled_disk_templates": templates or TEMPLATES,
+        "enabled_disk_templates": templates or usual,
+        **({"vg_name": old.volume_group_name} if old.volume_group_name else {}),
         "candidate_pool_size": old.candidate_pool_size or 10,
         "ndparams": levels.differing(old.ndparams, parameters.NODE, report, what="the cluster's nodes"),
         "diskparams": levels.disks(old.diskparams, report, what="the cluster"),
@@ -118,7 +123,7 @@ def _known(
     listed = tuple(enabled or ())
     strange = [name for name in listed if name not in known]
     if strange:
-        report.note(f"{what} that do not exist here are no longer enabled: {', '.join(strange)}")
+        report.note(f"{what} that cannot be upgraded are no longer enabled: {', '.join(strange)}")
     return tuple(name for name in listed if name in known)
 
 

@@ -46,6 +46,7 @@ class Cluster(Entity, frozen=True, kw_only=True):
     blacklisted_os: tuple[str, ...] | None = None
     ipolicy: Parameters | None = None
     file_storage_dir: str | None = None
+    volume_group_name: str | None = None
 
 
 class Connection(msgspec.Struct, frozen=True):
@@ -105,7 +106,11 @@ class Nic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    """A disk; for a file, ``logical_id`` is its driver and its path."""
+    """A disk; before 2.10 a volume was ``lvm`` and a mirrored disk ``drbd8``.
+
+    ``logical_id`` is driver and path of a file; group and name of a volume; two nodes, port, their minors and secret of
+    a mirrored disk, whose volumes are its ``children``, for data and metadata.
+    """
 
     dev_type: str
     size: int
@@ -113,6 +118,7 @@ class Disk(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     mode: str | None = None
     logical_id: tuple[object, ...] | None = None
+    children: "tuple[Disk, ...] | None" = None
 
 
 class Instance(Entity, frozen=True, kw_only=True):

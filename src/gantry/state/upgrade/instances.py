@@ -8,6 +8,12 @@ import msgspec
 from gantry.model import base, cluster, instance, parameters
 from gantry.state.upgrade import clusters, document, findings
 
+_TYPES = {"lvm": "plain", "drbd8": "drbd"}
+"""Types of disks before 2.10, and their names since then."""
+
+_CHILDREN = 2
+"""The number of nodes of a mirrored disk, and of its volumes on each: for data and for metadata."""
+
 STORAGE = "/srv/ganeti/file-storage"
 """The folder for files of disks if the cluster does not name one."""
 
@@ -88,25 +94,71 @@ class Conversion:
         if lost:
             self.report.refuse(f"there is no disk {', '.join(lost)}", self._what)
         disks = [entry for entry in listed if not isinstance(entry, str)]
-        template = self.old.disk_template or (disks[0].dev_type if disks else "diskless")
-        strange = {template, *(disk.dev_type for disk in disks)} - {*clusters.TEMPLATES}
+        template = self.old.disk_template or (_type(disks[0]) if disks else "diskless")
+        strange = {template, *map(_type, disks)} - {*clusters.TEMPLATES}
         for kind in sorted(strange):
-            self.report.refuse(f"disk template {kind} does not exist here", self._what)
+            self.report.refuse(f"disks of template {kind} cannot be upgraded", self._what)
         return template, () if strange else tuple(self._disk(disk, index) for index, disk in enumerate(disks))
 
     def _disk(self, old: document.Disk, index: int) -> instance.Disk:
+        disk = instance.Disk(
+            uuid=old.uuid or findings.identifier("disk", self.uuid, str(index)),
+            dev_type=_type(old),
+            size=old.size,
+            name=old.name or "",
+            mode=old.mode or "rw",
+        )
+        match disk.dev_type:
+            case "plain":
+                return msgspec.structs.replace(disk, logical_id=self._volume(old, index))
+            case "drbd":
+                children = tuple(self._child(child, index, part) for part, child in enumerate(old.children or ()))
+                return msgspec.structs.replace(disk, children=children, mirror=self._mirror(old, index))
+            case _:
+                return msgspec.structs.replace(disk, logical_id=(disk.dev_type, self._path(old)))
+
+    def _path(self, old: document.Disk) -> str:
         path = str((old.logical_id or ("",))[-1])
         inside = path.removeprefix(f"{self.around.old_storage}/")
         if inside == path or inside.count("/") != 1:
             self.report.refuse(f"a disk is not at {self.around.old_storage}/INSTANCE/DISK but at {path}", self._what)
+        return f"{self.around.storage}/{inside}"
+
+    def _volume(self, old: document.Disk, index: int) -> tuple[str, str]:
+        match old.logical_id:
+            case (str(group), str(name)) if "/" not in group + name:
+                return group, name
+        location = " ".join(map(str, old.logical_id or ())) or "nothing"
+        self.report.refuse(f"a volume of disk {index} is not a group and a name but {location}", self._what)
+        return "", ""
+
+    def _child(self, old: document.Disk, index: int, part: int) -> instance.Disk:
+        if _type(old) != "plain":
+            self.report.refuse(f"disk {index} is mirrored on {old.dev_type}, not on logical volumes", self._what)
         return instance.Disk(
-            uuid=old.uuid or findings.identifier("disk", self.uuid, str(index)),
-            dev_type=old.dev_type,
+            uuid=old.uuid or findings.identifier("disk", self.uuid, str(index), str(part)),
+            dev_type="plain",
             size=old.size,
-            name=old.name or "",
-            mode=old.mode or "rw",
-            logical_id=(old.dev_type, f"{self.around.storage}/{inside}"),
+            logical_id=self._volume(old, index),
         )
+
+    def _mirror(self, old: document.Disk, index: int) -> instance.Mirror | None:
+        match old.logical_id:
+            case (str(first), str(second), int(port), int(minor), int(other_minor), str(secret)) if {
+                first,
+                second,
+            } <= self.around.nodes.keys() and len(old.children or ()) == _CHILDREN:
+                minors = {self.around.nodes[first]: minor, self.around.nodes[second]: other_minor}
+                # The primary node comes first: the other one is its secondary.
+                ordered = sorted(minors, key=lambda node: node != self._node)
+                if ordered[0] == self._node and len(minors) == _CHILDREN:
+                    return instance.Mirror({node: minors[node] for node in ordered}, port, secret)
+        self.report.refuse(
+            f"mirrored disk {index} does not have its primary and another node, a port, two minors, a secret and two "
+            "volumes",
+            self._what,
+        )
+        return None
 
     def _nic(self, old: document.Nic, index: int) -> instance.Nic:
         network_uuid = self.around.networks.get(old.network or "", "")
@@ -133,3 +185,7 @@ class Conversion:
         if "vlan" in plug:
             plug["vlan"] = str(plug["vlan"]).removeprefix(".")
         return {name: value for name, value in plug.items() if value != ""}
+
+
+def _type(old: document.Disk) -> str:
+    return _TYPES.get(old.dev_type, old.dev_type)
