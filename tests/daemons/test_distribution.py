@@ -16,7 +16,7 @@ from gantry.model import cluster, network
 from gantry.node.membership import ssconf as files
 from gantry.rpc import calls, client, targets
 from gantry.runtime import simulated
-from gantry.state import candidate, replication
+from gantry.state import candidate, record, replication
 from gantry.state import snapshot as states
 
 
@@ -77,7 +77,7 @@ class House:
 
     def start(self) -> list[str]:
         async def begin() -> None:
-            self.distribution.start()
+            self.distribution.start(self.state)
 
         self.world.run(begin())
         return self.settle()
@@ -94,8 +94,15 @@ class House:
     def put(self, *values: states.Stored) -> list[str]:
         changes = [states.Put(value) for value in values]
         before, self.state = self.state, self.state.apply(changes, serial=self.state.serial + 1)
-        self.distribution.follow(before, self.state, changes)
+        self.acknowledge(before, changes)
         return self.settle()
+
+    def acknowledge(self, before: states.Snapshot, changes: Sequence[states.Change]) -> None:
+        self.distribution.observe(before, self.state, changes)
+        cause = record.Cause(reason="test")
+        self.distribution.follow(
+            record.Record(serial=self.state.serial, time=0.0, epoch=1, cause=cause, changes=tuple(changes)), before
+        )
 
 
 @pytest.fixture
@@ -131,7 +138,7 @@ def test_changes_that_come_together_are_sent_together(house: House) -> None:
         before = house.state
         changes = [states.Put(msgspec.structs.replace(build.SPARE, uuid=f"u{number}", name=f"net-{number}"))]
         house.state = before.apply(changes, serial=before.serial + 1)
-        house.distribution.follow(before, house.state, changes)
+        house.acknowledge(before, changes)
     assert house.settle() == EVERYBODY
     assert all("net-4" in text for text in house.read("networks"))
 
@@ -169,8 +176,23 @@ def test_only_candidates_keep_copies_and_the_master_is_none_of_them(house: House
     house.put(msgspec.structs.replace(build.NODES[1], master_candidate=True, offline=True))
     assert house.candidates.wanted == ["node3"]
     before, house.state = house.state, states.Snapshot().apply([states.Put(change) for change in build.FIRST], serial=1)
-    house.distribution.follow(before, house.state, ())
+    house.distribution.observe(before, house.state, ())
     assert house.candidates.wanted == []
+
+
+def test_a_change_reaches_its_candidates_at_once_and_the_nodes_when_it_is_acknowledged(house: House) -> None:
+    house.start()
+    change = states.Put(msgspec.structs.replace(build.NODES[1], master_candidate=True))
+    current = house.state.apply([change], serial=house.state.serial + 1)
+    house.distribution.observe(house.state, current, [change])
+    assert house.settle(10) == []
+    assert house.candidates.wanted == ["node2"]
+    house.distribution.observe(current, house.state, ())
+    assert house.settle(10 * distribution.RETRY_SECONDS) == []
+    assert house.candidates.wanted == []
+    assert house.read("master_candidates") == {"node1"}
+    assert house.put(change.value) == EVERYBODY
+    assert house.read("master_candidates") == {"node1\nnode2"}
 
 
 def names(count: int) -> list[states.Stored]:
@@ -182,11 +204,10 @@ def names(count: int) -> list[states.Stored]:
 
 def test_a_new_instance_costs_each_node_one_short_message_however_many_there_are(house: House) -> None:
     costs = []
+    house.start()
     for count in (10, 5000):
-        many = [states.Put(value) for value in names(count)]
-        house.state = states.Snapshot().apply([*map(states.Put, build.FIRST), *many], serial=1)
-        house.distribution.follow(house.state, house.state, ())
-        house.start() if count == 10 else house.settle()
+        house.put(*names(count))
+        house.settle(10)
         house.nodes.bytes = 0
         assert house.put(msgspec.structs.replace(build.VM, uuid="new", name=f"new-{count}", nics=())) == EVERYBODY
         assert all(f"new-{count}" in text for text in house.read("instance_list"))
@@ -206,7 +227,7 @@ def test_names_wait_for_others_to_go_with_them_and_for_nothing_else(
     receivers = []
     for number, value in enumerate(many(40)):
         house.state, before = house.state.apply([states.Put(value)], serial=house.state.serial + 1), house.state
-        house.distribution.follow(before, house.state, [states.Put(value)])
+        house.acknowledge(before, [states.Put(value)])
         receivers += house.settle(0.01)
         if number == 20:
             receivers += house.put(msgspec.structs.replace(build.OWNER, tags=("red",)))

@@ -11,7 +11,7 @@ from gantry.state import replication, transaction
 
 STORE = cast(
     "transaction.Store",
-    SimpleNamespace(snapshot=SimpleNamespace(the_cluster=SimpleNamespace(name="c1")), epoch=7),
+    SimpleNamespace(durable=SimpleNamespace(the_cluster=SimpleNamespace(name="c1")), epoch=7),
 )
 
 

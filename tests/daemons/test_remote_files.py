@@ -22,7 +22,7 @@ NODE = SimpleNamespace(name="node1.example", primary_ip="192.0.2.1")
 STORE = cast(
     "transaction.Store",
     SimpleNamespace(
-        snapshot=SimpleNamespace(
+        durable=SimpleNamespace(
             nodes={"uuid1": NODE}, the_cluster=SimpleNamespace(name="cluster.example", master_node="uuid1")
         )
     ),

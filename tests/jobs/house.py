@@ -43,6 +43,12 @@ class MemoryStore:
         self._tickets.append(ticket)
         return ticket
 
+    async def acknowledged(self, state: states.Snapshot) -> None:
+        if state.serial > self.durable.serial:
+            ticket = asyncio.get_running_loop().create_future()
+            self._tickets.append(ticket)
+            await ticket
+
     def _write(self) -> None:
         tickets, self._tickets = self._tickets, []
         if self.full:

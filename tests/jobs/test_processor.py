@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import pytest
 from tests.jobs.house import House, Script, op, procedure
 
@@ -10,6 +11,7 @@ from gantry.model.lock import ALL_NAMES, Level, Mode
 from gantry.operations import base
 from gantry.runtime import simulated
 from gantry.state import snapshot as states
+from gantry.state import transaction
 
 NET = network.Network(uuid="u1", name="net1")
 LOCK = {(Level.NETWORK, "u1"): Mode.EXCLUSIVE}
@@ -293,6 +295,25 @@ def test_changes_are_committed_in_the_turn_of_the_plan_so_that_two_never_plan_on
     house.run(scenario())
     assert set(house.statuses().values()) == {"success"}
     assert len(house.memory.durable.networks) == 20
+
+
+def test_a_job_without_changes_commands_nodes_only_when_what_it_is_based_on_is_acknowledged(house: House) -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def inspect(_: base.Environment) -> None:
+        # Another client changes the state in the turn of the plan.
+        owner = house.memory.snapshot.the_cluster
+        cause = transaction.Cause(reason="another client")
+        house.memory.submit([states.Put(msgspec.structs.replace(owner, mac_prefix="aa:00:01"))], cause)
+
+    async def command() -> None:
+        seen.append((house.memory.snapshot.the_cluster.mac_prefix, house.memory.durable.the_cluster.mac_prefix))
+
+    plan = base.Plan(steps=[base.Step("command a node", procedure(command))])
+    house.scripts["starts"] = Script(inspect=inspect, plan=plan)
+    house.run(house.queue.submit([op("starts")]))
+    assert house.run(house.wait(1)) == ["success"]
+    assert seen == [("aa:00:01", "aa:00:01")]
 
 
 def test_the_journal_learns_who_asked_and_why(house: House) -> None:

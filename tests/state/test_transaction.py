@@ -47,6 +47,52 @@ def test_a_change_shows_in_the_turn_in_which_it_is_submitted() -> None:
         assert store.durable_serial == 2
 
 
+def test_one_may_wait_until_a_state_that_one_has_read_is_acknowledged() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+
+        async def read_and_wait() -> None:
+            tickets, read = [], []
+            for number in (1, 2, 3):
+                tickets.append(store.submit(build.put(build.vm(number)), build.CAUSE))
+                read.append(store.snapshot)
+                if number == 1:
+                    await asyncio.sleep(0)
+            for ticket, state in zip(tickets, read, strict=True):
+                assert not ticket.done() or state.serial <= store.durable.serial
+                waiting = asyncio.ensure_future(store.acknowledged(state))
+                await asyncio.sleep(0)
+                waiting.cancel()
+                await store.acknowledged(state)
+                assert store.durable.serial >= state.serial
+                assert ticket.result() is state
+
+        build.on(world, machine, read_and_wait())
+
+
+def test_a_state_that_was_undone_is_never_acknowledged() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+        machine.disk.capacity = machine.disk.free_space("/")[1] - machine.disk.free_space("/")[0] + 10
+
+        async def in_vain() -> None:
+            store.submit(build.put(build.vm(1)), build.CAUSE)
+            state = store.snapshot
+            with pytest.raises(errors.StorageError, match="the change was undone"):
+                await store.acknowledged(state)
+            machine.disk.capacity = None
+            with pytest.raises(errors.ExecutionError, match="was undone"):
+                await store.acknowledged(state)
+            ticket = store.submit(build.put(build.vm(2)), build.CAUSE)
+            with pytest.raises(errors.ExecutionError, match="was undone"):
+                await store.acknowledged(state)
+            await ticket
+
+        build.on(world, machine, in_vain())
+
+
 def test_a_transaction_that_breaks_an_invariant_changes_nothing() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")

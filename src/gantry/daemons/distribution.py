@@ -1,7 +1,11 @@
 """Distribution of the state to nodes: ssconf files to all nodes, the journal to the master candidates.
 
-``Distribution`` observes the store. A change that affects ssconf wakes a task, which sends the current values to every
-online node; changes during that time are sent together afterwards. A node that is unreachable or needs more than
+The candidates are those of the current state: a change of them has to reach them before it can be acknowledged. Nodes
+get acknowledged values alone, because they act on them: a node that took the candidates of a change which is then lost
+would refuse the next master.
+
+An acknowledged change that affects ssconf wakes a task, which sends the acknowledged values to every online node;
+changes during that time are sent together afterwards. A node that is unreachable or needs more than
 ``PROMPT_SECONDS`` is logged once. From then on another task sends it the values every ``RETRY_SECONDS``, until it has
 the current ones, so the other nodes do not wait for it; ``gnt-cluster verify`` reports that it is behind.
 
@@ -22,7 +26,7 @@ from gantry import errors
 from gantry.model import cluster
 from gantry.operations.cluster import ssconf_files
 from gantry.rpc import calls, client, liveness, targets
-from gantry.state import replication, snapshot, ssconf
+from gantry.state import record, replication, snapshot, ssconf
 
 Result = TypeVar("Result")
 
@@ -40,17 +44,17 @@ _FREQUENT = ("instances", "networks")
 
 
 class Distribution:
-    """Follows the state and keeps nodes and candidates up to date."""
+    """Follows the state and keeps nodes and candidates up to date; ``acknowledged`` returns the acknowledged state."""
 
     def __init__(
         self,
         nodes: client.Client,
         candidates: replication.Candidates,
-        state: Callable[[], snapshot.Snapshot],
+        acknowledged: Callable[[], snapshot.Snapshot],
     ) -> None:
         self._nodes = nodes
         self._candidates = candidates
-        self._state = state
+        self._acknowledged = acknowledged
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._sent: dict[str, str] = {}
@@ -60,9 +64,9 @@ class Distribution:
         self._catching_up: dict[targets.Target, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
-        """Start; all values are sent once."""
-        self._set_candidates(self._state())
+    def start(self, current: snapshot.Snapshot) -> None:
+        """Start with the candidates of the current state; all values are sent once."""
+        self._set_candidates(current)
         self._wake()
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._retry())]
 
@@ -73,11 +77,15 @@ class Distribution:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def follow(self, before: snapshot.Snapshot, after: snapshot.Snapshot, changes: Sequence[snapshot.Change]) -> None:
-        """Observe a change of the state."""
+    def observe(self, _: snapshot.Snapshot, after: snapshot.Snapshot, changes: Sequence[snapshot.Change]) -> None:
+        """Observe a change of the current state: replicate to its candidates."""
         if not changes or any(change.kind in ("nodes", "cluster") for change in changes):
             self._set_candidates(after)
-        if not changes or ssconf.affects(before, after, [change for change in changes if change.kind not in _FREQUENT]):
+
+    def follow(self, journal_record: record.Record, before: snapshot.Snapshot) -> None:
+        """Follow a record that is acknowledged: send the nodes what it changes."""
+        after, changes = self._acknowledged(), journal_record.changes
+        if ssconf.affects(before, after, [change for change in changes if change.kind not in _FREQUENT]):
             self._wake()
         elif ssconf.affects(before, after, changes):
             self._changed.set()
@@ -97,10 +105,10 @@ class Distribution:
         while True:
             await self._changed.wait()
             list_delay = min(DELAY_FACTOR * self._write_seconds, MAX_DELAY_SECONDS)
-            await _wait(self._urgent, max(DELAY_SECONDS_PER_NODE * len(self._state().nodes), list_delay))
+            await _wait(self._urgent, max(DELAY_SECONDS_PER_NODE * len(self._acknowledged().nodes), list_delay))
             self._changed.clear()
             self._urgent.clear()
-            state = self._state()
+            state = self._acknowledged()
             receivers = [target for target in _online(state) if target.uuid not in self._lagging]
             start = asyncio.get_running_loop().time()
             values = ssconf.values(state)
@@ -117,7 +125,7 @@ class Distribution:
         while True:
             await _wait(self._distributed, RETRY_SECONDS)
             self._distributed.clear()
-            receivers = [target for target in _online(self._state()) if target.uuid in self._lagging]
+            receivers = [target for target in _online(self._acknowledged()) if target.uuid in self._lagging]
             self._lagging &= {target.uuid for target in receivers}
             for target in receivers:
                 if target not in self._catching_up:

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Introduction:
-    """Introduces the master of a cluster whose present state is ``state()``."""
+    """Introduces the master of a cluster; ``state`` returns the acknowledged state."""
 
     def __init__(self, nodes: client.Client, state: Callable[[], snapshot.Snapshot]) -> None:
         self._nodes = nodes

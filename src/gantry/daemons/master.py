@@ -48,7 +48,7 @@ from gantry.operations.query import engine
 from gantry.rpc import client, liveness
 from gantry.runtime import interface, limits, paths
 from gantry.runtime.real import RealRuntime, open_files, systemd
-from gantry.state import events, history, lease, pruning, recovery, replication, snapshot, ssconf, transaction
+from gantry.state import events, history, lease, pruning, record, recovery, replication, snapshot, ssconf, transaction
 
 log = logging.getLogger(__name__)
 
@@ -128,20 +128,21 @@ class Master:
         self.store.observe(ledger.follow)
         self.addresses = shared.Shared(runtime, ledger, self.store, open_database=self._open_database)
         self.store.observe(self.addresses.follow)
-        self.distribution = distribution.Distribution(self.nodes, candidates, lambda: self.store.snapshot)
-        self.store.observe(self.distribution.follow)
-        self.store.observe(self._watch_for_the_end)
+        self.distribution = distribution.Distribution(self.nodes, candidates, lambda: self.store.durable)
+        self.store.observe(self.distribution.observe)
+        self.store.follow(self.distribution.follow)
+        self.store.follow(self._watch_for_the_end)
         await own.begin(candidates.give_up)
         keys.begun = True
         self.lease = lease.Lease(
             candidates,
             node=own.node,
             epoch=lambda: self.store.epoch,
-            masters=lambda: tuple(ssconf.masters(self.store.snapshot)),
+            masters=lambda: tuple(ssconf.masters(self.store.durable)),
         )
         self._closing.push_async_callback(self.lease.close)
         self.lease.start()
-        introducing = introduction.Introduction(self.nodes, lambda: self.store.snapshot)
+        introducing = introduction.Introduction(self.nodes, lambda: self.store.durable)
         self.nodes.fence(
             lambda: self.store.position.epoch,
             candidates.refuse,
@@ -166,7 +167,7 @@ class Master:
         self.pruning.start()
         self._wire_queue(authority, ledger)
         self._closing.push_async_callback(self.distribution.close)
-        self.distribution.start()
+        self.distribution.start(self.store.snapshot)
         self._closing.push_async_callback(self.queue.close)
         await self.queue.start()
         self._closing.push_async_callback(self.door.close)
@@ -231,12 +232,9 @@ class Master:
         cause = transaction.Cause(reason="watcher paused" if until else "watcher resumed")
         await self.store.commit([snapshot.Put(owner)], cause)
 
-    def _watch_for_the_end(
-        self, before: snapshot.Snapshot, after: snapshot.Snapshot, changes: Sequence[snapshot.Change]
-    ) -> None:
-        """Set ``destroyed`` when the job that destroys the cluster succeeds."""
-        del before, after
-        for change in changes:
+    def _watch_for_the_end(self, journal_record: record.Record, _: snapshot.Snapshot) -> None:
+        """Set ``destroyed`` when the success of the job that destroys the cluster is acknowledged."""
+        for change in journal_record.changes:
             value = change.value if isinstance(change, snapshot.Put) else None
             last = value.ops[-1].input if isinstance(value, job.Job) and value.status is job.Status.SUCCESS else None
             if isinstance(last, opcodes.ClusterDestroy) and not last.dry_run:

@@ -21,7 +21,7 @@ def no_report(_: str) -> None:
 
 def line(store: transaction.Store, candidates: replication.Candidates) -> str:
     """Return the status of a master that has begun its epoch."""
-    role = f"master of cluster {store.snapshot.the_cluster.name}, epoch {store.epoch}"
+    role = f"master of cluster {store.durable.the_cluster.name}, epoch {store.epoch}"
     if candidates.doubt is not None:
         return f"{role}; asks the nodes who the master is, because a node refused it: {candidates.doubt.message}"
     if candidates.stalled.is_set():

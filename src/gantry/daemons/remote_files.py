@@ -49,7 +49,7 @@ def share(folders: paths.Paths) -> None:
 
 async def issue(runtime: interface.Runtime, folders: paths.Paths, store: transaction.Store) -> None:
     """Issue a certificate for the names of the cluster and of this master, and a new key for it."""
-    state = store.snapshot
+    state = store.durable
     node = state.nodes[state.the_cluster.master_node]
     now, signing = runtime.clock.now(), identity.load(runtime, folders).signing
     key, request = security.make_request(node.name)

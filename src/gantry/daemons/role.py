@@ -302,9 +302,10 @@ class Role:
         """
         if not self._request.taking_over:
             return
-        values = ssconf.master(self._store.snapshot)
+        state = self._store.durable
+        values = ssconf.master(state)
         silent = {answer.node for answer in self._answers if not answer.reached}
-        nodes = sorted(self._store.snapshot.nodes.values(), key=lambda node: node.name)
+        nodes = sorted(state.nodes.values(), key=lambda node: node.name)
         reachable = [node for node in nodes if not node.offline and node.name not in silent]
         outcomes = await asyncio.gather(
             *(self._poll.call(node, calls.WriteSsconf(values=values)) for node in reachable)

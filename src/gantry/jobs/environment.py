@@ -175,5 +175,5 @@ class Environment:
         await self.services.runtime.clock.sleep(seconds)
 
     def snapshot(self) -> states.Snapshot:
-        """Return the current state."""
-        return self.store.snapshot
+        """Return the acknowledged state, which has the job's own changes; what is sent to nodes comes from it."""
+        return self.store.durable

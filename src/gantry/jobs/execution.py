@@ -126,8 +126,15 @@ class Execution:
         return {"jobs": answers_for_clients} | (more if isinstance(more, dict) else {})
 
     async def _carry_out(self, plan: base.Plan, before: states.Snapshot, *, cause: transaction.Cause) -> None:
-        """Carry out the plan, with the hooks around it."""
+        """Carry out the plan, with the hooks around it.
+
+        Nodes get commands that follow from acknowledged changes alone. The changes of a plan are acknowledged after
+        those that it is based on. Without changes, and before hooks, the job waits until those are acknowledged.
+        """
         runner = plan.hooks and hooks.Runner(plan.hooks, cause.opcode, services=self._services, log=self._log)
+        if (runner and runner.asks(before)) or (not plan.changes and (plan.steps or plan.after)):
+            with self._log.killable():
+                await self._store.acknowledged(before)
         if runner:
             with self._log.killable():
                 await runner.before(before)

@@ -37,7 +37,16 @@ class Store(Protocol):
 
     @property
     def snapshot(self) -> states.Snapshot:
-        """Return the current state."""
+        """Return the current state; its last changes may not be acknowledged yet."""
+        ...
+
+    @property
+    def durable(self) -> states.Snapshot:
+        """Return the acknowledged state."""
+        ...
+
+    async def acknowledged(self, state: states.Snapshot) -> None:
+        """Return when a state that was current is acknowledged; raises the errors of the awaitable of ``submit``."""
         ...
 
     def submit(self, changes: Sequence[states.Change], cause: transaction.Cause) -> Awaitable[states.Snapshot]:

@@ -178,7 +178,7 @@ class Environment(Protocol):
         ...
 
     def snapshot(self) -> states.Snapshot:
-        """Return the current state."""
+        """Return the acknowledged state, which has the unit's own changes; what is sent to nodes comes from it."""
         ...
 
 

@@ -44,6 +44,12 @@ class Group:
                 self.due[int(change.key)] = before.jobs[change.key] if is_deleted else None
         return ticket
 
+    def ticket_of(self, state: snapshot.Snapshot) -> Ticket | None:
+        """Return the ticket of the transaction that led to a state, None if it is not in this group."""
+        index = state.serial - self.tickets[0][1].serial if self.tickets else -1
+        is_here = 0 <= index < len(self.tickets) and self.tickets[index][1] is state
+        return self.tickets[index][0] if is_here else None
+
     def succeed(self) -> None:
         """Answer all tickets."""
         for ticket, after in self.tickets:

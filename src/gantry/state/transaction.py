@@ -8,7 +8,8 @@ A daemon opens it (lock, recovery), plans on ``snapshot``, and commits:
    arrive during that gather in the next group: any number of transactions shares one sync.
 3. When the frame is durable here and on enough candidates (``replication``), all its tickets are answered, in order.
 
-Readers see a change at once, before it is durable and acknowledged. If a frame cannot be written, the snapshot returns
+Plans see a change at once, before it is durable and acknowledged: ``snapshot``. What goes to nodes comes from the
+acknowledged state alone: ``durable``, ``follow``. If a frame cannot be written, the snapshot returns
 to the last durable one, all tickets fail, and observers are called: the state in memory and on disk are the same again.
 When the journal has grown, its content becomes a checkpoint, concurrently with commits (``checkpointer``); a crash
 leaves either the old checkpoint with the whole journal after it, or the new checkpoint.
@@ -53,7 +54,7 @@ Observer = Callable[[states.Snapshot, states.Snapshot, Sequence[states.Change]],
 """Called with before, after and the changes, which are empty when changes were undone: then read everything again."""
 
 Follower = Callable[[record.Record, states.Snapshot], None]
-"""Called with each record that has become durable, in order, and the state before it."""
+"""Called with each record that has been acknowledged, in order, and the state before it."""
 
 
 class Store:
@@ -185,7 +186,7 @@ class Store:
 
     @property
     def durable(self) -> states.Snapshot:
-        """Return the durable state."""
+        """Return the acknowledged state: durable here and on enough candidates."""
         return self._durable
 
     @property
@@ -213,7 +214,7 @@ class Store:
         self._observers.append(observer)
 
     def follow(self, follower: Follower) -> None:
-        """Call ``follower`` with every record as soon as it is durable."""
+        """Call ``follower`` with every record as soon as it is acknowledged; ``durable`` has it already."""
         self._followers.append(follower)
 
     def submit(self, changes: Sequence[states.Change], cause: Cause) -> group.Ticket:
@@ -240,6 +241,22 @@ class Store:
         Also raises StorageError if they were undone, ExecutionError if a newer master may or may not have them.
         """
         return await self.submit(changes, cause)
+
+    async def acknowledged(self, state: states.Snapshot) -> None:
+        """Return when a state that was ``snapshot`` is acknowledged; raises the errors of its last change's ticket.
+
+        Raises ExecutionError if that change was undone before.
+        """
+        if state.serial <= self._durable.serial:
+            return
+        tickets = [group_.ticket_of(state) for group_ in (self._writing, self._gathering)]
+        for ticket in filter(None, tickets):
+            await asyncio.shield(ticket)
+            return
+        raise errors.ExecutionError(
+            "a change on which this operation is based could not be stored, and was undone",
+            hint="repeat the operation",
+        )
 
     def claim(self, epoch: int) -> None:
         """Send the candidates the epoch that nodes promised; its first record comes with ``begin_epoch``."""
