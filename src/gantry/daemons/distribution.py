@@ -97,8 +97,9 @@ class Distribution:
     def _set_candidates(self, state: snapshot.Snapshot) -> None:
         owner = state.the_cluster
         candidates = [node for node in _by_name(state) if node.role(owner) is cluster.Role.CANDIDATE]
-        policy = owner.replication_policy(1 + len(candidates))
-        self._candidates.set_targets([state.target(node) for node in candidates], policy=policy, serial=state.serial)
+        self._candidates.set_targets(
+            [state.target(node) for node in candidates], policy=state.replication_policy, serial=state.serial
+        )
 
     async def _run(self) -> None:
         prompt = _Prompt(self._nodes)

@@ -30,7 +30,7 @@ def lost_candidates(state: states.Snapshot, own: str, reached: Collection[str]) 
     owner, keeping = state.the_cluster, (cluster.Role.CANDIDATE, cluster.Role.MASTER)
     members = {node.uuid: node for node in state.nodes.values() if node.uuid != own and node.role(owner) in keeping}
     lost = sorted((node for node in members.values() if node.name not in reached), key=lambda node: node.name)
-    rule = replication.Rule(state.serial, owner.replication_policy(1 + len(members)), frozenset(members))
+    rule = replication.Rule(state.serial, state.replication_policy, frozenset(members))
     match rule.policy:
         case cluster.Replication.SEED:
             return []

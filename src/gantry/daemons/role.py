@@ -137,7 +137,8 @@ class Role:
             reached = {answer.node for answer in self._answers if answer.reached}
             lost = handover.lost_candidates(self._store.snapshot, self._own.uuid, reached)
         changes: list[states.Change] = [
-            states.Put(base.changed(node, now, offline=True, master_candidate=False)) for node in lost
+            states.Put(base.changed(node, now, offline=True, master_candidate=False, lost_candidate=True))
+            for node in lost
         ]
         if self._request.taking_over:
             changes += handover.changes(self._store.snapshot, self._own.uuid, now=now, lost=lost)
@@ -217,7 +218,7 @@ class Role:
         owner = state.the_cluster
         keeping = (cluster.Role.CANDIDATE, cluster.Role.MASTER)
         names = {node.name for node in state.nodes.values() if node.role(owner) in keeping}
-        by_majority = owner.replication_policy(len(names)) is not cluster.Replication.SEED
+        by_majority = state.replication_policy is not cluster.Replication.SEED
         return vote.Claim(
             self._own.node, self._copy(), names, taking_over=self._request.taking_over, by_majority=by_majority
         )

@@ -42,9 +42,14 @@ class Replication(StrEnum):
     ALL = "all"
     SEED = "seed"
 
+    def is_weaker(self, than: "Replication") -> bool:
+        """Return whether fewer copies are enough than under another policy."""
+        order = (Replication.SEED, Replication.MAJORITY, Replication.ALL)
+        return order.index(self) < order.index(than)
+
 
 MANY_CANDIDATES = 3
-"""The number of master candidates, the master included, from which on ``majority`` is the default."""
+"""The number of chosen master candidates, the master included, from which on ``majority`` is the default."""
 
 JOURNAL_RETENTION, ARCHIVE_RETENTION = "30d,4G", "30d,2G"
 """What is kept by default of the journal and of the archive of jobs (``retention``)."""
@@ -115,7 +120,7 @@ class Cluster(base.Entity, frozen=True):
     ``tenant_network_types`` and ``physical_networks`` are from that file: the network types of shared ranges in the
     order of preference, all types if empty, and the physical networks.
     ``ipam_driver`` stores the allocations of addresses, in ``ipam_database`` (a URL) or in the state.
-    ``replication`` is a policy of ``Replication``; if it is empty, the number of master candidates decides.
+    ``replication`` is a policy of ``Replication``; if it is empty, the number of chosen master candidates decides.
     ``revoked`` are the certificates of removed nodes, and those that were replaced, until they end.
     ``invitations`` are those of machines that may join, at most one that is open for each name.
     ``journal_retention`` and ``archive_retention`` are texts of ``retention``.
@@ -166,11 +171,18 @@ class Cluster(base.Entity, frozen=True):
     allowed: dict[str, tuple[str, ...]] = {}
     invitations: tuple[Invitation, ...] = ()
 
-    def replication_policy(self, candidates: int) -> Replication:
-        """Return the policy in force with this number of master candidates, the master included."""
-        if self.replication:
-            return Replication(self.replication)
-        return Replication.MAJORITY if candidates >= MANY_CANDIDATES else Replication.SEED
+    def replication_policy(self, candidates: int, lost: int = 0) -> Replication:
+        """Return the policy in force with these numbers of master candidates, the master included, and of lost ones."""
+        return Replication(self.replication) if self.replication else self.default_policy(candidates, lost)
+
+    def default_policy(self, candidates: int, lost: int = 0) -> Replication:
+        """Return the policy that the number of chosen candidates suggests.
+
+        A ``lost`` candidate counts as chosen as long as no other node has filled its place in the pool. So the loss of
+        a candidate does not make the policy weaker: that would be so exactly after the first failure.
+        """
+        chosen = max(candidates, min(candidates + lost, self.candidate_pool_size))
+        return Replication.MAJORITY if chosen >= MANY_CANDIDATES else Replication.SEED
 
 
 class Connection(base.Part, frozen=True):
@@ -232,7 +244,8 @@ class Node(base.Entity, frozen=True):
 
     ``accelerator`` is the accelerator with which the node's test guest ran ("kvm" or "tcg"), empty before the first
     test; ``accelerator_reason`` explains the result. A ``joining`` node may not have its certificate yet, so it has no
-    vote. ``certificate`` is the one that the cluster issued to it.
+    vote. ``certificate`` is the one that the cluster issued to it. A ``lost_candidate`` was a master candidate when it
+    was marked offline; it is one again, or is asked not to be one, before the flag ends.
     """
 
     primary_ip: str
@@ -249,6 +262,7 @@ class Node(base.Entity, frozen=True):
     accelerator: str = ""
     accelerator_reason: str = ""
     certificate: Certificate = NO_CERTIFICATE
+    lost_candidate: bool = False
 
     def role(self, cluster: Cluster) -> Role:
         """Return the node's status; the master's flags are never set."""

@@ -4,6 +4,7 @@
 indexes are written out here, because the type checker has to know them; a test compares them with ``kinds.KINDS``.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from immutables import Map
@@ -117,6 +118,18 @@ class Content:
     def node(self, name: str) -> clusters.Node:
         """Return a node by name or UUID; NotFoundError."""
         return self.nodes[self.resolve("nodes", name)]
+
+    def numbers_of_candidates(self, *, without: Collection[str] = ()) -> tuple[int, int]:
+        """Return the number of master candidates, the master included, and of lost ones, without nodes by UUID."""
+        owner, roles = self.the_cluster, (clusters.Role.MASTER, clusters.Role.CANDIDATE)
+        nodes = [node for node in self.nodes.values() if node.uuid not in without]
+        other_nodes = [node for node in nodes if node.role(owner) not in roles]
+        return len(nodes) - len(other_nodes), sum(node.lost_candidate for node in other_nodes)
+
+    @property
+    def replication_policy(self) -> clusters.Replication:
+        """Return the policy of replication in force."""
+        return self.the_cluster.replication_policy(*self.numbers_of_candidates())
 
     def group(self, name: str) -> clusters.NodeGroup:
         """Return a node group by name or UUID; NotFoundError."""

@@ -167,6 +167,27 @@ async def test_a_silent_node_has_no_accelerator_when_kvm_is_forced(house: build.
     assert house.state.node("node2").accelerator == "tcg"
 
 
+@pytest.mark.parametrize(
+    ("before", "change", "warning"),
+    [
+        ("", {"replication": "seed"}, "policy becomes seed: the master acknowledges changes alone"),
+        ("all", {"replication": "majority"}, "policy becomes majority: a change is acknowledged without"),
+        ("all", {"replication": "default"}, "keeps 3 master candidates, so its replication policy becomes majority"),
+        ("", {"candidate_pool_size": 2}, "keeps 2 master candidates, so its replication policy becomes seed"),
+        ("", {"replication": "all"}, ""),
+        ("majority", {"candidate_pool_size": 2}, ""),
+    ],
+)
+async def test_a_weaker_policy_of_replication_is_a_warning(
+    house: build.House, before: str, change: dict[str, object], warning: str
+) -> None:
+    house.put(
+        msgspec.structs.replace(build.OWNER, candidate_pool_size=3, replication=before), candidate(2), candidate(3)
+    )
+    warnings = [step.text for step in (await house.plan(op(**change))).steps if "WARNING" in step.text]
+    assert [warning in text for text in warnings] == ([True] if warning else [])
+
+
 async def test_a_change_that_concerns_no_node_asks_none(house: build.House) -> None:
     house.machine("node2").down = True
     await house.run(op(mac_prefix="aa:00:05", beparams={"vcpus": 2}, network_thresholds=[1, 2]))

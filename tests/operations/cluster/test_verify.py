@@ -42,6 +42,18 @@ async def test_a_healthy_cluster_has_no_complaints_and_every_section(house: buil
     assert headings[:3] == ["* Verifying cluster config", "* Verifying node status", "* Verifying instance status"]
 
 
+async def test_a_policy_of_replication_weaker_than_the_candidates_suggest_is_a_warning(house: build.House) -> None:
+    owner = msgspec.structs.replace(build.OWNER, candidate_pool_size=3)
+    flagged = (msgspec.structs.replace(node, master_candidate=True) for node in build.NODES[:2])
+    lost = msgspec.structs.replace(build.NODES[2], offline=True, lost_candidate=True)
+    house.put(owner, *flagged, lost)
+    for policy, is_weaker in (("", False), ("seed", True), ("all", False)):
+        house.put(msgspec.structs.replace(owner, replication=policy))
+        await complaints(house)
+        warnings = [line for line in house.log.lines if "replication policy is" in line]
+        assert [("policy is seed, weaker than the default" in line) for line in warnings] == [True] * is_weaker
+
+
 async def test_damage_of_the_journal_is_an_error_with_its_place(house: build.House) -> None:
     house.environment.journal = history.Check(1, 1, "damaged: journal/1.log, byte offset 77")
     assert await complaints(house, codes=True) == [

@@ -84,10 +84,14 @@ async def test_a_broken_candidate_is_demoted_without_a_replacement(house: build.
 @pytest.mark.parametrize(
     ("op", "replication", "regular", "warned"),
     [
-        (modify("node2", offline=True), "", False, True),
+        (modify("node2", drained=True), "", False, True),
+        (modify("node2", master_capable=False), "", False, True),
+        (modify("node2", master_candidate=False, force=True), "", False, True),
         (opcodes.NodeRemove(node_name="node2"), "", False, True),
-        (modify("node2", offline=True), "majority", False, False),
-        (modify("node2", offline=True), "", True, False),
+        (modify("node2", drained=True), "majority", False, False),
+        (modify("node2", drained=True), "", True, False),
+        (opcodes.NodeRemove(node_name="node2"), "", True, False),
+        (modify("node2", offline=True), "", False, False),
     ],
 )
 async def test_a_default_of_replication_that_becomes_weaker_is_a_warning(
@@ -99,6 +103,47 @@ async def test_a_default_of_replication_that_becomes_weaker_is_a_warning(
         house.put(msgspec.structs.replace(build.NODES[2], uuid="n4", name="node4", primary_ip="203.0.113.4"))
     steps = [step.text for step in (await house.plan(op)).steps]
     assert any("keeps 2 master candidates, so its replication policy becomes seed" in text for text in steps) is warned
+
+
+def policy(house: build.House) -> str:
+    return house.state.replication_policy.value
+
+
+async def test_the_default_of_replication_counts_a_lost_candidate_until_it_is_demoted_or_replaced(
+    house: build.House,
+) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=3))
+    house.put(msgspec.structs.replace(build.NODES[2], master_candidate=True))
+    assert policy(house) == "majority"
+    house.machine("node2").down = True
+    await house.run(modify("node2", offline=True))
+    assert roles(house) == "MOC"
+    assert policy(house) == "majority"
+    assert not any("replication policy" in line for line in house.log.lines)
+    # It comes back: the policy is the same before and after it is a candidate again.
+    house.machine("node2").down = False
+    plan = await house.plan(modify("node2", offline=False))
+    assert house.state.apply(plan.changes, serial=house.state.serial).replication_policy == "majority"
+    await house.run(modify("node2", offline=False))
+    assert roles(house) == "MCC"
+    assert not house.state.node("node2").lost_candidate
+    # It is demoted although it is offline.
+    await house.run(modify("node2", offline=True))
+    demotion = modify("node2", master_candidate=False)
+    for op in (demotion, opcodes.NodeRemove(node_name="node2")):
+        steps = [step.text for step in (await house.plan(op)).steps]
+        assert any("keeps 2 master candidates, so its replication policy becomes seed" in text for text in steps)
+    await house.run(demotion)
+    assert policy(house) == "seed"
+    assert roles(house) == "MOC"
+
+
+async def test_a_lost_candidate_does_not_count_beside_the_node_that_replaces_it(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=2))
+    house.machine("node2").down = True
+    await house.run(modify("node2", offline=True))
+    assert roles(house) == "MOC"
+    assert policy(house) == "seed"
 
 
 @pytest.mark.promise("cluster-96")

@@ -40,9 +40,14 @@ def check_config(snapshot: states.Snapshot) -> Iterator[Finding]:
     owner = snapshot.the_cluster
     if owner.master_node not in snapshot.nodes:
         yield Finding("ECLUSTERCFG", "cluster", "", f"the master node {owner.master_node} does not exist")
-    candidates = sum(
-        node.role(owner) in (cluster.Role.MASTER, cluster.Role.CANDIDATE) for node in snapshot.nodes.values()
-    )
+    candidates, _ = snapshot.numbers_of_candidates()
+    policy, default = snapshot.replication_policy, owner.default_policy(*snapshot.numbers_of_candidates())
+    if policy.is_weaker(default):
+        message = (
+            f"the replication policy is {policy.value}, weaker than the default for its candidates, {default.value}; "
+        )
+        hint = "gnt-cluster modify --replication default sets that"
+        yield Finding("ECLUSTERCFG", "cluster", "", message + hint, is_warning=True)
     possible = sum(node.master_capable and not node.offline for node in snapshot.nodes.values())
     required = min(owner.candidate_pool_size, possible)
     if candidates < required:

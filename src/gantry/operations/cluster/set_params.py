@@ -84,7 +84,11 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
             note = f"nothing changes: cluster {old.name} already has these settings"
             return base.Plan(lines=[note], steps=[base.Step(note)])
         lines += self._notes(snapshot, old, new)
-        steps = base.log_steps(lines)
+        after = parameter_levels.with_changes(
+            snapshot, new, *(base.changed(node, now, master_candidate=False) for node in leaving)
+        )
+        weakened = candidate_pool.weakened(snapshot, after)
+        steps = [*base.log_steps(lines), *weakened]
         steps += [candidate_pool.demotion(self.environment, snapshot.target(node)) for node in leaving]
         promotion = candidate_pool.Promotion(self.environment)
         return base.Plan(

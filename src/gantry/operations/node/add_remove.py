@@ -226,9 +226,9 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
         leave = base.Command(target, calls.NodeLeave(), errors.GantryError, warning)
         return base.Plan(
             lines=[f"remove node {node.name}", *_still_reserved(snapshot, node)],
-            steps=[*candidate_pool.weakened(snapshot, without=node.uuid), promotion.step]
+            steps=[*candidate_pool.weakened(snapshot, snapshot, without=node.uuid), promotion.step]
             if node.master_candidate
-            else [],
+            else candidate_pool.weakened(snapshot, snapshot, without=node.uuid),
             finish=lambda current: [
                 deletion,
                 *enroll.revocation(current, [node.certificate], now=self.environment.inputs.now),

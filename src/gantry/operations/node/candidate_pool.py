@@ -23,29 +23,27 @@ def missing(snapshot: states.Snapshot, *, without: Collection[str] = ()) -> int:
 
     ``without`` are UUIDs of nodes that do not count, because they are about to leave.
     """
-    return snapshot.the_cluster.candidate_pool_size - _number(snapshot, without=without)
+    return snapshot.the_cluster.candidate_pool_size - snapshot.numbers_of_candidates(without=without)[0]
 
 
-def _number(snapshot: states.Snapshot, *, without: Collection[str] = ()) -> int:
-    """Return the number of master candidates, the master included."""
-    owner = snapshot.the_cluster
-    roles = (cluster.Role.MASTER, cluster.Role.CANDIDATE)
-    return sum(node.role(owner) in roles for node in snapshot.nodes.values() if node.uuid not in without)
+def weakened(snapshot: states.Snapshot, after: states.Snapshot, *, without: str = "") -> list[base.Step]:
+    """Return the step that warns if the state ``after`` a change has a weaker policy of replication.
 
-
-def weakened(snapshot: states.Snapshot, *, without: str) -> list[base.Step]:
-    """Return the step that warns if so few candidates are left without a node that the master acknowledges alone.
-
-    No step is returned if another node replaces it, or if the policy of replication was set.
+    The pool is filled after the change, but not with the node ``without``, which does not count either.
     """
-    owner, remaining = snapshot.the_cluster, _number(snapshot, without=[without])
-    remaining += min(max(missing(snapshot, without=[without]), 0), len(eligible(snapshot, without=[without])))
-    policy = owner.replication_policy(remaining)
-    if policy is owner.replication_policy(_number(snapshot)):
+    candidates, lost = after.numbers_of_candidates(without=[without])
+    candidates += min(max(missing(after, without=[without]), 0), len(eligible(after, without=[without])))
+    before, policy = snapshot.replication_policy, after.the_cluster.replication_policy(candidates, lost)
+    if not policy.is_weaker(before):
         return []
-    number = f"- WARNING: the cluster keeps {remaining} master candidates"
-    effect = "its master acknowledges changes alone if it does not reach the other one"
-    return [base.Step(f"{number}, so its replication policy becomes {policy.value}: {effect}")]
+    alone = "the master acknowledges changes alone if it does not reach the others"
+    without_some = "a change is acknowledged without the candidates that do not answer"
+    effect = alone if policy is cluster.Replication.SEED else without_some
+    keep = f"gnt-cluster modify --replication {before.value} keeps the present policy"
+    if after.the_cluster.replication:
+        return [base.Step(f"- WARNING: the replication policy becomes {policy.value}: {effect}")]
+    number = f"- WARNING: the cluster keeps {candidates} master candidates"
+    return [base.Step(f"{number}, so its replication policy becomes {policy.value}: {effect}; {keep}")]
 
 
 def eligible(snapshot: states.Snapshot, *, without: Collection[str] = ()) -> list[cluster.Node]:
@@ -175,4 +173,4 @@ class Promotion:
         for node in promoted:
             self._environment.log.info(f"{node.name} becomes a master candidate")
         now = self._environment.inputs.now
-        return [states.Put(base.changed(node, now, master_candidate=True)) for node in promoted]
+        return [states.Put(base.changed(node, now, master_candidate=True, lost_candidate=False)) for node in promoted]

@@ -1,7 +1,8 @@
 """OP_NODE_SET_PARAMS: change a node's parameters, and its flags, which determine its role.
 
 Candidate, drained and offline exclude each other and the master's role. Setting one of them clears the others; a former
-candidate deletes its copy, and the pool is filled from the other nodes.
+candidate deletes its copy, and the pool is filled from the other nodes. A candidate that goes offline still counts for
+the default policy of replication (``lost_candidate``), until it is a candidate again, drained, or demoted on request.
 
 See contracts/cluster-design.md#node-flags.
 """
@@ -86,6 +87,7 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
         tuned = {name: new.ndparams.get(name, parameters.RESET) for name in tuned if _differs(name, node, new)}
         rising = new.master_candidate and not node.master_candidate
         demoted = node.master_candidate and not new.master_candidate
+        forgotten = node.lost_candidate and not new.lost_candidate
         # A candidate gets the secrets before the flag, and loses the flag before the secrets.
         first = structs.replace(new, master_candidate=new.master_candidate and not rising)
         after = snapshot.apply([states.Put(first)], serial=snapshot.serial)
@@ -97,14 +99,16 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
         # The node may be offline afterwards; it is still notified if it answers.
         target = dataclasses.replace(snapshot.target(node), offline=node.offline or facts.silent)
         steps = [candidate_pool.demotion(self.environment, target)] if demoted else []
-        if demoted:
-            steps += candidate_pool.weakened(snapshot, without=node.uuid)
+        if demoted or forgotten:
+            steps += candidate_pool.weakened(snapshot, after, without="" if new.lost_candidate else node.uuid)
         if rising:
             steps.append(self._send_step(snapshot.target(new)))
         elif candidate_pool.missing(after) > 0:
             steps.append(promotion.step)
         lines = [f"{name} of node {node.name} becomes {'yes' if value else 'no'}" for name, value in changes]
         lines += [f"{name} of node {node.name} becomes {value}" for name, value in tuned.items()]
+        if forgotten:
+            lines.append(f"node {node.name} does not count as a master candidate any more")
         changes += [(f"ndparams/{name}", value) for name, value in tuned.items()]
         if demoted and self.op.master_candidate is False and new.master_capable:
             note = f"{node.name} may become a candidate again if the pool lacks one; --master-capable no prevents that"
@@ -112,7 +116,7 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
             steps.append(base.Step(note))
         return base.Plan(
             lines=lines,
-            changes=[states.Put(first)] if changes else (),
+            changes=[states.Put(first)] if changes or forgotten else (),
             steps=steps,
             finish=self._promoted if rising else promotion.changes,
             result=lambda: changes,
@@ -121,7 +125,8 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
 
     def _promoted(self, current: states.Snapshot) -> Sequence[states.Change]:
         node = current.node(self.op.node_name)
-        return [states.Put(base.changed(node, self.environment.inputs.now, master_candidate=True))]
+        now = self.environment.inputs.now
+        return [states.Put(base.changed(node, now, master_candidate=True, lost_candidate=False))]
 
     def _send_step(self, target: targets.Target) -> base.Step:
         return base.Step(
@@ -154,6 +159,9 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
                 )
             flags["master_candidate"] = False
         tuned = parameter_levels.node(node.ndparams, op.ndparams)
+        lost = node.master_candidate and flags["offline"]
+        kept = node.lost_candidate and op.master_candidate is not False and not flags["drained"]
+        flags["lost_candidate"] = flags["master_capable"] and (lost or kept)
         return base.changed(node, self.environment.inputs.now, ndparams=tuned, **flags)
 
     def _check_candidate(self, node: cluster.Node, chosen: str, requested: Mapping[str, bool]) -> None:

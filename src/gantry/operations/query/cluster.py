@@ -51,8 +51,6 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
     """Describe the cluster; values that Gantry does not have are neutral."""
     owner = state.the_cluster
     master = state.nodes[owner.master_node]
-    copied = (cluster.Role.MASTER, cluster.Role.CANDIDATE)
-    candidates = sum(node.role(owner) in copied for node in state.nodes.values())
     return {
         **_WITHOUT,
         "software_version": __version__,
@@ -86,7 +84,7 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "allowed": {name: allowed.entries(owner, name) for name in allowed.LISTS},
         "ipolicy": msgspec.to_builtins(_policy(owner)),
         "candidate_pool_size": owner.candidate_pool_size,
-        "replication": owner.replication_policy(candidates),
+        "replication": state.replication_policy,
         "journal_retention": owner.journal_retention,
         "archive_retention": owner.archive_retention,
         "stray_guests": owner.stray_guests,
