@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from gantry.model import network
 from gantry.rpc import calls
 from gantry.sim import cluster
 from gantry.state import snapshot, transaction
@@ -70,5 +71,60 @@ def test_a_lease_brings_no_candidates_that_no_majority_has_acknowledged(lab: clu
         assert keys_known_to(lab, "node4") == {
             lab.daemons["node1"].store.durable.node(n).uuid for n in ("node1", "node4")
         }
+
+    lab.run(scenario())
+
+
+READS: dict[str, tuple[object, ...]] = {
+    "QueryTags": ("cluster", ""),
+    "QueryClusterInfo": (),
+    "QueryConfigValues": (["watcher_pause", "drain_flag"],),
+    "Query": ("network", ["name"], None),
+    "QueryNetworks": ([], ["name"], False),
+    "ExportConfig": (),
+    "ReadOpcode": ({"OP_ID": "OP_TAGS_SEARCH", "pattern": "of-node1"},),
+}
+"""Methods that read what the test changes, with their arguments."""
+
+
+async def answers(lab: cluster.SimulatedCluster) -> dict[str, object]:
+    """Return what clients of the master read."""
+    return {method: await lab.luxi(method, *arguments) for method, arguments in READS.items()}
+
+
+def change_everything(store: transaction.Store) -> asyncio.Future[snapshot.Snapshot]:
+    """Submit a change that each of the methods would show."""
+    owner = msgspec.structs.replace(
+        store.snapshot.the_cluster, tags=("of-node1",), watcher_pause=2e9, queue_drained=True
+    )
+    net = network.Network(uuid="u1", name="net1")
+    return store.submit([snapshot.Put(owner), snapshot.Put(net)], CAUSE)
+
+
+def test_clients_read_a_change_when_it_is_acknowledged_and_not_before(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        before = await answers(lab)
+        for name in ("node2", "node3", "node4"):
+            lab.world.network.partition("node1", name)
+        ticket = change_everything(lab.daemons["node1"].store)
+        for _ in range(20):
+            assert await answers(lab) == before
+            await lab.world.clock.sleep(0.5)
+        for name in ("node2", "node3", "node4"):
+            lab.world.network.heal("node1", name)
+        await ticket
+        after = await answers(lab)
+        assert [method for method in READS if after[method] == before[method]] == []
+
+    lab.run(scenario())
+
+
+def test_a_client_reads_its_own_change_right_after_the_answer(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        for moment in (2e9, None, 3e9):
+            await lab.luxi("SetWatcherPause", moment)
+            assert await lab.luxi("QueryConfigValues", ["watcher_pause"]) == [moment]
+        await lab.luxi("RunJob", [{"OP_ID": "OP_TAGS_SET", "kind": "cluster", "tags": ["mine"]}], 60.0)
+        assert await lab.luxi("QueryTags", "cluster", "") == ["mine"]
 
     lab.run(scenario())

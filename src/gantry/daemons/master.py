@@ -200,7 +200,7 @@ class Master:
         self.reads = reads.Reads(self.store, units=units.REGISTRY, services=of_reads)
         self._closing.push_async_callback(self.reads.close)
         source = engine.Source(
-            snapshot=lambda: self.store.snapshot,
+            snapshot=lambda: self.store.durable,
             ledger=ledger,
             nodes=self.reading,
             jobs=self.queue.jobs,
@@ -213,7 +213,7 @@ class Master:
             reads=self.reads,
             source=source,
             nodes=self.nodes,
-            snapshot=lambda: self.store.snapshot,
+            snapshot=lambda: self.store.durable,
             history=past,
             events=events.Events(self.store, past),
             candidates=self.candidates,

@@ -1,8 +1,8 @@
 """Answers to opcodes that only read, without a job: nothing is stored, replicated or queued, and no lock is taken.
 
-The unit describes one snapshot and what nodes report about it, so it goes through its phases ``inspect`` and ``plan``
-alone (``operations.base``). Clients that ask the same question of the same state at the same time share the answer, so
-that any number of them causes one set of calls to nodes. A client that stops waiting does not stop the others.
+The unit describes one acknowledged state and what nodes report about it, so it goes through its phases ``inspect`` and
+``plan`` alone (``operations.base``). Clients that ask the same question of the same state at the same time share the
+answer, so that any number of them causes one set of calls to nodes. A client that stops waiting does not stop the rest.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Reads:
         if unit is None or not unit.READS:
             raise errors.InvalidError(f"{op.op_id} does not only read", hint="submit it as a job")
         plain_op = msgspec.structs.replace(op, reason=(), comment=None, debug_level=None, priority=0, depends=None)
-        key = (self._store.snapshot.serial, msgspec.json.encode(plain_op))
+        key = (self._store.durable.serial, msgspec.json.encode(plain_op))
         question = self._questions.get(key)
         if question is None:
             if len(self._questions) >= LIMIT:
@@ -71,7 +71,7 @@ class Reads:
     async def _answer(self, kind: type[execution.AnyUnit], op: opcodes.AnyOpcode) -> Reading:
         log = environment.ReadLog()
         unit = kind(op, environment.Environment(self._services, self._store, log))
-        before = self._store.snapshot
+        before = self._store.durable
         unit.locks(before)  # refuses unknown names
         plan = unit.plan(before, await unit.inspect(before))
         if plan.changes or plan.steps or plan.after or plan.finish or plan.jobs is not None or plan.hooks:

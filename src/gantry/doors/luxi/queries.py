@@ -66,7 +66,7 @@ async def _query_exports(services: Services, names: Sequence[str], locking: bool
 
 
 async def _config_values(services: Services, names: Sequence[str]) -> list[object]:
-    known = {**cluster.values(services.snapshot()), "drain_flag": services.queue.drained}
+    known = {**cluster.values(services.snapshot()), "drain_flag": services.snapshot().the_cluster.queue_drained}
     return [known.get(name) for name in names]
 
 

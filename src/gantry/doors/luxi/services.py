@@ -31,7 +31,7 @@ Methods = dict[str, tuple[object, Method]]
 
 @dataclass(frozen=True)
 class Services:
-    """The parts of the master that the methods use."""
+    """The parts of the master that the methods use; ``snapshot`` returns the acknowledged state."""
 
     queue: queue.Queue
     reads: reads.Reads

@@ -1,8 +1,8 @@
 """Answer queries: select the rows, ask nodes if a field needs it, filter, and create the cells.
 
-Called by the front ends. A ``Source`` provides what a query may read: the current snapshot, the queue's jobs (whose
-logs are ahead of the snapshot), the locks, the address ledger and the nodes. Nothing is locked
-(explanation/architecture.md#deciding-and-doing).
+Called by the front ends. A ``Source`` provides what a query may read: the acknowledged state, the queue's jobs (whose
+logs are ahead of it), the locks, the nodes, and the ledger, whose free and used numbers are ahead of it too. Nothing is
+locked (explanation/architecture.md#deciding-and-doing).
 """
 
 import asyncio

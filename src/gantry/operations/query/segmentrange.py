@@ -28,7 +28,9 @@ def _used(context: cells.Context, segment_range: network.SegmentRange) -> dict[s
         for run in space.used.used_runs(ledgers.run_of(segment_range))
         for number in range(run.first, run.last + 1)
     )
-    return {str(number): state.networks[state.segments[(*key, number)]].project for number in numbers}
+    # The ledger is ahead of the acknowledged state.
+    owners = ((number, state.segments.get((*key, number))) for number in numbers)
+    return {str(number): state.networks[owner].project for number, owner in owners if owner}
 
 
 def _used_count(context: cells.Context, segment_range: network.SegmentRange) -> int:
