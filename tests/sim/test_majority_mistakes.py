@@ -19,7 +19,7 @@ from gantry.state import lease, replication
 
 
 def a_majority_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    def is_met(self: replication.Candidates, rule: replication.Rule) -> bool:
+    def is_met(self: replication.Candidates, rule: replication.Rule, _: replication.Rule | None) -> bool:
         return rule.is_majority(self._holders(rule)) or all(member.lost for member in self._behind())
 
     patch.setattr(replication.Candidates, "_is_met", is_met)

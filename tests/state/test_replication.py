@@ -572,6 +572,104 @@ def test_a_change_of_the_candidates_needs_a_majority_of_the_old_ones_and_of_the_
             wait(world, 60)
 
 
+@pytest.mark.parametrize("policy", [MAJORITY, ALL])
+@pytest.mark.parametrize("count", range(1, 8))
+def test_a_change_without_one_candidate_meets_each_majority_of_those_before(
+    count: int, policy: cluster.Replication
+) -> None:
+    members = frozenset(f"n{number}" for number in range(count))
+    enough = replication.Rule(1, policy, members).copies_before(replication.Rule(2, policy, members - {"n0"}))
+    assert enough is not None
+    most_without = 1 + count - enough
+    assert 2 * most_without <= 1 + count
+    assert enough <= count, "the others can have it"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "enough"),
+    [
+        ((ALL, "ab"), (MAJORITY, "ab"), 2),
+        ((ALL, "abc"), (SEED, "abc"), 3),
+        ((MAJORITY, "ab"), (SEED, "ab"), 2),
+        ((ALL, "ab"), (ALL, "ab"), None),
+        ((MAJORITY, "ab"), (ALL, "ab"), None),
+        ((ALL, "abc"), (ALL, "a"), None),
+        ((ALL, "ab"), (ALL, "ac"), None),
+        ((ALL, "ab"), (ALL, "abc"), None),
+        ((SEED, "ab"), (SEED, "a"), None),
+    ],
+)
+def test_any_other_change_of_the_rules_needs_the_copies_of_the_rule_before(
+    before: tuple[cluster.Replication, str], after: tuple[cluster.Replication, str], enough: int | None
+) -> None:
+    first, second = (replication.Rule(0, policy, frozenset(names)) for policy, names in (before, after))
+    assert first.copies_before(second) == enough
+
+
+async def give_up(master: Master, cables: Cables, number: int) -> asyncio.Future[states.Snapshot]:
+    """Submit a change that leaves the first candidate alone."""
+    ticket = master.store.submit(build.put(build.vm(number)), build.CAUSE)
+    master.candidates.set_targets(cables.where[:1], policy=ALL, serial=master.store.snapshot.serial)
+    return ticket
+
+
+def test_a_candidate_that_is_given_up_ends_the_wait_of_earlier_changes_and_not_before() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables, ALL)
+        master.put(1)
+        cables.down = {"n1", "n2"}
+        first = submit(master, 2)
+        wait(world, 60)
+        second = build.on(world, master.machine, give_up(master, cables, 3))
+        wait(world, 60)
+        assert not first.done()
+        assert not second.done()
+        assert master.candidates.stalled.is_set()
+        cables.down = {"n2"}
+        wait(world, 60)
+        assert first.done()
+        assert second.done()
+        assert not master.candidates.stalled.is_set()
+        master.put(4)
+        assert {"i1", "i2", "i3", "i4"} <= set(cables.copy_of("n1").instances)
+        world.crash("node0")
+        assert {"i1", "i2", "i3", "i4"} <= set(build.opened(world, master.machine).snapshot.instances)
+
+
+def test_a_change_that_gives_a_candidate_up_and_cannot_be_written_is_undone_alone() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables, ALL)
+        master.put(1)
+        cables.down = {"n2"}
+        first = submit(master, 2)
+        wait(world, 60)
+        disk = master.machine.disk
+        disk.capacity = disk.free_space("/")[1] - disk.free_space("/")[0] + 10
+        second = build.on(world, master.machine, give_up(master, cables, 3))
+        build.on(world, master.machine, undo(master, cables))
+        wait(world, 60)
+        assert isinstance(second.exception(), errors.StorageError)
+        assert not first.done()
+        assert "i3" not in master.store.snapshot.instances
+        disk.capacity = None
+        cables.down = set()
+        wait(world, 60)
+        assert first.done()
+        master.put(4)
+        assert {"i1", "i2", "i4"} == {"i1", "i2", "i3", "i4"} & set(cables.copy_of("n2").instances)
+
+
+async def undo(master: Master, cables: Cables) -> None:
+    """Restore the candidates as the daemon does when the state goes back."""
+    master.store.observe(
+        lambda _, after, changes: (
+            None if changes else master.candidates.set_targets(cables.where, policy=ALL, serial=after.serial)
+        )
+    )
+
+
 def test_a_change_that_was_undone_leaves_the_rule_before_it() -> None:
     with simulated.World(seed=1) as world:
         cables = Cables(world, 2)

@@ -4,6 +4,9 @@ The queue stores a job when it is accepted, when it runs, with its changes, and 
 nothing outside of the state is half done and no job is forgotten. If nothing outside of the state is involved and no
 client has the job's number yet, all of that is one transaction in one turn of the event loop: all of it is stored, or
 nothing. ``jobs.queue`` tries it for ``run``; other jobs go the usual way (``run`` returns None).
+
+While the master waits for candidates that do not answer (``state.replication``), no job can begin. A change that ends
+the wait, because it gives one of them up, is such a transaction too (``give_up``).
 """
 
 from collections.abc import Awaitable
@@ -43,20 +46,53 @@ class Brief:
         unit = self._units.get(type(op))
         if unit is None or not unit.BRIEF or op.dry_run or op.depends or self._services.database:
             return None
-        now = self._book.now()
-        step = jobs.Step(
-            input=op, priority=op.priority, status=jobs.Status.RUNNING, start_timestamp=now, exec_timestamp=now
-        )
-        # No other job gets this number: it is stored in this turn of the event loop.
-        number = self._book.store.snapshot.last_job + 1
-        job = jobs.Job(id=number, ops=(step,), received_timestamp=now, start_timestamp=now)
-        record = records.Record(job, job)
+        record = self._begun(op)
         log = environment.JobLog(self._book, record, 0)
         stored = self._submitted(record, unit(op, environment.Environment(self._services, self._book.store, log)), log)
         if stored is None:
             return None
         await stored
         return record.newest
+
+    async def give_up(self, op: opcodes.AnyOpcode) -> jobs.Job | None:
+        """Run an opcode that ends the master's wait for candidates, and return the job when it is acknowledged.
+
+        Returns None for any other opcode; raises the errors of its check. Jobs that wait for the same candidates keep
+        their locks until then, so none are taken: no job overwrites an object that has changed since it was read. Steps
+        that command nodes are left out, and the job's log names them.
+        """
+        kind = self._units.get(type(op))
+        if kind is None or op.dry_run or op.depends:
+            return None
+        store = self._book.store
+        asking = kind(op, environment.Environment(self._services, store, environment.ReadLog()))
+        if not asking.ends_wait():
+            return None
+        facts = await asking.inspect(store.snapshot)
+        record = self._begun(op)
+        log = environment.JobLog(self._book, record, 0)
+        before = store.snapshot
+        plan = kind(op, environment.Environment(self._services, store, log)).plan(before, facts)
+        if not plan.changes:
+            return None
+        for step in (*plan.steps, *plan.after):
+            if step.do:
+                log.warning(f"left out, because too few master candidates answered: {step.text}")
+            else:
+                log.info(step.text)
+        self._end(record, jobs.Status.SUCCESS, msgspec.to_builtins(plan.result()))
+        await store.submit([*plan.changes, states.Put(record.newest)], records.cause(record.newest))
+        return record.newest
+
+    def _begun(self, op: opcodes.AnyOpcode) -> records.Record:
+        """Return a new job that runs; no other gets its number if it is stored in this turn of the event loop."""
+        now = self._book.now()
+        step = jobs.Step(
+            input=op, priority=op.priority, status=jobs.Status.RUNNING, start_timestamp=now, exec_timestamp=now
+        )
+        number = self._book.store.snapshot.last_job + 1
+        job = jobs.Job(id=number, ops=(step,), received_timestamp=now, start_timestamp=now)
+        return records.Record(job, job)
 
     def _submitted(
         self, record: records.Record, unit: execution.AnyUnit, log: environment.JobLog

@@ -178,6 +178,13 @@ class Queue:
         self._archiving.keep(record)
         return record.shown
 
+    async def give_up(self, op: opcodes.AnyOpcode) -> int | None:
+        """Run an opcode as ``Brief.give_up`` does, and return the number of its job; None if it is another opcode."""
+        if self._brief is None or self.drained:
+            return None
+        job = await uninterrupted.finish(self._brief.give_up(op))
+        return self._book.add(job).newest.id if job else None
+
     async def _wait_for_end(self, record: records.Record, timeout: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):

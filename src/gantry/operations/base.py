@@ -357,6 +357,13 @@ class Unit(Generic[Op, Facts]):
         """Ask nodes what the plan needs to know."""
         raise NotImplementedError
 
+    def ends_wait(self) -> bool:
+        """Return whether the opcode may end the master's wait for candidates that do not answer.
+
+        Then its changes are made during the wait, without locks, steps and hooks (``jobs.brief``).
+        """
+        return False
+
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> Plan:
         """Check, and return what will be done; raises PrerequisiteError."""
         raise NotImplementedError

@@ -44,6 +44,14 @@ class Group:
                 self.due[int(change.key)] = before.jobs[change.key] if is_deleted else None
         return ticket
 
+    def extend(self, more: "Group") -> None:
+        """Add the transactions of the group that follows this one: all of them get their answers together."""
+        self.records += more.records
+        self.news += more.news
+        self.tickets += more.tickets
+        self.due |= more.due
+        self.epoch = more.epoch
+
     def ticket_of(self, state: snapshot.Snapshot) -> Ticket | None:
         """Return the ticket of the transaction that led to a state, None if it is not in this group."""
         index = state.serial - self.tickets[0][1].serial if self.tickets else -1

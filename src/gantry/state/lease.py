@@ -105,7 +105,9 @@ class Lease:
         begin = self._clock.monotonic()
         while True:
             self._ask_all()
-            await self._clock.sleep(IDLE_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(IDLE_SECONDS):
+                    await self._candidates.rules_in_force.wait()
             self._progress.notify()
             if max(begin, self._until() - RIGHT_SECONDS) + replication.TIMEOUT < self._clock.monotonic():
                 self._candidates.stall("lease", self._missing)

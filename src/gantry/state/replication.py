@@ -18,7 +18,9 @@ in doubt too when the candidates that still know it are no majority.
 
 A change of the candidates or of the policy is a change like any other. Its frame, and those that follow until it is
 acknowledged, need enough copies by the rule before it and by the rule after it, so no acknowledged frame is missing in
-every majority of either.
+every majority of either. By the rule before it, fewer copies are enough for a change that removes one candidate, or
+leaves ``all`` (``Rule.copies_before``): such a change ends the wait for candidates that do not come back. The master
+sends it although earlier frames wait for them, and all of these are acknowledged together.
 """
 
 import asyncio
@@ -60,6 +62,23 @@ class Rule:
         """Return whether the master and ``holders`` of the members are more than half of the candidates."""
         return 2 * (1 + holders) > 1 + len(self.members)
 
+    def copies_before(self, following: "Rule") -> int | None:
+        """Return how many copies are enough by this rule for a change to the rule ``following``; None: as for others.
+
+        The change must not be missing to any later master. Whoever becomes one needs more than half of the candidates
+        that it knows. If it does not know the change, these are the members here, with the master. So it meets the
+        change if that is on a half of them, rounded up. The present master is one of these; it helps nobody to the role
+        as long as its daemon runs. Copies of the removed candidate do not count, as it may delete them.
+        """
+        count = 1 + len(self.members)
+        if self.policy is cluster.Replication.SEED:
+            return None
+        if following.members < self.members and len(self.members - following.members) == 1:
+            return count - count // 2
+        if following.members == self.members and following.policy.is_weaker(self.policy):
+            return count // 2 + 1
+        return None
+
 
 class Candidates:
     """All candidates of one master; see the module's docstring."""
@@ -91,6 +110,8 @@ class Candidates:
         self._timeout = timeout
         self._candidates: dict[str, candidate.Candidate] = {}
         self._progress = candidate.Signal()
+        # Wakes those who wait for the end of a rule.
+        self.rules_in_force = candidate.Signal()
         self._rules: list[Rule] = [Rule(0, cluster.Replication.SEED, frozenset())]
         # Whether the policy was ``seed`` at any time, so that a former master may go on alone.
         self._was_seed = False
@@ -172,11 +193,12 @@ class Candidates:
         sent = candidate.Sent(line, self.chain.head.digest, position, begins_segment)
         self.chain.add(sent, backlog=candidate.BACKLOG if behind else 0)
 
-    async def acknowledged(self) -> None:
-        """Return when as many candidates as the rules demand hold the newest frame.
+    async def acknowledged(self) -> bool:
+        """Return True when as many candidates as the rules demand hold the newest frame.
 
-        Raises WrongStateError if a candidate follows a newer master: then no change of this master is valid any more.
-        NotMasterError when the daemon ends before that.
+        Return False while the master is stalled, if there is a change of the rules that was not sent yet: with it,
+        fewer candidates may be enough. Raises WrongStateError if a candidate follows a newer master: then no change of
+        this master is valid any more. NotMasterError when the daemon ends before that.
         """
         try:
             if not self._settled():
@@ -185,27 +207,33 @@ class Candidates:
         except TimeoutError:
             for member in self._behind():
                 self.lose(member, f"no answer within {self._timeout:g} s")
-            await self._wait_stalled()
+            if not await self._settled_after_stall():
+                return False
+        self.resume("copies")
         if self.refusal is not None:
             raise self.refusal
         if not self._has_enough():
             raise self.unacknowledged()
         serial = self._needed()[-1].serial
-        self._rules = [rule for rule in self._rules if rule.serial >= serial]
+        former, self._rules = self._rules, [rule for rule in self._rules if rule.serial >= serial]
         self._remove_former()
+        if self._rules != former:
+            self.rules_in_force.notify()
+        return True
 
     async def _settling(self) -> None:
         while not self._settled():
             await self._progress.wait()
 
-    async def _wait_stalled(self) -> None:
-        if self._settled():
-            return
-        self.stall("copies", self._missing_copies)
-        try:
-            await self._settling()
-        finally:
-            self.resume("copies")
+    async def _settled_after_stall(self) -> bool:
+        """Return True when the newest frame is settled, False if there is a change of the rules to send."""
+        if not self._settled():
+            self.stall("copies", self._missing_copies)
+        while not self._settled():
+            if self._rules[-1].serial > self.chain.head.serial:
+                return False
+            await self._progress.wait()
+        return True
 
     def stall(self, cause: str, describe: Callable[[], str]) -> None:
         """Note that nothing can be changed for a cause; ``describe`` returns which candidates are missing."""
@@ -240,7 +268,8 @@ class Candidates:
         if self.stalled.is_set():
             raise errors.NotMasterError(
                 f"{self._host} may not change the cluster at present: {self.missing()}",
-                hint="nothing was changed; start these nodes, or repair their network, then repeat the command",
+                hint="nothing was changed; start these nodes, or repair their network, then repeat the command; "
+                "if one does not come back: gnt-node modify --offline yes NODE",
             )
 
     def unacknowledged(self) -> errors.UnacknowledgedError:
@@ -310,9 +339,12 @@ class Candidates:
         return self.refusal is not None or self._closing or self._has_enough()
 
     def _has_enough(self) -> bool:
-        return all(self._is_met(rule) for rule in self._needed())
+        rules = self._needed()
+        return all(map(self._is_met, rules, [*rules[1:], None]))
 
-    def _is_met(self, rule: Rule) -> bool:
+    def _is_met(self, rule: Rule, following: Rule | None) -> bool:
+        if following and (copies_needed := rule.copies_before(following)):
+            return 1 + self._holders(following) >= copies_needed
         holders = self._holders(rule)
         match rule.policy:
             case cluster.Replication.ALL:

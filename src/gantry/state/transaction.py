@@ -7,6 +7,7 @@ A daemon opens it (lock, recovery), plans on ``snapshot``, and commits:
 2. One writer writes the group as a frame: written and synced here, then sent to the master candidates. Records that
    arrive during that gather in the next group: any number of transactions shares one sync.
 3. When the frame is durable here and on enough candidates (``replication``), all its tickets are answered, in order.
+   While too few candidates answer, only a change of the candidates or of the policy is written and sent after it.
 
 Plans see a change at once, before it is durable and acknowledged: ``snapshot``. What goes to nodes comes from the
 acknowledged state alone: ``durable``, ``follow``. If a frame cannot be written, the snapshot returns
@@ -82,7 +83,8 @@ class Store:
         self._newest = self._durable = recovered.state
         self._position = recovered.replay.end
         self._epoch = self._position.epoch
-        self._gathering, self._writing = group.Group(), group.Group()
+        # In the order of their records: frames that are sent, the frame that is being written, the next one.
+        self._writing, self._appending, self._gathering = group.Group(), group.Group(), group.Group()
         self._observers: list[Observer] = []
         self._followers: list[Follower] = []
         self._closed = False
@@ -249,7 +251,7 @@ class Store:
         """
         if state.serial <= self._durable.serial:
             return
-        tickets = [group_.ticket_of(state) for group_ in (self._writing, self._gathering)]
+        tickets = [group_.ticket_of(state) for group_ in self._unanswered]
         for ticket in filter(None, tickets):
             await asyncio.shield(ticket)
             return
@@ -359,23 +361,18 @@ class Store:
             self._fail_all(errors.StorageError, "the state was closed before the change was stored", hint="")
 
     async def _write(self) -> None:
-        ours = self._writing = self._gathering
-        self._gathering = group.Group()
-        line = frame.pack(self._position.digest, ours.records)
-        position = journal.Position(ours.last.serial, frame.digest(line), ours.epoch)
+        ours, position, size = self._writing, self._position, 0
         try:
-            await self._journal.append(line)
-        except OSError as error:
-            message = f"{self._journal.path} could not be written: {error.strerror or error}; the change was undone"
-            logger.error("%s", message)
-            hint = f"free space on the file system of {self._where.journal}, then repeat the operation"
-            self._take_back(errors.StorageError, message, hint=hint)
-            return
-        # Not earlier: a change that is undone here must not stay on a candidate, which may become the master.
-        self._candidates.publish(line, position, begins_segment=self._journal.written == len(line))
-        try:
-            mark = end_mark.Mark(position, ours.last.last_job)
-            await asyncio.gather(self._candidates.acknowledged(), self._end_mark.write(mark))
+            is_acknowledged = False
+            while not is_acknowledged:
+                line = await self._send(position)
+                if line is None:
+                    return
+                if line:
+                    position = journal.Position(ours.last.serial, frame.digest(line), ours.epoch)
+                size += len(line)
+                mark = end_mark.Mark(position, ours.last.last_job)
+                is_acknowledged, _ = await asyncio.gather(self._candidates.acknowledged(), self._end_mark.write(mark))
         except (errors.WrongStateError, errors.NotMasterError) as error:
             # The frame is in the journal here: it is valid again if this node is confirmed again.
             self._unsettled = True
@@ -383,7 +380,7 @@ class Store:
             self._take_back(errors.ExecutionError, message, hint=error.hint)
             return
         self._durable, self._position, self._unsettled = ours.last, position, False
-        self.checkpointer.count(len(ours.records), len(line))
+        self.checkpointer.count(len(ours.records), size)
         self._files.mark(ours.due)
         self.checkpointer.growth.members_changed |= any(
             membership.changes(before, each.changes) for each, before in ours.news
@@ -394,6 +391,35 @@ class Store:
         ours.succeed()
         self._writing = group.Group()
 
+    async def _send(self, end: journal.Position) -> bytes | None:
+        """Write what has gathered as the frame after ``end``, send it and return it; None if nothing is left to send.
+
+        If a frame after another one cannot be written, only that one is undone, and an empty text is returned.
+        """
+        ours = self._writing
+        more, self._appending, self._gathering = self._gathering, self._gathering, group.Group()
+        line = frame.pack(end.digest, more.records)
+        try:
+            await self._journal.append(line)
+        except OSError as error:
+            message = f"{self._journal.path} could not be written: {error.strerror or error}; the change was undone"
+            logger.error("%s", message)
+            hint = f"free space on the file system of {self._where.journal}, then repeat the operation"
+            if not ours.records:
+                self._take_back(errors.StorageError, message, hint=hint)
+                return None
+            for failed in (more, self._gathering):
+                failed.fail(errors.StorageError, message, hint=hint)
+            self._appending, self._gathering = group.Group(), group.Group()
+            self._move(ours.last, ())
+            return b""
+        ours.extend(more)
+        self._appending = group.Group()
+        # Not earlier: a change that is undone here must not stay on a candidate, which may become the master.
+        position = journal.Position(ours.last.serial, frame.digest(line), ours.epoch)
+        self._candidates.publish(line, position, begins_segment=self._journal.written == len(line))
+        return line
+
     def _take_back(self, kind: type[errors.GantryError], message: str, *, hint: str) -> None:
         """Return to the durable state: later changes may depend on the failed one."""
         self._epoch = self._position.epoch
@@ -401,9 +427,13 @@ class Store:
         self._move(self._durable, ())
 
     def _fail_all(self, kind: type[errors.GantryError], message: str, *, hint: str) -> None:
-        for failed in (self._writing, self._gathering):
+        for failed in self._unanswered:
             failed.fail(kind, message, hint=hint)
-        self._writing, self._gathering = group.Group(), group.Group()
+        self._writing, self._appending, self._gathering = group.Group(), group.Group(), group.Group()
+
+    @property
+    def _unanswered(self) -> tuple[group.Group, ...]:
+        return self._writing, self._appending, self._gathering
 
     def _is_checkpoint_due(self) -> bool:
         keep = self.retention[0]

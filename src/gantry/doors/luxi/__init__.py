@@ -9,7 +9,8 @@ two classes: methods in ``jobs`` change the cluster or its jobs, methods in ``qu
 
 While the master reaches too few master candidates (``state.replication``), methods that change something are refused
 with NotMasterError, also those that already wait for their change to be acknowledged: those go on in the background. An
-answer then has a ``notice``, and so has each answer while the newest changes have too few copies.
+answer then has a ``notice``, and so has each answer while the newest changes have too few copies. Only a change that
+gives a candidate up is possible then (``jobs.brief``).
 
 Life cycle: the master daemon creates a Door and calls ``open``; ``close`` ends the connections.
 """
@@ -17,6 +18,7 @@ Life cycle: the master daemon creates a Door and calls ``open``; ``close`` ends 
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 
 import msgspec
 
@@ -34,6 +36,9 @@ MESSAGE_LIMIT = 16 << 20
 METHODS: Methods = jobs.METHODS | queries.METHODS
 READERS = "gantry"
 ADMINISTRATORS = "gantry-admin"
+
+GIVE_UP_SECONDS = 10.0
+"""How long the master tries to end a wait for candidates before the client is answered."""
 
 _CHANGES = jobs.METHODS.keys() - jobs.WAITING
 
@@ -140,8 +145,20 @@ class Door:
             ) from None
         if request.method not in _CHANGES:
             return await method(self._services, *values)
+        if self._services.candidates.stalled.is_set() and (answer := await self._given_up(request.method, values)):
+            return answer
         self._services.candidates.check_ready()
         return await self._while_ready(asyncio.ensure_future(method(self._services, *values)))
+
+    async def _given_up(self, method: str, values: Sequence[object]) -> object:
+        """Return the answer to a request that ends the wait for candidates, None for any other request."""
+        work: asyncio.Future[object] = asyncio.ensure_future(jobs.give_up(self._services, method, values))
+        try:
+            await asyncio.wait({work}, timeout=GIVE_UP_SECONDS)
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+        return self._result(work)
 
     async def _while_ready(self, work: asyncio.Future[object]) -> object:
         """Return the result of a change; NotMasterError if it cannot be acknowledged in time."""
@@ -153,6 +170,10 @@ class Door:
             raise
         finally:
             stalled.cancel()
+        return self._result(work)
+
+    def _result(self, work: asyncio.Future[object]) -> object:
+        """Return the result of a change; UnacknowledgedError if it goes on without its client."""
         if work.done():
             return work.result()
         self._unanswered.add(work)

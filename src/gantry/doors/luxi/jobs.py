@@ -1,7 +1,7 @@
 """The methods of LUXI that work on jobs: submit, cancel, archive, wait (contracts/luxi.md#methods)."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -52,6 +52,19 @@ async def _submit_many(services: Services, many: Sequence[Ops]) -> list[tuple[bo
             faults[index] = error
     answers = [faults.get(index, answer) for index, answer in enumerate(await services.queue.submit_many(decoded))]
     return [(True, answer) if isinstance(answer, int) else (False, str(answer)) for answer in answers]
+
+
+async def give_up(services: Services, method: str, many: Sequence[Any]) -> object:
+    """Return the answer to the submission of a job that ends the wait for candidates; None if it is another request."""
+    if method == "SubmitManyJobs":
+        number = await _give_up(services, many[0])
+        return number and [(True, number)]
+    return await _give_up(services, many) if method == "SubmitJob" else None
+
+
+async def _give_up(services: Services, jobs: Sequence[Ops]) -> int | None:
+    is_single = len(jobs) == 1 and len(jobs[0]) == 1
+    return await services.queue.give_up(_decoded(jobs[0][0])) if is_single else None
 
 
 class _Condition(msgspec.Struct, array_like=True, forbid_unknown_fields=True):

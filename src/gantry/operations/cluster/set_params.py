@@ -59,6 +59,10 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
         behind = await candidate_pool.lagging(self.environment, snapshot)
         return Facts(lagging=frozenset(name for name, _ in behind), updated=updated)
 
+    def ends_wait(self) -> bool:
+        """Set the policy of replication, and nothing else."""
+        return all((getattr(self.op, name) is not None) is (name == "replication") for name in settings.NAMES)
+
     async def _accelerators(
         self, snapshot: states.Snapshot, old: cluster.Cluster, new: cluster.Cluster
     ) -> tuple[cluster.Node, ...]:

@@ -57,6 +57,10 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
         target = dataclasses.replace(snapshot.target(node), offline=False)
         return Facts(await self.environment.nodes.call(target, accelerators.question(snapshot.the_cluster)))
 
+    def ends_wait(self) -> bool:
+        """Mark a node offline: the master then does not wait for it."""
+        return self.op.offline is True
+
     def _abandons(self, snapshot: states.Snapshot, node: cluster.Node) -> bool:
         """Return whether a node goes offline with instances on it, which requires ``force``."""
         return bool(self.op.force and self.op.offline and snapshot.on_node.get(node.uuid))
