@@ -31,6 +31,11 @@ def test_commands_do_not_wait_for_a_frozen_node() -> None:
                     assert remote.ask("GET", "/2/instances?bulk=1").status == 200
                 with lab.without_waiting_for_a_node():
                     assert "node3" in cluster_lab.run("gnt-cluster", "verify", check=False).stdout
+                with lab.without_waiting_for_a_node():
+                    assert "node3" in cluster_lab.run("gnt-instance", "console", "frozen.example", check=False).stderr
+                with lab.without_waiting_for_a_node():
+                    renewed = cluster_lab.run("gnt-cluster", "renew-crypto", "--force", check=False)
+                assert "node3" in renewed.stdout + renewed.stderr
                 frozen.daemon.send_signal(signal.SIGCONT)
                 lab.wait_until(lambda: _status(cluster_lab)["frozen.example"] == "running", "the node's answer")
                 frozen.daemon.send_signal(signal.SIGSTOP)

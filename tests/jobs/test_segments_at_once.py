@@ -51,18 +51,21 @@ class Nodes:
         self.strict = strict
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
-        assert isinstance(call, calls.Version)
-        return cast("Result", calls.VersionInfo(software="1"))
-
-    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
+        if isinstance(call, calls.Version):
+            return cast("Result", calls.VersionInfo(software="1"))
         await asyncio.sleep(self.random.choice((0.0, 0.1, 1.0, 5.0)))
         assert isinstance(call, calls.HooksRun)
         fails = self.strict and call.phase == "pre" and self.random.random() < 0.25
-        value = cast("Result", (FAILURE,) if fails else ())
-        return [targets.Answer(target, value=value) for target in where]
+        return cast("Result", (FAILURE,) if fails else ())
+
+    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
+        return [targets.Answer(target, value=await self.call(target, call)) for target in where]
 
     def last_answer(self, target: targets.Target) -> float:
         return float("-inf")
+
+    def silence(self) -> None:
+        return None
 
 
 class House(houses.House):

@@ -344,6 +344,9 @@ class FakeNodes:
     def last_answer(self, target: targets.Target) -> float:
         return float("-inf")
 
+    def silence(self) -> None:
+        return None
+
     async def _answer(self, target: targets.Target, call: calls.Call[Result]) -> targets.Answer[Result]:
         try:
             return targets.Answer(target, value=await self.call(target, call))

@@ -1,13 +1,14 @@
 """Nodes that do not answer: how long a query and a job wait for them, in virtual time."""
 
 import asyncio
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import TypeVar, cast
 
 import pytest
 
 from gantry import errors
-from gantry.rpc import call_queue, calls, liveness, targets
+from gantry.rpc import call_queue, calls, client, liveness, silence, targets
 from gantry.runtime import simulated
 
 Result = TypeVar("Result")
@@ -49,12 +50,16 @@ class Nodes:
     def last_answer(self, target: targets.Target) -> float:
         return self.answered.get(target.name, liveness.NEVER)
 
+    def silence(self) -> silence.Silence | None:
+        return None
+
 
 class House:
     def __init__(self, world: simulated.World) -> None:
         self.world = world
         self.nodes = Nodes()
-        self.reader = liveness.Reader(self.nodes, world.clock)
+        self.silent = silence.Silence(self.nodes, world.clock)
+        self.reader = liveness.Reader(self.nodes, self.silent)
 
     def time(self) -> float:
         return self.world.loop.time()
@@ -65,10 +70,10 @@ class House:
         answers = self.world.run(self.reader.fan_out([ALIVE, FROZEN], call))
         return self.time() - start, [answer.error is None for answer in answers]
 
-    def attempts(self) -> list[float]:
-        """Return the moments at which the frozen node was called since the last time."""
+    def attempts(self, call: calls.Call[object] = LIST) -> list[float]:
+        """Return the moments at which the frozen node was called in this way since the last time."""
         sent, self.nodes.sent = self.nodes.sent, []
-        return [moment for moment, name, _ in sent if name == FROZEN.name]
+        return [moment for moment, name, procedure in sent if (name, procedure) == (FROZEN.name, call.procedure())]
 
     def sleep(self, seconds: float) -> None:
         self.world.run(asyncio.sleep(seconds))
@@ -79,7 +84,7 @@ def house() -> Iterator[House]:
     with simulated.World(seed=1) as world:
         house = House(world)
         yield house
-        world.run(house.reader.close())
+        world.run(house.silent.close())
 
 
 def test_a_query_waits_less_than_two_seconds_for_a_frozen_node_and_the_next_one_not_at_all(house: House) -> None:
@@ -105,7 +110,7 @@ def test_a_silent_node_is_asked_in_the_background_and_is_normal_again_when_it_an
     house.sleep(200)
     assert len(house.attempts()) == 4  # each waits 60 s, and the pauses between them grow
     house.nodes.frozen.clear()
-    house.sleep(61 + liveness.MAX_INTERVAL_SECONDS)
+    house.sleep(61 + silence.MAX_INTERVAL_SECONDS)
     assert house.read() == (0.0, [True, True])
     house.attempts()
     house.sleep(1000)
@@ -146,11 +151,80 @@ def test_a_frozen_node_whose_daemon_ends_is_not_silent_any_more(house: House) ->
 def test_a_silent_node_without_queries_is_forgotten(house: House) -> None:
     house.nodes.frozen = {"node2"}
     house.read()
-    house.sleep(liveness.UNUSED_SECONDS + 200)
+    house.sleep(silence.UNUSED_SECONDS + 200)
     house.attempts()
     house.sleep(1000)
     assert house.attempts() == []
     assert house.read() == (liveness.READ_TIMEOUT_SECONDS, [True, False])
+
+
+def test_a_node_that_answers_nothing_is_silent_for_queries_of_all_kinds(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    house.read()
+    assert house.read(calls.NodeInfo()) == (0.0, [True, False])
+    assert house.attempts(calls.NodeInfo()) == []
+
+
+def test_a_silent_node_is_normal_again_when_it_answers_anything(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    house.read()
+    house.nodes.frozen.clear()
+    house.world.run(house.nodes.call(FROZEN, calls.NodeInfo()))  # as a job makes it
+    assert house.read(calls.NodeInfo()) == (0.0, [True, True])
+
+
+def test_a_silent_node_is_asked_for_the_smallest_answer_every_few_seconds(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    house.read()
+    house.attempts()
+    house.sleep(100)
+    checks = house.attempts(calls.Version())
+    assert max(after - before for before, after in itertools.pairwise(checks)) <= 2 * silence.VERSION_SECONDS
+
+
+def job(house: House) -> client.Queued:
+    """Return what the jobs of the master that makes the queries call nodes with."""
+    return client.Queued(cast("client.Client", house.nodes), house.silent)
+
+
+def test_a_job_that_reads_waits_for_a_frozen_node_once_and_calls_it_not_at_all_afterwards(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    nodes = job(house)
+    for checks in (liveness.THOROUGH, liveness.BRIEF):
+        (first,) = house.world.run(liveness.attend(nodes, [FROZEN], LIST, checks=checks))
+        house.attempts()
+        start = house.time()
+        (second,) = house.world.run(liveness.attend(nodes, [FROZEN], LIST, checks=checks))
+        assert house.time() == start
+        assert house.attempts() == []
+        assert "did not answer instance_list lately" in str(second.error)
+        assert first.error
+    assert house.read() == (0.0, [True, False])
+    house.world.run(nodes.close())
+
+
+def test_a_job_that_changes_something_asks_a_silent_node_once_more_and_gives_it_up_soon(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    nodes = job(house)
+    house.world.run(nodes.fan_out([FROZEN], HOOKS))
+    start = house.time()
+    house.attempts(HOOKS)
+    (answer,) = house.world.run(nodes.fan_out([FROZEN], HOOKS))
+    assert answer.error
+    assert house.time() - start < 2
+    assert len(house.attempts(HOOKS)) == 1
+    house.nodes.frozen.clear()
+    (answer,) = house.world.run(nodes.fan_out([FROZEN], HOOKS))
+    assert answer.error is None
+    house.world.run(nodes.close())
+
+
+def test_a_job_that_only_reads_does_not_believe_a_silence_shorter_than_its_own_timeouts(house: House) -> None:
+    house.nodes.frozen = {"node2"}
+    house.read()
+    house.nodes.frozen.clear()
+    (answer,) = house.world.run(liveness.attend(job(house), [FROZEN], LIST, checks=liveness.THOROUGH))
+    assert answer.error is None
 
 
 def test_a_canceled_query_leaves_no_call(house: House) -> None:

@@ -12,7 +12,12 @@ from gantry.sim import cluster
 CREATE = {"OP_ID": "OP_INSTANCE_CREATE", "disk_template": "diskless", "start": True}
 OFFLINE = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node3", "offline": True}
 VERIFY = {"OP_ID": "OP_CLUSTER_VERIFY"}
+VERIFY_DISKS = {"OP_ID": "OP_GROUP_VERIFY_DISKS", "group_name": "default"}
+RENEW = {"OP_ID": "OP_CLUSTER_RENEW_CRYPTO"}
+REDISTRIBUTE = {"OP_ID": "OP_CLUSTER_REDIST_CONF"}
 CONSOLE = {"OP_ID": "OP_INSTANCE_CONSOLE"}
+SYSTEMS = {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": ["name"], "names": []}
+STORAGE = {"OP_ID": "OP_NODE_QUERY_STORAGE", "nodes": [], "storage_type": "lvm-vg", "output_fields": ["node", "name"]}
 VOLUMES = {"OP_ID": "OP_NODE_QUERYVOLS", "nodes": [], "output_fields": ["node", "name"]}
 INFO = {"OP_ID": "OP_INSTANCE_QUERY_DATA", "instances": []}
 
@@ -82,10 +87,30 @@ def test_a_list_answers_within_two_seconds_and_then_at_once_until_the_node_is_ba
     assert rows[0][1] == [0, "running"]
 
 
-def test_instance_info_answers_within_two_seconds(lab: cluster.SimulatedCluster) -> None:
+def lasts(lab: cluster.SimulatedCluster, op: cluster.Opcode) -> float:
+    """Return how many seconds a job takes, however it ends."""
     start = lab.world.clock.monotonic()
-    lab.run(lab.done(INFO))
-    assert lab.world.clock.monotonic() - start < 2.5  # the job itself is stored too
+    lab.run(lab.wait(lab.run(lab.submit(op))))
+    return lab.world.clock.monotonic() - start
+
+
+def test_instance_info_as_a_job_waits_less_than_two_seconds_and_then_not_at_all(lab: cluster.SimulatedCluster) -> None:
+    assert lasts(lab, INFO) < 2.5  # the job itself is stored too
+    assert lasts(lab, INFO) < 0.5
+
+
+@pytest.mark.parametrize("op", [INFO, VOLUMES, STORAGE, SYSTEMS], ids=lambda op: str(op["OP_ID"]))
+def test_what_only_reads_waits_for_the_node_in_its_first_answer_only(
+    lab: cluster.SimulatedCluster, op: cluster.Opcode
+) -> None:
+    assert read(lab, op)[0] < 2
+    assert read(lab, op)[0] < 0.1
+
+
+def test_a_node_that_answers_nothing_is_silent_for_all_that_only_reads(lab: cluster.SimulatedCluster) -> None:
+    statuses(lab)
+    for op in (INFO, VOLUMES, STORAGE, SYSTEMS):
+        assert read(lab, op)[0] < 0.1
 
 
 def read(lab: cluster.SimulatedCluster, op: cluster.Opcode) -> tuple[float, object]:
@@ -139,10 +164,30 @@ def test_verify_reports_a_node_that_does_not_answer_and_ends_soon(lab: cluster.S
     start = lab.world.clock.monotonic()
     number = lab.run(lab.submit(VERIFY))
     assert lab.run(lab.wait(number)) == ("success", [False])
-    assert lab.world.clock.monotonic() - start < 20
+    assert lab.world.clock.monotonic() - start < 9
     log = str(lab.run(lab.luxi("QueryJobs", [number], ["oplog"])))
     assert "node node3: the node does not answer" in log
     assert "vm1.example" not in log
+
+
+@pytest.mark.parametrize("op", [VERIFY, VERIFY_DISKS], ids=lambda op: str(op["OP_ID"]))
+def test_a_job_that_checks_nodes_waits_for_a_silent_node_once(
+    lab: cluster.SimulatedCluster, op: cluster.Opcode
+) -> None:
+    assert lasts(lab, op) < 9
+    assert lasts(lab, op) < 2
+
+
+@pytest.mark.parametrize("op", [RENEW, REDISTRIBUTE], ids=lambda op: str(op["OP_ID"]))
+def test_a_job_for_all_nodes_gives_up_the_one_that_does_not_answer(
+    lab: cluster.SimulatedCluster, op: cluster.Opcode
+) -> None:
+    assert lasts(lab, op) < 12
+    number = lab.run(lab.submit(op))
+    start = lab.world.clock.monotonic()
+    assert lab.run(lab.wait(number))[0] == "success"
+    assert lab.world.clock.monotonic() - start < 6
+    assert "node3" in str(lab.run(lab.luxi("QueryJobs", [number], ["oplog", "opresult"])))
 
 
 def test_verify_asks_a_node_whose_disks_hang_for_those_of_one_instance(lab: cluster.SimulatedCluster) -> None:
@@ -160,6 +205,12 @@ def test_verify_asks_a_node_whose_disks_hang_for_those_of_one_instance(lab: clus
     log = str(lab.run(lab.luxi("QueryJobs", [number], ["oplog"])))
     assert "vm3.example: node node4 cannot report its disks: it has not answered blockdev_status within 20 s" in log
     assert "vm4.example" not in log
+    start = lab.world.clock.monotonic()
+    number = lab.run(lab.submit(VERIFY))
+    assert lab.run(lab.wait(number)) == ("success", [False])
+    assert lab.world.clock.monotonic() - start < 3
+    log = str(lab.run(lab.luxi("QueryJobs", [number], ["oplog"])))
+    assert "vm3.example: node node4 cannot report its disks" in log
 
 
 def test_an_instance_is_created_elsewhere_without_waiting_for_the_node(lab: cluster.SimulatedCluster) -> None:

@@ -45,7 +45,7 @@ from gantry.jobs import allocators, brief, environment, lock_table, locks, proce
 from gantry.model import job, opcodes
 from gantry.operations import base
 from gantry.operations.query import engine
-from gantry.rpc import client, liveness
+from gantry.rpc import client, liveness, silence
 from gantry.runtime import interface, limits, paths
 from gantry.runtime.real import RealRuntime, open_files, systemd
 from gantry.state import events, history, lease, pruning, record, recovery, replication, snapshot, ssconf, transaction
@@ -111,8 +111,9 @@ class Master:
         self.nodes = client.Client(runtime.network, self.credentials.context, run=runtime.random.uuid())
         authority.credentials_changed = self._renew_credentials
         self._closing.push_async_callback(self.nodes.close)
-        self.reading = liveness.Reader(self.nodes, runtime.clock)
-        self._closing.push_async_callback(self.reading.close)
+        self.silent = silence.Silence(self.nodes, runtime.clock)
+        self._closing.push_async_callback(self.silent.close)
+        self.reading = liveness.Reader(self.nodes, self.silent)
         self.candidates = candidates = replication.Candidates(runtime, self.nodes)
         self.store = await transaction.Store.open(
             runtime, folders, candidates=candidates, behind=recovery.Behind.COMPLETED
@@ -177,7 +178,7 @@ class Master:
     def _wire_queue(self, authority: identity.Authority, ledger: embedded.Ledger) -> None:
         runtime = self._runtime
         past = self.past
-        nodes_of_jobs = client.Queued(self.nodes)
+        nodes_of_jobs = client.Queued(self.nodes, self.silent)
         self._closing.push_async_callback(nodes_of_jobs.close)
         services = environment.Services(
             nodes=nodes_of_jobs,

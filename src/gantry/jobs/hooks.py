@@ -76,7 +76,9 @@ class Runner:
         """Run the scripts on all nodes at once; return the failures. Offline nodes are ignored."""
         call = calls.HooksRun(path=self._hooks.path, phase=phase, environment=variables)
         failures: list[base.HookFailure] = []
-        for answer in await liveness.attend(self._services.nodes, nodes, call):
+        # Hooks that report findings check something: that a node is silent is a finding too.
+        checks = liveness.THOROUGH if self._hooks.report else liveness.PATIENT
+        for answer in await liveness.attend(self._services.nodes, nodes, call, checks=checks):
             node = answer.target.name
             if answer.error and not answer.offline:
                 failures.append((node, "", str(answer.error)))

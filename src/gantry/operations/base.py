@@ -34,7 +34,7 @@ from gantry.ipam import embedded, shared
 from gantry.model import base as entities
 from gantry.model import lock, opcodes
 from gantry.operations import draws
-from gantry.rpc import calls, targets
+from gantry.rpc import calls, silence, targets
 from gantry.state import history
 from gantry.state import snapshot as states
 
@@ -61,6 +61,10 @@ class Nodes(Protocol):
 
     def last_answer(self, target: targets.Target) -> float:
         """Return when a node last answered any call, also with an error, by the time of the event loop."""
+        ...
+
+    def silence(self) -> silence.Silence | None:
+        """Return the nodes that are known not to answer; None if nothing is remembered about them."""
         ...
 
 

@@ -12,7 +12,8 @@ node carries it out only while its caller waits for it and has the right (``perm
 not overlap with those of this version is refused (``calls.protocol``). A node that is too busy for a call says so
 before it has done anything: the client sends the call again, until its timeout.
 
-``Queued`` is the client of jobs: it limits how many of their calls are under way at one node (``call_queue``).
+``Queued`` is the client of jobs: it limits how many of their calls are under way at one node (``call_queue``), and a
+job that calls many nodes gives up those that answer nothing (``liveness``).
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 
 from gantry import __version__, errors, security
-from gantry.rpc import call_queue, calls, liveness, permits, targets
+from gantry.rpc import call_queue, calls, liveness, permits, silence, targets
 from gantry.rpc.calls import protocol
 from gantry.runtime import http_interface, interface, limits
 
@@ -131,6 +132,10 @@ class Client:
         """Return when a node last answered any call, also with an error, by the time of the event loop."""
         return self._answered.get((target.address, target.port), liveness.NEVER)
 
+    def silence(self) -> silence.Silence | None:
+        """Return None: this client remembers nothing about nodes that do not answer."""
+        return None
+
     def _note(self, target: targets.Target, headers: Mapping[str, str]) -> None:
         self._answered[target.address, target.port] = asyncio.get_running_loop().time()
         if self._permits:
@@ -164,8 +169,9 @@ class Client:
 class Queued(liveness.Relay):
     """Calls nodes for jobs: at each node, only some of the calls are under way at a time (``call_queue``)."""
 
-    def __init__(self, nodes: Client) -> None:
+    def __init__(self, nodes: Client, silent: silence.Silence | None = None) -> None:
         super().__init__(nodes)
+        self._silent = silent
         self._slots = call_queue.Slots(call_queue.JOB_SLOTS)
         self._checks: dict[targets.Target, tuple[float, asyncio.Task[calls.VersionInfo]]] = {}
         self._tasks: set[asyncio.Task[calls.VersionInfo]] = set()
@@ -181,6 +187,14 @@ class Queued(liveness.Relay):
             return cast("Result", await asyncio.shield(self._check(target, call)))
         async with self._slots.slot(target):
             return await self._nodes.call(target, call)
+
+    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
+        """Call many nodes at once; a node that answers no call at all meanwhile is given up."""
+        return await liveness.attend(self, where, call)
+
+    def silence(self) -> silence.Silence | None:
+        """Return the nodes that are known not to answer."""
+        return self._silent
 
     def _check(self, target: targets.Target, call: calls.Version) -> asyncio.Task[calls.VersionInfo]:
         now = asyncio.get_running_loop().time()

@@ -1,62 +1,58 @@
 """Nodes that do not answer: how reading avoids waiting for them, and how long work waits for a node that froze.
 
 ``Reader`` makes the calls of queries. A call that has no answer after ``READ_TIMEOUT_SECONDS`` fails, and its target is
-silent for calls of this kind: such calls fail at once from then on, while a task asks again, with increasing intervals,
-until the node answers. Other kinds of calls are not affected, because a hung disk does not delay all of them. Nothing
-runs while no node is silent. A node that refuses connections is not silent: its answer takes no time.
+silent for calls of this kind: such calls fail at once from then on (``silence``). Other kinds of calls are not
+affected, because a hung disk does not delay all of them, unless the node does not answer the smallest call either: then
+it is silent for all. A node that refuses connections is not silent: its answer takes no time.
 
 At each node only some calls of queries are under way at a time (``call_queue``); the timeout begins with the call.
 
 Jobs wait as long as a node is alive, also when it is busy: ``attend`` and ``read`` give up a node only if it answers no
-call at all meanwhile, whoever made it.
+call at all meanwhile, whoever made it. A job that only reads does not wait again for a node that has been silent for as
+long as the job would wait; a job that changes something asks once more, briefly, because the node may just be back.
 """
 
 import abc
 import asyncio
 import contextlib
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from gantry import errors
-from gantry.rpc import call_queue, calls, targets
-from gantry.runtime import interface
+from gantry.rpc import call_queue, calls, silence, targets
 
 Result = TypeVar("Result")
 
-log = logging.getLogger(__name__)
-
 READ_TIMEOUT_SECONDS = 1.5
 """For a call that only reads; below the 2 s within which a query is answered."""
-FIRST_INTERVAL_SECONDS = 1.0
-MAX_INTERVAL_SECONDS = 30.0
-"""Between two attempts in the background; the interval doubles after each."""
-UNUSED_SECONDS = 900.0
-"""After this time without a query for it, a silent node is not asked any more; it may have been removed."""
+DOUBT_SECONDS = 0.4
+"""How long a query waits for an answer before the node is asked for the smallest one too."""
 
 
 @dataclass(frozen=True)
 class Checks:
     """When to check a node that has not answered a call yet, and how long to wait for the answer to a check.
 
-    ``only_if_unanswered``: not if the node has answered another call since the last check.
+    ``only_if_unanswered``: not if the node has answered another call since the last check. ``trusts_silence``: a node
+    that has been silent for as long as this would take is not called at all.
     """
 
     interval_seconds: float
     timeout_seconds: float
     only_if_unanswered: bool = False
+    trusts_silence: bool = False
 
 
 PATIENT = Checks(interval_seconds=2.0, timeout_seconds=5.0, only_if_unanswered=True)
 """Thousands of jobs may wait for one busy node: they need no checks as long as it answers any of their calls."""
-BRIEF = Checks(interval_seconds=0.4, timeout_seconds=1.4)
+THOROUGH = Checks(interval_seconds=2.0, timeout_seconds=5.0, only_if_unanswered=True, trusts_silence=True)
+"""For a job that reports a node without an answer as a fault: a busy node must not seem to be one."""
+BRIEF = Checks(interval_seconds=0.4, timeout_seconds=1.4, trusts_silence=True)
 """For a job that only reads: below the 2 s within which it is answered."""
 
 NEVER = float("-inf")
 """When a node answered that has not answered yet."""
-
-_Key = tuple[targets.Target, str]
 
 
 class Caller(Protocol):
@@ -76,6 +72,10 @@ class Caller(Protocol):
 
     def last_answer(self, target: targets.Target) -> float:
         """Return when a node last answered any call, also with an error, by the time of the event loop."""
+        ...
+
+    def silence(self) -> silence.Silence | None:
+        """Return the nodes that are known not to answer; None if nothing is remembered about them."""
         ...
 
 
@@ -101,75 +101,58 @@ class Relay(abc.ABC):
         """Return when a node last answered any call, also with an error, by the time of the event loop."""
         return self._nodes.last_answer(target)
 
+    def silence(self) -> silence.Silence | None:
+        """Return the nodes that are known not to answer; None if nothing is remembered about them."""
+        return self._nodes.silence()
+
 
 class Reader(Relay):
     """Calls nodes for queries; it does not wait for silent nodes. Answers the ``Nodes`` protocol of the operations."""
 
-    def __init__(self, nodes: Caller, clock: interface.Clock) -> None:
+    def __init__(self, nodes: Caller, silent: silence.Silence) -> None:
         super().__init__(nodes)
-        self._clock = clock
-        self._silent: dict[_Key, asyncio.Task[None]] = {}
-        self._used: dict[_Key, float] = {}
+        self._silent = silent
         self._slots = call_queue.Slots(call_queue.QUERY_SLOTS)
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Call one node in its turn; RemoteError if it is silent or does not answer in time."""
-        if target.offline or isinstance(call, calls.Version) or (target, call.procedure()) in self._silent:
+        if target.offline or isinstance(call, calls.Version) or self._silent.seconds(target, call):
             return await self._call(target, call)
         async with self._slots.slot(target):
             return await self._call(target, call)
 
     async def _call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
-        key = target, call.procedure()
-        now = self._clock.monotonic()
-        if key in self._silent:
-            self._used[key] = now
-            raise _no_answer(target, call, "lately")
+        if self._silent.seconds(target, call):
+            raise no_answer(target, call, "lately")
+        begin = asyncio.get_running_loop().time()
         asking = asyncio.ensure_future(self._nodes.call(target, call))
         try:
-            await asyncio.wait([asking], timeout=READ_TIMEOUT_SECONDS)
-        except asyncio.CancelledError:
+            if not (await asyncio.wait([asking], timeout=DOUBT_SECONDS))[0]:
+                await self._doubt(target, asking, begin)
+        except BaseException:
             asking.cancel()
             raise
         if asking.done():
             return asking.result()
-        if key in self._silent:  # another query was waiting for the same node
-            asking.cancel()
-        else:
-            log.warning("node %s does not answer %s: queries do not wait for it", target.name, call.procedure())
-            self._used[key] = now
-            self._silent[key] = asyncio.ensure_future(self._follow(key, asking, call))
-        raise _no_answer(target, call, f"within {READ_TIMEOUT_SECONDS:g} s")
+        self._silent.note(target, call, since=begin, asking=asking)
+        raise no_answer(target, call, f"within {READ_TIMEOUT_SECONDS:g} s")
 
-    async def close(self) -> None:
-        """Stop asking silent nodes."""
-        following = list(self._silent.values())
-        for task in following:
-            task.cancel()
-        await asyncio.gather(*following, return_exceptions=True)
-
-    async def _follow(self, key: _Key, asking: asyncio.Future[Result], call: calls.Call[Result]) -> None:
-        """Ask a silent node until it answers; ``asking`` is the call that it has not answered yet."""
-        clock, interval, started = self._clock, FIRST_INTERVAL_SECONDS, self._used[key]
+    async def _doubt(self, target: targets.Target, asking: asyncio.Future[Result], begin: float) -> None:
+        """Wait for an answer for the rest of the time; meanwhile find out whether the node answers anything."""
+        timeout_seconds = READ_TIMEOUT_SECONDS - DOUBT_SECONDS
+        checking = asyncio.ensure_future(is_silent(self._nodes, target, timeout=timeout_seconds))
         try:
-            while not await _has_answered(asking) and clock.monotonic() - started >= READ_TIMEOUT_SECONDS:
-                await clock.sleep(interval)
-                interval = min(2 * interval, MAX_INTERVAL_SECONDS)
-                if clock.monotonic() - self._used[key] > UNUSED_SECONDS:
-                    return
-                started = clock.monotonic()
-                asking = asyncio.ensure_future(self._nodes.call(key[0], call))
-            log.info("node %s is asked for %s by queries again", key[0].name, key[1])
+            await asyncio.wait([asking], timeout=timeout_seconds)
+            if not asking.done():
+                with contextlib.suppress(errors.GantryError):  # which is an answer
+                    if await checking:
+                        self._silent.note(target, calls.Version(), since=begin)
         finally:
-            asking.cancel()
-            del self._silent[key], self._used[key]
+            checking.cancel()
 
-
-async def _has_answered(asking: asyncio.Future[Result]) -> bool:
-    """Wait for a call to end; return whether the node answered, which it also does with an error."""
-    await asyncio.wait([asking])
-    error = asking.exception()
-    return not isinstance(error, errors.RemoteError)
+    def silence(self) -> silence.Silence | None:
+        """Return the nodes that are known not to answer."""
+        return self._silent
 
 
 async def answer(nodes: Caller, target: targets.Target, call: calls.Call[Result]) -> targets.Answer[Result]:
@@ -180,7 +163,8 @@ async def answer(nodes: Caller, target: targets.Target, call: calls.Call[Result]
         return targets.Answer(target, error=error, offline=target.offline)
 
 
-def _no_answer(target: targets.Target, call: calls.Call[Result], when: str) -> errors.RemoteError:
+def no_answer(target: targets.Target, call: calls.Call[Result], when: str) -> errors.RemoteError:
+    """Return the error for a call that nobody waits for any more; ``when`` says since when or for how long."""
     return errors.RemoteError(
         f"node {target.name} ({target.address} port {target.port}) did not answer {call.procedure()} {when}",
         hint="the master asks it again in the background; if it is down for good, mark it offline",
@@ -215,20 +199,29 @@ async def read(
 async def _attended(
     nodes: Caller, target: targets.Target, call: calls.Call[Result], *, checks: Checks
 ) -> targets.Answer[Result]:
-    asking = asyncio.ensure_future(nodes.fan_out([target], call))
+    begin, silent = asyncio.get_running_loop().time(), nodes.silence()
+    interval_seconds, timeout_seconds = checks.interval_seconds, checks.timeout_seconds
+    if silent and not target.offline and silent.seconds(target, call) >= interval_seconds + timeout_seconds:
+        if checks.trusts_silence:
+            return targets.Answer(target, error=no_answer(target, call, "lately"))
+        if silent.seconds(target, calls.Version()):
+            interval_seconds, timeout_seconds = 0.0, BRIEF.timeout_seconds
+    asking = asyncio.ensure_future(answer(nodes, target, call))
     try:
-        while not (await asyncio.wait([asking], timeout=checks.interval_seconds))[0]:
-            last_check = asyncio.get_running_loop().time() - checks.interval_seconds
-            if checks.only_if_unanswered and nodes.last_answer(target) > last_check:
-                continue
-            checking = asyncio.ensure_future(is_silent(nodes, target, timeout=checks.timeout_seconds))
-            try:
-                await asyncio.wait([asking, checking], return_when=asyncio.FIRST_COMPLETED)
-                if not asking.done() and checking.result():
-                    return targets.Answer(target, error=_no_answer(target, call, "and does not answer at all"))
-            finally:
-                checking.cancel()
-        return asking.result()[0]
+        while not (await asyncio.wait([asking], timeout=interval_seconds))[0]:
+            last_check = asyncio.get_running_loop().time() - interval_seconds
+            if not checks.only_if_unanswered or nodes.last_answer(target) <= last_check:
+                checking = asyncio.ensure_future(is_silent(nodes, target, timeout=timeout_seconds))
+                try:
+                    await asyncio.wait([asking, checking], return_when=asyncio.FIRST_COMPLETED)
+                    if not asking.done() and checking.result():
+                        if silent:
+                            silent.note(target, calls.Version(), since=begin)
+                        return targets.Answer(target, error=no_answer(target, call, "and does not answer at all"))
+                finally:
+                    checking.cancel()
+            interval_seconds, timeout_seconds = checks.interval_seconds, checks.timeout_seconds
+        return asking.result()
     finally:
         asking.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -40,11 +40,15 @@ class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
         state = environment.snapshot()
         nodes = sorted((node for node in state.nodes.values() if not node.offline), key=lambda node: node.name)
         node_targets = [state.target(node) for node in nodes]
-        for target, error in (await ssconf_files.spread(environment.nodes, node_targets, ssconf.values(state))).items():
+        failed = await ssconf_files.spread(environment.nodes, node_targets, ssconf.values(state))
+        for target, error in failed.items():
             environment.log.warning(f"{target.name} did not accept the cluster's files: {error}")
         for node in nodes:
             if node.role(state.the_cluster) is cluster.Role.CANDIDATE:
+                target = state.target(node)
                 try:
-                    await candidate_pool.send_secrets(environment, state.target(node))
+                    if isinstance(no_answer := failed.get(target), errors.RemoteError):
+                        raise no_answer
+                    await candidate_pool.send_secrets(environment, target)
                 except errors.GantryError as error:
                     environment.log.warning(f"{node.name} did not accept the authority's certificate and key: {error}")

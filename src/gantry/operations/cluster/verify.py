@@ -5,6 +5,7 @@ See contracts/commands.md#cluster-verify.
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -20,8 +21,13 @@ from gantry.rpc import calls, liveness, targets
 from gantry.state import snapshot as states
 from gantry.state import ssconf
 
+Result = TypeVar("Result")
+
 DISKS_TIMEOUT_SECONDS = 20.0
-"""For the states of the disks of one instance: every change of the cluster waits for the locks of verify meanwhile."""
+"""For one answer about disks: every change of the cluster waits for the locks of verify meanwhile.
+
+A node that exceeds it is not asked for the same again until it has answered (``rpc.silence``).
+"""
 CERTIFICATE_SECONDS = 30 * 86400.0
 """How long before its end a certificate is reported."""
 
@@ -60,7 +66,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
         node_targets = [snapshot.target(node) for node in nodes if node.vm_capable]
         remaining = [target for target in node_targets if target not in silent]
-        running = await liveness.attend(self.environment.nodes, remaining, ask)
+        running = await self._attend(remaining, ask)
         reports = [*running, *silent.values()]
         names = {guest.name for answer in reports for guest in answer.value or ()}
         stopped = [vm for vm in snapshot.instances.values() if vm.name not in names]
@@ -80,12 +86,13 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         groups = {unit.name for unit in disk_spec.cluster_units(snapshot) if unit.kind in templates.IN_VOLUME_GROUPS}
         for group in sorted(groups | {group for _, group, _ in owners}):
             # Problems of a group have already been reported.
-            answers = await liveness.attend(self.environment.nodes, answering, calls.LvList(group=group))
+            asking = (self._about_disks(target, calls.LvList(group=group)) for target in answering)
+            answers = await asyncio.gather(*asking)
             good &= self._report(findings.check_volumes(answers, group, owners))
         log.info("* Verifying N+1 Memory redundancy")
         needed = {target.uuid: builtin_allocator.reserve(snapshot, snapshot.nodes[target.uuid]) for target in answering}
         with_reserve = [target for target in answering if needed[target.uuid]]
-        node_statuses = await liveness.attend(self.environment.nodes, with_reserve, calls.NodeInfo(storage=()))
+        node_statuses = await self._attend(with_reserve, calls.NodeInfo(storage=()))
         good &= self._report(findings.check_memory(node_statuses, needed))
         log.info("* Verifying allow-lists")
         good &= self._report(findings.check_allowed(snapshot))
@@ -113,29 +120,35 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         problems: list[findings.Finding] = []
         for vm in sorted(up, key=lambda vm: vm.name):
             whole = fill.fill(snapshot, vm).disks
-            answer = await self._disks(target, whole)
+            answer = await self._about_disks(target, calls.BlockdevStatus(disks=whole))
             problems += findings.check_disks(vm.name, whole, answer)
             if isinstance(answer.error, errors.RemoteError):
                 return problems, True
         return problems, False
 
-    async def _disks(
-        self, target: targets.Target, whole: tuple[calls.Disk, ...]
-    ) -> targets.Answer[tuple[calls.DiskState | None, ...]]:
-        ask = calls.BlockdevStatus(disks=whole)
+    async def _about_disks(self, target: targets.Target, ask: calls.Call[Result]) -> targets.Answer[Result]:
+        """Ask a node something that its disks have to answer, unless it has been asked in vain for long enough."""
+        silent, begin = self.environment.nodes.silence(), asyncio.get_running_loop().time()
+        if silent and silent.seconds(target, ask) >= DISKS_TIMEOUT_SECONDS:
+            return targets.Answer(target, error=liveness.no_answer(target, ask, "lately"))
         try:
             async with asyncio.timeout(DISKS_TIMEOUT_SECONDS):
                 (answer,) = await liveness.attend(self.environment.nodes, [target], ask)
         except TimeoutError:
+            if silent:
+                silent.note(target, ask, since=begin)
             error = errors.RemoteError(f"it has not answered {ask.procedure()} within {DISKS_TIMEOUT_SECONDS:.0f} s")
             return targets.Answer(target, error=error)
         return answer
+
+    async def _attend(self, where: Sequence[targets.Target], ask: calls.Call[Result]) -> list[targets.Answer[Result]]:
+        return await liveness.attend(self.environment.nodes, where, ask, checks=liveness.THOROUGH)
 
     async def _ask(
         self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]
     ) -> targets.Answer[dict[str, list[str]]]:
         expected = self._expected(snapshot, node, files)
-        (answer,) = await liveness.attend(self.environment.nodes, [snapshot.target(node)], expected)
+        (answer,) = await self._attend([snapshot.target(node)], expected)
         return answer
 
     def _expected(self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]) -> calls.NodeVerify:

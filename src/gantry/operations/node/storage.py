@@ -273,13 +273,22 @@ class GroupVerifyDisks(base.Unit[opcodes.GroupVerifyDisks, Faults]):
         """Ask each node for all disks that should be active there."""
         faults = Faults({}, [], {})
         vms = _instances_up(snapshot, snapshot.group(self.op.group_name))
-        for uuid in sorted({node for vm in vms for node in vm.nodes}, key=lambda uuid: snapshot.nodes[uuid].name):
+        uuids = sorted({node for vm in vms for node in vm.nodes}, key=lambda uuid: snapshot.nodes[uuid].name)
+        disks_by_node = [
+            [(vm, disk) for vm in vms if uuid in vm.nodes for disk in fill.fill(snapshot, vm, node=uuid).disks]
+            for uuid in uuids
+        ]
+        asking = (
+            liveness.attend(
+                self.environment.nodes,
+                [snapshot.target(snapshot.nodes[uuid])],
+                calls.BlockdevStatus(disks=tuple(disk for _, disk in expected)),
+                checks=liveness.THOROUGH,
+            )
+            for uuid, expected in zip(uuids, disks_by_node, strict=True)
+        )
+        for uuid, expected, (answer,) in zip(uuids, disks_by_node, await asyncio.gather(*asking), strict=True):
             node = snapshot.nodes[uuid]
-            expected = [
-                (vm, disk) for vm in vms if uuid in vm.nodes for disk in fill.fill(snapshot, vm, node=uuid).disks
-            ]
-            ask = calls.BlockdevStatus(disks=tuple(disk for _, disk in expected))
-            (answer,) = await self.environment.nodes.fan_out([snapshot.target(node)], ask)
             if answer.value is None:
                 faults.silent[node.name] = str(answer.error)
                 continue
