@@ -146,7 +146,10 @@ class Client:
         return await asyncio.gather(*(liveness.answer(self, target, call) for target in where))
 
     async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
-        """Call a node that has not joined, over the certificate in its join token; InvalidError for a bad token."""
+        """Call a node that has not joined, over the certificate in its join token; InvalidError for a bad token.
+
+        RemoteError also if the node presents another certificate: each token has one of its own.
+        """
         try:
             tls = security.bootstrap_client_context(security.JoinToken.decode(token).certificate)
         except ValueError as error:
@@ -156,6 +159,10 @@ class Client:
         http = self._network.http_client(tls=tls)
         try:
             return await exchange(http, target, call, headers={})
+        except errors.RemoteError as error:
+            if "certificate verify failed" in error.message:
+                raise _other_token(target) from error
+            raise
         finally:
             await http.close()
 
@@ -304,6 +311,15 @@ def _failure(node: str, kind: str, *, arguments: list[object]) -> errors.GantryE
     text = str(arguments[0]) if arguments else kind
     named = text if text.startswith(f"node {node} ") else f"node {node}: {text}"
     return errors.from_luxi(kind, [named, *arguments[1:]])
+
+
+def _other_token(target: targets.Target) -> errors.RemoteError:
+    return errors.RemoteError(
+        f"node {target.name} ({target.address} port {target.port}) does not present the certificate in this join "
+        "token: the token has ended, was used, or is that of another machine",
+        hint=f"run gantry-node join there with a token that gnt-node add {target.name} prints now, or copy the line "
+        "that is in lib/join-token there now; if it has joined a cluster, gnt-node remove it from that first",
+    )
 
 
 def _unreachable(target: targets.Target, error: OSError, *, call: str, limit: float) -> errors.RemoteError:

@@ -254,6 +254,22 @@ async def test_a_wrong_join_secret_is_refused_and_the_node_stays_alone(cluster: 
     assert cluster.runtime.disk.exists(f"{cluster.folders.lib}/join-token")
 
 
+async def test_a_join_token_that_has_ended_or_was_used_is_reported_as_that(cluster: Cluster) -> None:
+    token = security.JoinToken.decode(cluster.token())
+    former = security.make_bootstrap("node1", cluster.runtime.clock.now()).certificate.decode()
+    async with cluster.master() as master:
+        with pytest.raises(errors.RemoteError) as ended:
+            await master.join(cluster.target, security.JoinToken(token.secret, former).encode(), calls.NodeClock())
+        assert ended.value.message == (
+            f"node node1 (127.0.0.1 port {cluster.target.port}) does not present the certificate in this join token: "
+            "the token has ended, was used, or is that of another machine"
+        )
+        assert "gnt-node add node1" in ended.value.hint
+        await cluster.join(master)
+        with pytest.raises(errors.RemoteError, match="the token has ended, was used"):
+            await master.join(cluster.target, token.encode(), calls.NodeClock())
+
+
 async def test_a_certificate_that_does_not_fit_is_not_taken(cluster: Cluster) -> None:
     token = security.JoinToken.decode(cluster.token())
     other = security.make_authority("two", cluster.runtime.clock.now())
