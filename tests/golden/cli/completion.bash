@@ -178,10 +178,15 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster renew-crypto')
-            options='--new-node-certificates -n --node --keep-keys --new-cluster-certificate --new-rapi-certificate --rapi-certificate --new-confd-hmac-key --new-cluster-domain-secret --new-spice-certificate --new-ssh-keys -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--new-node-certificates -n --node --keep-keys --new-cluster-certificate --new-rapi-certificate --rapi-certificate --new-confd-hmac-key --new-cluster-domain-secret --new-spice-certificate --new-ssh-keys --no-ssh-key-check --ssh-key-type --ssh-key-bits --spice-certificate --spice-ca-certificate --cluster-domain-secret -v --verbose -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 -n|--node) values=''; kind=node ;;
                 --rapi-certificate) values=''; kind=none ;;
+                --ssh-key-type) values='rsa dsa ecdsa'; kind=none ;;
+                --ssh-key-bits) values=''; kind=none ;;
+                --spice-certificate) values=''; kind=none ;;
+                --spice-ca-certificate) values=''; kind=none ;;
+                --cluster-domain-secret) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;

@@ -1,13 +1,15 @@
 """``gnt-cluster renew-crypto``: renew certificates and keys (how-to/certificates.md).
 
 Some options of Ganeti are about secrets that do not exist here. They are accepted, because scripts pass them together
-with others, and the command says that there is nothing to renew (contracts/commands.md#letters-of-options).
+with others, and the command says that there is nothing to renew. An option that names a file which would not be used is
+refused: somebody wants its content to have an effect (how-to/certificates.md#options-that-scripts-for-ganeti-pass).
 """
 
 import os
 
 from gantry.cli import errors, machine
 from gantry.cli.framework import command, submit
+from gantry.cli.grammar import syntax
 
 RENEW = "OP_CLUSTER_RENEW_CRYPTO"
 
@@ -16,15 +18,35 @@ WITHOUT_EFFECT = {
     "new_cluster_domain_secret": "there are no moves between clusters, and so no secret for them",
     "new_spice_certificate": "SPICE has the certificates of vnc_x509_path, which are yours",
     "new_ssh_keys": "no SSH keys are managed",
+    "no_ssh_key_check": "no SSH keys are managed",
+    "ssh_key_type": "no SSH keys are managed",
+    "ssh_key_bits": "no SSH keys are managed",
 }
+SPICE = "SPICE uses the files ca-cert.pem, server-cert.pem and server-key.pem in the folder vnc_x509_path on each node"
+REFUSED = {
+    "spice_certificate": (SPICE, "copy the certificate and its key there, for example with gnt-cluster copyfile"),
+    "spice_ca_certificate": (SPICE, "copy the certificate there, for example with gnt-cluster copyfile"),
+    "cluster_domain_secret": (
+        "there are no moves between clusters, and so no secret for them",
+        "omit the option",
+    ),
+}
+"""The options with a file, each with why the file cannot be used, and what to do instead."""
+EXCLUSIVE = (
+    ("new_rapi_certificate", "rapi_certificate"),
+    ("new_spice_certificate", "spice_certificate"),
+    ("new_spice_certificate", "spice_ca_certificate"),
+    ("new_cluster_domain_secret", "cluster_domain_secret"),
+)
 
 
 def renew_crypto(call: command.Call) -> int:
     """Renew certificates and keys; the exit code is 1 if a node kept its certificate."""
     options = call.options
+    _check(call)
     useless = [name for name in WITHOUT_EFFECT if getattr(options, name)]
     for name in useless:
-        print(f"--{name.replace('_', '-')}: nothing to renew: {WITHOUT_EFFECT[name]}")
+        print(f"{_option(name)}: nothing to renew: {WITHOUT_EFFECT[name]}")
     op = call.opcode(RENEW)
     if options.rapi_certificate:
         _install(options.rapi_certificate)
@@ -34,6 +56,30 @@ def renew_crypto(call: command.Call) -> int:
     failed: list[object] = []
     submit.carry_out(call, op, report=lambda result: failed.extend(result if isinstance(result, list) else []))
     return 1 if failed else 0
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _without_effect(name: str, text: str) -> command.Option:
+    option = command.Option((_option(name),), f"Accepted for scripts: {text}")
+    if name == "ssh_key_type":
+        return option._replace(metavar="TYPE", choices=("rsa", "dsa", "ecdsa"))
+    if name == "ssh_key_bits":
+        return option._replace(metavar="BITS", parse=syntax.number)
+    return option
+
+
+def _check(call: command.Call) -> None:
+    """Refuse options that exclude each other, and files that would not be used."""
+    options = {name for name in vars(call.options) if getattr(call.options, name)}
+    for renewed, named in EXCLUSIVE:
+        if {renewed, named} <= options:
+            raise errors.InvalidError(f"{_option(renewed)} and {_option(named)} exclude each other; use one of them")
+    for name, (reason, advice) in REFUSED.items():
+        if name in options:
+            raise errors.InvalidError(f"{_option(name)} is not supported: {reason}; {advice}")
 
 
 def _install(path: str) -> None:
@@ -70,10 +116,9 @@ COMMANDS = (
             command.field_option(RENEW, "cluster_certificate", "--new-cluster-certificate"),
             command.field_option(RENEW, "rapi_certificate", "--new-rapi-certificate"),
             command.Option(("--rapi-certificate",), "Use this certificate and key for the remote API", "FILE"),
-            *(
-                command.Option((f"--{name.replace('_', '-')}",), f"Accepted for scripts: {text}")
-                for name, text in WITHOUT_EFFECT.items()
-            ),
+            *(_without_effect(name, text) for name, text in WITHOUT_EFFECT.items()),
+            *(command.Option((_option(name),), f"Refused: {reason}", "FILE") for name, (reason, _) in REFUSED.items()),
+            command.Option(("-v", "--verbose"), "Accepted for scripts: all messages of the job are always printed"),
             command.FORCE._replace(help="Accepted for scripts: there is no question to confirm"),
             *command.JOB,
         ),
