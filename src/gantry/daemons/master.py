@@ -23,6 +23,7 @@ from gantry import errors
 from gantry.daemons import (
     bootstrap,
     config_file,
+    contest,
     distribution,
     identity,
     introduction,
@@ -304,8 +305,10 @@ async def serve(
     """Run the master until ``Master.live`` ends; call ``up`` each time the master has started to listen.
 
     A node that refuses this master because of a promise to another node does not know a newer master. If that node
-    got too few promises, it never becomes the master. So this daemon starts over, and the vote decides.
+    got too few promises, it never becomes the master. So this daemon starts over, and the vote decides. It also starts
+    over after it has given way to another node that wants the role at the same moment (``contest``).
     """
+    until = runtime.clock.monotonic() + contest.LIMIT_SECONDS
     while True:
         master = Master(
             runtime,
@@ -316,7 +319,16 @@ async def serve(
             allowed=allowed,
             report=report,
         )
-        await master.start()
+        try:
+            await master.start()
+        except contest.GiveWayError as error:
+            report(f"lets another node go first: {error.message}")
+            await runtime.clock.sleep(contest.wait_seconds(runtime.random))
+            if stop.is_set():
+                raise
+            is_over = runtime.clock.monotonic() > until
+            request = dataclasses.replace(request, gives_way=not is_over, former=error.former)
+            continue
         up(master)
         try:
             return await master.live(stop)

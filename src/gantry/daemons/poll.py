@@ -52,6 +52,7 @@ class Poll:
             copy=copy if isinstance(copy, calls.CandidateState) else None,
             why=faults[0] if faults else "",
             offline=node.offline,
+            locked=isinstance(copy, errors.WrongStateError),
             disowns=isinstance(name, errors.UnknownCallerError) and isinstance(copy, errors.UnknownCallerError),
         )
 

@@ -34,7 +34,8 @@ Refusal = Callable[[vote.Verdict, Sequence[vote.Answer], Sequence[calls.LeaseSta
 class Promises:
     """The promises to this machine's node; ``own`` are its UUID and name.
 
-    ``claim`` returns the claim to the role at that moment, ``refusal`` the error for a verdict.
+    ``claim`` returns the claim to the role at that moment, ``refusal`` the error for a verdict. ``give_way`` gets the
+    nodes' answers after a vain attempt, and raises an error if another node is to become the master first.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Promises:
         nodes: poll.Poll,
         claim: Callable[[], vote.Claim],
         refusal: Refusal,
+        give_way: Callable[[Sequence[vote.Answer]], None],
     ) -> None:
         self._runtime = runtime
         self._path = f"{folders.lib}/promise"
@@ -55,6 +57,7 @@ class Promises:
         self._nodes = nodes
         self._claim = claim
         self._refusal = refusal
+        self._give_way = give_way
 
     def _highest(self, answers: Sequence[vote.Answer]) -> int:
         return max(vote.highest_epoch(answers), self._store.epoch, self._own_promise().epoch)
@@ -103,6 +106,8 @@ class Promises:
                 await self._wait_for(max(leases, key=lambda lease: lease.seconds))
             elif is_late:
                 raise self._refusal(verdict, granted, leases)
+            if verdict.outcome is not vote.Outcome.CONFIRMED:
+                self._give_way(await self._nodes.ask_all(ignore_offline=True))
             await clock.sleep(BACK_OFF_SECONDS * self._runtime.random.below(100) / 100)
 
     def _stopped(self, answers: Sequence[vote.Answer]) -> dict[str, int]:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.daemons import handover, membership, newer_records, poll, promises, vote
+from gantry.daemons import contest, handover, membership, newer_records, poll, promises, vote
 from gantry.model import cluster, job
 from gantry.operations import base
 from gantry.rpc import calls, client
@@ -57,13 +57,16 @@ OVERRIDE = "--no-voting --yes-do-it"
 class Request:
     """How to get the role: by takeover or confirmation, with or without a vote, with or without silent offline nodes.
 
-    ``interrupts_jobs`` allows to replace a living master that runs jobs.
+    ``interrupts_jobs`` allows to replace a living master that runs jobs. ``gives_way`` lets another node that wants the
+    role at the same moment have it (``contest``); after that, ``former`` is the UUID of the master to replace.
     """
 
     taking_over: bool = False
     voting: bool = True
     ignore_offline: bool = False
     interrupts_jobs: bool = False
+    gives_way: bool = True
+    former: str = ""
 
 
 class Role:
@@ -101,6 +104,7 @@ class Role:
             nodes=self._poll,
             claim=self._claim,
             refusal=self._refusal,
+            give_way=self._give_way,
         )
 
     @property
@@ -188,16 +192,31 @@ class Role:
             if self._store.position != before:
                 # The fetched frames may have changed the nodes or the candidates.
                 continue
+            if self._request.former:
+                contest.check_unchanged(self._store.snapshot, self._own.uuid, answers, former=self._request.former)
             answers = await self._newer.with_proof(answers)
             verdict = vote.decide(self._claim(), self._taken_for_granted(answers) if before_stop else answers)
             if verdict.outcome is vote.Outcome.CONFIRMED:
                 return answers
             if verdict.outcome is vote.Outcome.REFUSED or clock.monotonic() > until:
                 raise self._refusal(verdict, answers)
+            self._give_way(answers)
             reasons, replies = "; ".join(verdict.reasons), vote.described(answers)
             log.info("the vote is undecided, asking the nodes again: %s (%s)", reasons, replies)
             self._report(f"waits for the nodes' confirmation: {reasons} ({replies})")
             await clock.sleep(BACK_OFF_SECONDS)
+
+    def _give_way(self, answers: Sequence[vote.Answer]) -> None:
+        """Raise GiveWayError if another node that wants the role comes first."""
+        state, request = self._store.snapshot, self._request
+        if not (request.taking_over and request.gives_way):
+            return
+        if rival := contest.first_rival(state, self._own.node, answers):
+            raise contest.GiveWayError(
+                f"node {rival} seems to become the master at the same moment ({vote.described(answers)})",
+                hint="repeat the command when that has ended",
+                former=request.former or state.the_cluster.master_node,
+            )
 
     def _copy(self) -> calls.CandidateState:
         position, state = self._store.position, self._store.durable

@@ -45,7 +45,8 @@ class Answer:
 
     ``why`` is the reason for a missing answer; ``offline`` is the node's flag; ``reached`` is set if it answered. A
     newer copy is ``proven`` if the node sent its records, in an unbroken chain from a record that both copies have. A
-    node that ``disowns`` the asker does not count it among the master candidates, and answers nothing else.
+    node that ``disowns`` the asker does not count it among the master candidates, and answers nothing else. At a
+    ``locked`` node a master daemon has the queue's lock, so the copy is missing: it works or wants to be the master.
     """
 
     node: str
@@ -55,6 +56,7 @@ class Answer:
     offline: bool = False
     proven: bool = False
     disowns: bool = False
+    locked: bool = False
 
     @property
     def reached(self) -> bool:
