@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from gantry import errors
+from gantry.daemons import role
 from gantry.sim import cluster, copies
 
 TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
@@ -45,6 +46,36 @@ def test_of_two_that_take_the_role_at_one_moment_one_gets_it(seed: int, nodes: i
         await lab.done({**TAG, "tags": ["counts"]}, on=master)
 
     with cluster.SimulatedCluster(seed, nodes=nodes) as lab:
+        lab.run(scenario())
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_start_needs_a_majority_of_all_nodes_that_changes_do_not_need(marked: bool) -> None:
+    """All candidates are alive, and more than half of the nodes are off; those marked offline need not count."""
+    ignoring_offline = role.Request(ignore_offline=True)
+
+    async def scenario() -> None:
+        await lab.build(candidate_pool_size=3)
+        await lab.world.clock.sleep(10)
+        off = [f"node{number}" for number in (4, 5, 6, 7)]
+        for name in off:
+            if marked:
+                await lab.done({"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, "offline": True})
+            lab.crash(name)
+        await lab.done({**TAG, "tags": ["acknowledged"]})
+        lab.crash("node1")
+        with pytest.raises(errors.WrongStateError, match="3 of 7 nodes take node1 for the master, 4 are needed"):
+            await lab.restart("node1")
+        if marked:
+            await lab.start_master("node1", ignoring_offline)
+            await lab.done({**TAG, "tags": ["again"]})
+        else:
+            with pytest.raises(errors.WrongStateError, match="4 are needed"):
+                await lab.start_master("node1", ignoring_offline)
+            await lab.restart("node4")
+            await lab.start_master("node1")
+
+    with cluster.SimulatedCluster(1, nodes=7) as lab:
         lab.run(scenario())
 
 
