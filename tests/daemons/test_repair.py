@@ -214,6 +214,37 @@ def test_a_node_that_is_no_candidate_does_not_keep_a_loss_from_being_accepted(
     lab.run(scenario())
 
 
+def test_a_copy_that_went_back_goes_on_only_when_the_loss_is_accepted_and_gives_no_job_number_twice(
+    lab: cluster.SimulatedCluster,
+) -> None:
+    """The files here lack nothing that they tell of themselves; another node has heard of more."""
+
+    async def scenario() -> None:
+        machine = lab.world.machine("node1")
+        image = machine.disk.image()
+        old = {path: content for path, (_, content) in image.items() if path.startswith(f"{FOLDERS.lib}/")}
+        lab.kill("node2")
+        lost = await done(lab, "lost")
+        await lab.world.clock.sleep(5)
+        lab.kill("node3")
+        lab.kill("node1")
+        await machine.disk.remove_tree(FOLDERS.lib)
+        await machine.disk.make_directory(FOLDERS.lib)
+        for path, content in sorted(old.items()):
+            await (machine.disk.make_directory(path) if content is None else machine.disk.write(path, content))
+        await lab.start_node("node2")
+        with pytest.raises(errors.WrongStateError, match="were acknowledged, as node1 has heard"):
+            await lab.start_master("node1")
+        accepted = await accept_loss(lab)
+        assert "were acknowledged, as node1 has heard" in " ".join(accepted.losses)
+        assert accepted.next_job > lost
+        await lab.start_master("node1")
+        assert await tags(lab) == []
+        assert await done(lab, "later") > lost
+
+    lab.run(scenario())
+
+
 def test_nothing_is_accepted_while_another_node_is_the_master(lab: cluster.SimulatedCluster) -> None:
     async def scenario() -> None:
         await done(lab, "kept")

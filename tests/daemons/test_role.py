@@ -174,9 +174,9 @@ def test_the_epoch_to_be_above_is_the_highest_that_anybody_has_seen() -> None:
     assert vote.highest_epoch([]) == 0
 
 
-@pytest.mark.parametrize("field", ["epoch", "heard", "given_up"])
+@pytest.mark.parametrize("field", ["epoch", "heard", "given_up", "acknowledged"])
 def test_a_broken_node_that_reports_an_impossible_epoch_decides_nothing(field: str) -> None:
-    value = (10**9, 1) if field == "given_up" else 10**9
+    value = (10**9, 1) if field in ("given_up", "acknowledged") else 10**9
     broken = answer(1, msgspec.structs.replace(EQUAL, **{field: value}))
     checked = vote.without_impossible(OWN.epoch, [broken, answer(2)])
     assert checked[1] == answer(2)
@@ -213,3 +213,41 @@ def test_a_later_master_whose_records_a_copy_has_is_not_called_lost() -> None:
     verdict = vote.decide(vote.Claim(ME, OWN, [ME], by_majority=True), answers)
     assert verdict.outcome is REFUSED
     assert [reason[:30] for reason in verdict.reasons] == ["node node1 holds a newer copy,"]
+
+
+HEARD_MORE = msgspec.structs.replace(NONE, acknowledged=(4, 53))
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "outcome"),
+    [((50, 0, 0), CONFIRMED), ((51, 0, 0), CONFIRMED), ((51, 53, 0), REFUSED), ((49, 50, 50), CONFIRMED)],
+)
+def test_two_nodes_that_have_heard_of_more_acknowledged_records_show_that_copies_went_back(
+    acknowledged: tuple[int, ...], outcome: vote.Outcome
+) -> None:
+    answers = [answer(n, msgspec.structs.replace(NONE, acknowledged=(4, s))) for n, s in enumerate(acknowledged, 1)]
+    verdict = vote.decide(vote.Claim(ME, OWN, [ME], by_majority=True), answers)
+    assert verdict.outcome is outcome
+    missing = "records 51 to 53 of epoch 4 were acknowledged, as node1, node2 have heard"
+    assert (missing in str(verdict.reasons)) is (outcome is REFUSED)
+
+
+def test_one_node_that_has_heard_of_more_has_one_vote_under_a_majority_and_a_veto_without() -> None:
+    witness, claim = answer(3, HEARD_MORE), vote.Claim(ME, OWN, [ME, "node1", "node2"], by_majority=True)
+    assert vote.decide(claim, [answer(1), answer(2), witness]).outcome is CONFIRMED
+    assert vote.decide(claim, [answer(1), silent(2), witness]).outcome is UNDECIDED
+    assert vote.decide(replace(claim, by_majority=False), [answer(1), answer(2), witness]).outcome is REFUSED
+
+
+def test_what_this_machine_has_heard_of_itself_refuses_until_a_copy_has_it() -> None:
+    claim = vote.Claim(ME, OWN, [ME, "node1", "node2"], by_majority=True, acknowledged=(4, 53))
+    assert vote.decide(claim, [answer(1), answer(2)]).outcome is REFUSED
+    assert vote.decide(claim, [answer(1), silent(2)]).outcome is UNDECIDED
+    having = msgspec.structs.replace(OWN, serial=53, digest="d53")
+    assert "holds a newer copy" in str(vote.decide(claim, [answer(1, having), answer(2, having)]).reasons)
+    assert vote.decide(replace(claim, copy=having), [answer(1, having), answer(2)]).outcome is CONFIRMED
+
+
+def test_records_of_a_later_epoch_replace_what_was_heard_of_before() -> None:
+    claim = vote.Claim(ME, NEWER_EPOCH, [ME], by_majority=True, acknowledged=(4, 53))
+    assert vote.decide(claim, [answer(n, HEARD_MORE) for n in (1, 2, 3)]).outcome is CONFIRMED

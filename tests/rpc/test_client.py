@@ -10,6 +10,7 @@ import pytest
 
 from gantry import __version__, errors
 from gantry.rpc import call_queue, calls, client, liveness, targets
+from gantry.rpc.calls import reach
 from gantry.runtime import http_interface, limits, simulated
 from gantry.runtime.real import http, network
 
@@ -152,6 +153,15 @@ async def test_calls_carry_the_epoch_of_a_confirmed_master_and_none_before() -> 
     await nodes.call(TARGET, calls.MasterName())
     await nodes.fan_out([TARGET], calls.NodeDemote())
     assert [headers.get("x-gantry-epoch") for headers in http.headers] == [None, "7", "7"]
+
+
+async def test_calls_of_a_confirmed_master_say_how_far_changes_are_acknowledged() -> None:
+    nodes, http = build_client(lambda _: ok("m"))
+    positions = [(0, 0), (2, 40), (2, 41)]
+    nodes.fence(lambda: 2, lambda error: None, permitted=permitted, acknowledged=lambda: positions[len(http.headers)])
+    for _ in positions:
+        await nodes.call(TARGET, calls.MasterName())
+    assert [headers.get(reach.HEADER) for headers in http.headers] == [None, "2-40", "2-41"]
 
 
 async def test_calls_carry_the_version_and_the_protocol_numbers_of_the_master() -> None:

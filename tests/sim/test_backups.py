@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from gantry import errors
+from gantry.daemons import master, role
 from gantry.sim import cluster
 
 LIB = cluster.FOLDERS.lib
@@ -171,5 +172,78 @@ def test_all_candidates_restored_are_noticed_by_two_nodes_that_obeyed_a_later_ma
             await lab.start_master("node1")
         with pytest.raises(errors.WrongStateError, match="may be restored from a backup"):
             await lab.failover("node3")
+
+    lab.run(scenario())
+
+
+async def acknowledged_by_two(lab: cluster.SimulatedCluster) -> None:
+    """Restore node1 of two candidates that acknowledged changes; the other one, node3, is silent; node2 was down."""
+    await lab.done(tag("old"))
+    await lab.world.clock.sleep(5)
+    files = backup(lab, "node1")
+    lab.kill("node2")
+    for number in range(5):
+        await lab.done(tag(f"new-{number}"))
+    await lab.world.clock.sleep(5)
+    lab.kill("node3")
+    lab.kill("node1")
+    await restore(lab, "node1", files)
+    await lab.start_node("node2")
+
+
+NEW = [f"new-{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("reboot", [False, True])
+def test_a_candidate_whose_disk_went_back_does_not_make_up_a_majority(
+    lab: cluster.SimulatedCluster, reboot: bool
+) -> None:
+    """The regular nodes have heard of what the two candidates acknowledged."""
+
+    async def scenario() -> None:
+        await acknowledged_by_two(lab)
+        if reboot:
+            lab.crash("node1")
+            await lab.start_node("node1")
+        text = r"records \d+ to \d+ of epoch 1 were acknowledged, as (node1, )?node4, node5 have heard"
+        with pytest.raises(errors.WrongStateError, match=text) as refusal:
+            await lab.start_master("node1")
+        assert "gnt-cluster recover --accept-loss" in str(refusal.value)
+        with pytest.raises(errors.WrongStateError, match=text):
+            await lab.failover("node2")
+        await lab.start_node("node3")
+        await lab.start_master("node1")
+        assert await tags(lab) == [*NEW, "old"]
+
+    lab.run(scenario())
+
+
+def test_in_a_cluster_without_other_nodes_the_memory_of_the_machine_itself_is_a_witness() -> None:
+    async def scenario(lab: cluster.SimulatedCluster) -> None:
+        await lab.build()
+        await acknowledged_by_two(lab)
+        with pytest.raises(
+            errors.WrongStateError, match=r"were acknowledged, as node1 has heard, and the copy of node1"
+        ):
+            await lab.start_master("node1")
+        await lab.start_node("node3")
+        await lab.failover("node3")
+        assert await tags(lab) == [*NEW, "old"]
+
+    with cluster.SimulatedCluster(seed=4) as three:
+        three.run(scenario(three))
+
+
+def test_a_start_without_a_vote_says_which_acknowledged_records_are_lost(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        await acknowledged_by_two(lab)
+        reports: list[str] = []
+        machine = lab.world.machine("node1")
+        daemon = master.Master(
+            machine, cluster.FOLDERS, secure=False, request=role.Request(voting=False), report=reports.append
+        )
+        await machine.spawn(daemon.start())
+        await machine.spawn(daemon.close())
+        assert any("of epoch 1 were acknowledged" in text and text.endswith("they are lost") for text in reports)
 
     lab.run(scenario())

@@ -38,6 +38,7 @@ from gantry.daemons import (
     role,
     segments,
     units,
+    witnesses,
 )
 from gantry.doors import luxi
 from gantry.ipam import embedded, shared
@@ -47,6 +48,7 @@ from gantry.model import job, opcodes
 from gantry.operations import base
 from gantry.operations.query import engine
 from gantry.rpc import client, liveness, silence
+from gantry.rpc.calls import reach
 from gantry.runtime import interface, limits, paths
 from gantry.runtime.real import RealRuntime, open_files, systemd
 from gantry.state import events, history, lease, pruning, record, recovery, replication, snapshot, ssconf, transaction
@@ -151,10 +153,14 @@ class Master:
             permitted=self.lease.hold,
             right=self.lease.seconds,
             introduce=introducing.introduce,
+            acknowledged=lambda: candidates.agreed,
         )
+        all_nodes = witnesses.Witnesses(runtime.clock, self.nodes, candidates, lambda: self.store.snapshot)
+        self.store.follow(all_nodes.follow)
         self._tasks = [
             asyncio.create_task(own.keep(candidates), name="role"),
             asyncio.create_task(self.credentials.keep(), name="credentials"),
+            asyncio.create_task(all_nodes.keep(), name="witnesses"),
         ]
         self._closing.push_async_callback(self._end_tasks)
         await own.announce()
@@ -278,7 +284,8 @@ class Master:
         has_left = not disk.exists(f"{folders.certificates}/node.pem")
         for folder in (folders.journal, folders.queue, *(() if has_left else (folders.certificates,))):
             await disk.remove_tree(folder)
-        for path in (folders.config, folders.journal_end, folders.issued_remote_certificate):
+        past = (folders.config, folders.journal_end, *reach.files(folders))
+        for path in (*past, folders.issued_remote_certificate):
             if disk.exists(path):
                 await disk.remove(path)
 

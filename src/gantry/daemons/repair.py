@@ -91,13 +91,22 @@ async def _client(runtime: interface.Runtime, folders: paths.Paths) -> AsyncIter
 async def accept_loss(runtime: interface.Runtime, folders: paths.Paths, *, nodes: client.Client) -> Accepted:
     """Go on without the lost end of the journal; the checkpoint that closes the store has the new numbers.
 
-    WrongStateError if no record is missing, if a node that answers has more, or if a master daemon runs on it.
+    WrongStateError if no record is missing, if a node that answers has more, or if a master daemon runs on it. Records
+    are missing too if nodes have heard that more was acknowledged.
     """
     store = await transaction.Store.open(runtime, folders, behind=recovery.Behind.ACCEPTED)
     try:
-        serial, losses = store.position.serial, tuple(store.losses())
+        serial = store.position.serial
         answers = await _answers(runtime, folders, store, nodes)
-        await store.accept_loss(losses, last_job=answers.last_job, epoch=answers.epoch)
+        past = evidence.read(runtime.disk, folders)
+        own, here = membership.read(runtime.disk, folders).node, _copy(store)
+        lost_records = answers.lost_records(own, here, own=past.acknowledged)
+        # Without a word of other nodes, the files here have to tell of a loss.
+        losses = (*store.losses(is_known=lost_records is not None), *([str(lost_records)] if lost_records else []))
+        # What is beyond the end mark, too, was lost with all that told which job numbers it had.
+        unknown_jobs = evidence.UNKNOWN_JOBS if lost_records and not past.reaches(lost_records.last) else 0
+        last_job = max(answers.last_job, past.highest_job, here.job)
+        await store.accept_loss(losses, last_job=last_job + unknown_jobs, epoch=answers.epoch)
         next_job = store.snapshot.last_job + 1
     finally:
         await store.close()
@@ -118,8 +127,7 @@ async def _answers(
     past = evidence.read(runtime.disk, folders)
     known_epoch = max(store.epoch, past.highest_epoch)
     answers = await survey.ask(nodes, known_nodes.values(), apart=(own,), epoch=known_epoch)
-    end, state = store.position, store.durable
-    here = calls.CandidateState(serial=end.serial, digest=end.digest, epoch=end.epoch, job=state.last_job, master="")
+    end, here = store.position, _copy(store)
     candidates = {node.name for node in store.snapshot.nodes.values() if node.master_candidate}.union(past.candidates)
     for answer in answers.newer(here):
         if answer.node not in candidates:
@@ -131,3 +139,10 @@ async def _answers(
             hint=f"install that copy: gnt-cluster recover --from {newer[-1].node}",
         )
     return answers
+
+
+def _copy(store: transaction.Store) -> calls.CandidateState:
+    end = store.position
+    return calls.CandidateState(
+        serial=end.serial, digest=end.digest, epoch=end.epoch, job=store.durable.last_job, master=""
+    )

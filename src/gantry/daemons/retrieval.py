@@ -115,12 +115,15 @@ class _Retrieval:
             )
         recovered = await self._checked(copy, theirs)
         missing += [*_missing_here(local, recovered, source.name), *past.losses(recovered.state, recovered.replay.end)]
+        lost_records = answers.lost_records(source.name, theirs, own=max(past.acknowledged, theirs.acknowledged))
+        missing += [str(lost_records)] if lost_records else []
         if missing and not self._request.accepts_loss:
             raise errors.WrongStateError(
                 f"the copy of node {source.name} was not installed: {'; '.join(missing)}",
                 hint="take the copy of another candidate, or add --accept-loss to install this one",
             )
-        self.highest_job = max(past.highest_job, local.last_job, answers.last_job)
+        unknown_jobs = evidence.UNKNOWN_JOBS if lost_records and not past.reaches(lost_records.last) else 0
+        self.highest_job = max(past.highest_job, local.last_job, answers.last_job, theirs.job) + unknown_jobs
         self.highest_epoch = max(known_epoch, answers.epoch)
         previous = await copy.install(highest_job=self.highest_job if missing else past.job_serial)
         next_job = recovered.state.last_job + 1

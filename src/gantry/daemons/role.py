@@ -26,6 +26,7 @@ from gantry.daemons import contest, handover, membership, newer_records, poll, p
 from gantry.model import cluster, job
 from gantry.operations import base
 from gantry.rpc import calls, client
+from gantry.rpc.calls import reach
 from gantry.runtime import interface, paths
 from gantry.state import replication, ssconf, transaction
 from gantry.state import snapshot as states
@@ -186,6 +187,9 @@ class Role:
             answers = await self._poll.ask_all(ignore_offline=self._request.ignore_offline)
             if not self._request.voting:
                 log.warning("starting without a vote: this node's state is used as it is; %s", vote.described(answers))
+                if lost := vote.lost_records(self._claim(), answers):
+                    log.warning("without a vote: %s; they are lost", lost)
+                    self._report(f"without a vote: {lost}; they are lost")
                 return answers
             before = self._store.position
             await self._catch_up(answers)
@@ -239,7 +243,12 @@ class Role:
         names = {node.name for node in state.nodes.values() if node.role(owner) in keeping}
         by_majority = state.replication_policy is not cluster.Replication.SEED
         return vote.Claim(
-            self._own.node, self._copy(), names, taking_over=self._request.taking_over, by_majority=by_majority
+            self._own.node,
+            self._copy(),
+            names,
+            taking_over=self._request.taking_over,
+            by_majority=by_majority,
+            acknowledged=reach.read(self._runtime.disk, self._folders)[0],
         )
 
     def _taken_for_granted(self, answers: Sequence[vote.Answer]) -> list[vote.Answer]:
@@ -264,8 +273,17 @@ class Role:
         return errors.WrongStateError(
             f"node {self._own.node} is not confirmed as the master: {alive}{'; '.join(verdict.reasons)} "
             f"({vote.described(answers)})",
-            hint=f"start the nodes that do not answer{again}{option}; "
+            hint=f"start the nodes that do not answer{again}{option}{self._recovery(answers)}; "
             f"if no other master runs and the state on this node is the newest: {program} {OVERRIDE}",
+        )
+
+    def _recovery(self, answers: Sequence[vote.Answer]) -> str:
+        """Return what to do if acknowledged records are in no copy that answers."""
+        if vote.lost_records(self._claim(), answers) is None:
+            return ""
+        return (
+            "; install the copy of a node that has the missing records, gnt-cluster recover --from NODE; or, if they "
+            "are gone for good, gnt-cluster recover --accept-loss"
         )
 
     async def _catch_up(self, answers: Sequence[vote.Answer]) -> None:

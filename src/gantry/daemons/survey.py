@@ -14,6 +14,7 @@ from gantry import errors
 from gantry.daemons import vote
 from gantry.model import cluster
 from gantry.rpc import calls, client, targets
+from gantry.rpc.calls import reach
 from gantry.runtime import interface, paths
 from gantry.state import checkpoint, journal
 
@@ -67,6 +68,15 @@ class Survey:
         ahead = [(answer.copy, answer) for answer in self.answers if answer.copy and vote.is_newer(answer.copy, than)]
         ahead.sort(key=lambda pair: (pair[0].epoch, pair[0].serial, pair[0].job))
         return [answer for _, answer in ahead]
+
+    def lost_records(self, node: str, copy: calls.CandidateState, *, own: reach.Reach) -> vote.LostRecords | None:
+        """Return what was acknowledged and is in no copy that answers; None if nobody has heard of such records.
+
+        ``own`` is what the machine ``node`` with the copy ``copy`` itself has heard of.
+        """
+        ends = [(answer.copy.epoch, answer.copy.serial) for answer in self.answers if answer.copy]
+        claim = vote.Claim(node, copy, acknowledged=own)
+        return vote.lost_records(claim, self.answers, beyond=max(ends, default=reach.UNKNOWN))
 
 
 def described(answer: vote.Answer) -> str:

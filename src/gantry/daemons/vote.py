@@ -5,7 +5,8 @@
 - the state: a majority (more than half) of all nodes, and a majority of all master candidates, say that no copy is
   newer than the copy of this node, by epoch and serial, and by the highest job number;
 - no node contradicts: none holds a newer copy or a different copy of the same epoch and serial, none gave up a newer
-  copy, and none has heard of a later master; two that heard of one whose records no copy has prove a loss;
+  copy, and none has heard of a later master or of more acknowledged records; two that heard of a master or of records
+  that no copy has prove a loss, and so does this machine itself;
 - the role: a majority of all nodes names this node as the master. Not required when the node takes the role over.
 
 The node that asks counts as one answer, with its own copy. A node without a copy counts as knowing nothing newer,
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gantry.rpc import calls
+from gantry.rpc.calls import reach
 
 MOST_ABOVE = calls.EPOCH_STEP // 2
 """How far an epoch that only one node reports may be above all others: with the next epoch, nodes must still obey."""
@@ -70,7 +72,8 @@ class Claim:
 
     ``taking_over`` is set when the node was not the master before. ``by_majority`` is set when no master acknowledges a
     change without a majority of the candidates: then nothing is acknowledged that only a minority has or has heard of,
-    and the promises of a majority are enough.
+    and the promises of a majority are enough. ``acknowledged`` is the furthest acknowledged record that this machine
+    itself has heard of.
     """
 
     node: str
@@ -78,6 +81,7 @@ class Claim:
     candidates: Collection[str] = ()
     taking_over: bool = False
     by_majority: bool = False
+    acknowledged: reach.Reach = reach.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ def without_impossible(own_epoch: int, answers: Sequence[Answer]) -> list[Answer
 
 def _epoch(answer: Answer) -> int:
     copy = answer.copy
-    return max(copy.epoch, copy.heard, copy.given_up[0]) if copy else 0
+    return max(copy.epoch, copy.heard, copy.given_up[0], copy.acknowledged[0]) if copy else 0
 
 
 def decide(claim: Claim, answers: Sequence[Answer]) -> Verdict:
@@ -134,6 +138,10 @@ def decide(claim: Claim, answers: Sequence[Answer]) -> Verdict:
     if losses or is_proven or (refusals and not claim.by_majority):
         return Verdict(Outcome.REFUSED, (*refusals, *losses))
     candidates = [answer for answer in answers if answer.node in claim.candidates]
+    if lost_text := _lost_records(claim, answers):
+        # A silent candidate may have them, and answer the next time.
+        is_decided = all(answer.copy for answer in candidates)
+        return Verdict(Outcome.REFUSED if is_decided else Outcome.UNDECIDED, (*refusals, lost_text))
     what = "say that nothing is newer than the copy here"
     tallies = [
         _copies(f"nodes {what}", answers, contradictions),
@@ -195,6 +203,50 @@ def _lost_masters(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
             )
 
 
+def _lost_records(claim: Claim, answers: Sequence[Answer]) -> str:
+    """Return which acknowledged records several nodes, or this machine, have heard of, although no copy has them.
+
+    The result is empty if there are none.
+    """
+    newest = max([_end(claim.copy), *(_end(answer.copy) for answer in answers if answer.copy)])
+    known = lost_records(claim, answers, beyond=newest)
+    if known and (claim.acknowledged > newest or (claim.by_majority and len(known.nodes) >= WITNESSES)):
+        return f"{known}: of the candidates that acknowledged them, each is silent or was restored from a backup"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class LostRecords:
+    """Acknowledged records up to ``last`` that ``copy``, the copy of ``owner``, lacks; ``nodes`` have heard of them."""
+
+    last: reach.Reach
+    owner: str
+    copy: calls.CandidateState
+    nodes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        epoch, serial = self.last
+        first = self.copy.serial + 1
+        what = f"records {first} to {serial} of epoch {epoch}" if first <= serial else f"serial {serial} epoch {epoch}"
+        return (
+            f"{what} were acknowledged, as {', '.join(self.nodes)} {'have' if len(self.nodes) > 1 else 'has'} heard, "
+            f"and the copy of {self.owner} lacks them, {_extent(self.copy)}"
+        )
+
+
+def lost_records(claim: Claim, answers: Sequence[Answer], *, beyond: reach.Reach = reach.UNKNOWN) -> LostRecords | None:
+    """Return what was acknowledged and is neither in the copy of a claim nor before ``beyond``; None for nothing."""
+    positions = {answer.node: answer.copy.acknowledged for answer in answers if answer.copy}
+    positions[claim.node] = claim.acknowledged
+    end = max(_end(claim.copy), beyond)
+    nodes = tuple(sorted(node for node, position in positions.items() if position > end))
+    return LostRecords(max(positions[node] for node in nodes), claim.node, claim.copy, nodes) if nodes else None
+
+
+def _end(copy: calls.CandidateState) -> reach.Reach:
+    return copy.epoch, copy.serial
+
+
 def _copies(what: str, answers: Sequence[Answer], contradictions: Collection[str]) -> _Tally:
     no = sum(answer.disowns or answer.node in contradictions for answer in answers)
     yes = sum(answer.copy is not None and answer.node not in contradictions for answer in answers)
@@ -222,6 +274,9 @@ def _contradiction(claim: Claim, answer: Answer) -> str:
     if copy.given_up > (mine.epoch, mine.serial):
         epoch, serial = copy.given_up
         return f"node {answer.node} gave up a newer copy, epoch {epoch} serial {serial}, {here}"
+    if copy.acknowledged > _end(mine):
+        epoch, serial = copy.acknowledged
+        return f"node {answer.node} has heard that serial {serial} of epoch {epoch} was acknowledged, {here}"
     if copy.heard > mine.epoch and not claim.by_majority:
         return f"node {answer.node} has heard of a later master, of epoch {copy.heard}, {here}"
     return ""

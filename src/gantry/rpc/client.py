@@ -27,7 +27,7 @@ import msgspec
 
 from gantry import __version__, errors, security
 from gantry.rpc import call_queue, calls, liveness, permits, silence, targets
-from gantry.rpc.calls import protocol
+from gantry.rpc.calls import protocol, reach
 from gantry.runtime import http_interface, interface, limits
 
 Result = TypeVar("Result")
@@ -61,6 +61,7 @@ class Client:
         self._replaced: Callable[[errors.FencedError], None] | None = None
         self._permitted: Callable[[], Awaitable[None]] | None = None
         self._introduce: Callable[[targets.Target], Awaitable[bool]] | None = None
+        self._acknowledged: Callable[[], reach.Reach] = lambda: reach.UNKNOWN
         self._answered: dict[tuple[str, int], float] = {}
         self._permits = permits.Permits(run, self._ask) if run else None
 
@@ -72,17 +73,20 @@ class Client:
         permitted: Callable[[], Awaitable[None]],
         right: Callable[[], float] | None = None,
         introduce: Callable[[targets.Target], Awaitable[bool]] | None = None,
+        acknowledged: Callable[[], reach.Reach] = lambda: reach.UNKNOWN,
     ) -> None:
         """Send the epoch of a confirmed master with all calls; call ``replaced`` when a node refuses the epoch.
 
         Calls that change something wait until ``permitted`` returns, and their permits end with the right of the
         master: ``right`` returns for how many seconds it lasts. ``introduce`` is called when a node does not know this
-        master, and returns whether it does then.
+        master, and returns whether it does then. ``acknowledged`` returns how far changes are acknowledged: all calls
+        tell the nodes.
         """
         if self._permits and right:
             self._permits.limit(right)
         self._epoch, self._replaced, self._permitted = epoch, replaced, permitted
         self._introduce = introduce
+        self._acknowledged = acknowledged
 
     async def reconnect(self, tls: ssl.SSLContext) -> None:
         """Make all connections by another TLS context from now on; calls under way go on with theirs."""
@@ -120,9 +124,12 @@ class Client:
     async def _ask(
         self, target: targets.Target, call: calls.Call[Result], *, headers: Mapping[str, str] | None = None
     ) -> Result:
-        epoch = {calls.EPOCH_HEADER: str(self._epoch())} if self._epoch else {}
+        of_master = {calls.EPOCH_HEADER: str(self._epoch())} if self._epoch else {}
+        if (acknowledged := self._acknowledged()) != reach.UNKNOWN:
+            of_master[reach.HEADER] = reach.to_header(acknowledged)
+        sent = {**of_master, **(headers or {})}
         try:
-            return await exchange(self._http, target, call, headers={**epoch, **(headers or {})}, on_answer=self._note)
+            return await exchange(self._http, target, call, headers=sent, on_answer=self._note)
         except errors.FencedError as error:
             if self._replaced:
                 self._replaced(error)

@@ -7,8 +7,9 @@ written after the frame that they follow from is durable, so they are never ahea
     journal-end     the end of the journal, and the highest job number there (``end_mark``)
     queue/serial    the highest job number of the durable state
 
-Epoch and serial are compared in this order: records that a later epoch replaced are no loss. ``epoch`` may be ahead
-because another node is the master now, which the vote decides; it counts if the state knows no other node. Some files
+Epoch and serial are compared in this order: records that a later epoch replaced are no loss. ``epoch`` and
+``acknowledged`` may be ahead because another node is the master now, which the vote decides; they count if the state
+knows no other node. Some files
 prove nothing alone, and an error that the others cause mentions them: ``ssconf`` follows changes before they are
 durable and lags behind removals, job files of a discarded history stay until they are archived, and the node that got a
 ``promise`` may never have begun.
@@ -20,7 +21,7 @@ import msgspec
 
 from gantry import errors
 from gantry.rpc import calls
-from gantry.rpc.calls import epochs
+from gantry.rpc.calls import epochs, reach
 from gantry.runtime import interface, paths
 from gantry.state import end_mark, jobfiles, journal, snapshot
 
@@ -33,8 +34,9 @@ class Evidence:
     """The evidence on one machine: ``mark`` is the end mark, ``marked_job`` the highest job number there.
 
     ``job_serial`` is the number in ``queue/serial``, ``newest_job`` the highest number of a job file, ``epoch`` that of
-    the newest master which called this machine; ``promised`` is the epoch that its node promised last. ``nodes`` and
-    ``candidates`` are the names in the ssconf files.
+    the newest master which called this machine; ``promised`` is the epoch that its node promised last, ``acknowledged``
+    the furthest acknowledged record that it has heard of. ``nodes`` and ``candidates`` are the names in the ssconf
+    files.
     """
 
     where: paths.Paths
@@ -44,6 +46,7 @@ class Evidence:
     newest_job: int = 0
     epoch: int = 0
     promised: int = 0
+    acknowledged: reach.Reach = reach.UNKNOWN
     nodes: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
 
@@ -60,10 +63,14 @@ class Evidence:
         """
         return 0 if self.marked_job is not None else UNKNOWN_JOBS
 
+    def reaches(self, position: reach.Reach) -> bool:
+        """Return whether the end mark, and so ``highest_job``, includes a record."""
+        return self.mark is not None and (self.mark.epoch, self.mark.serial) >= position
+
     @property
     def highest_epoch(self) -> int:
         """Return the highest epoch of which anything tells here."""
-        return max(self.epoch, self.promised, self.mark.epoch if self.mark else 0)
+        return max(self.epoch, self.promised, self.acknowledged[0], self.mark.epoch if self.mark else 0)
 
     def losses(self, state: snapshot.Snapshot, end: journal.Position) -> list[str]:
         """Return what shows that the journal, which gives ``state`` and ends at ``end``, has lost records."""
@@ -86,9 +93,16 @@ class Evidence:
         ]
 
     def _lost_epochs(self, state: snapshot.Snapshot, end: journal.Position) -> list[str]:
-        if self.epoch <= end.epoch or len(state.nodes) > 1:
+        if len(state.nodes) > 1:
             return []
-        return [f"{self.where.lib}/epoch says that a master of epoch {self.epoch} ran"]
+        lines = []
+        if self.epoch > end.epoch:
+            lines.append(f"{self.where.lib}/epoch says that a master of epoch {self.epoch} ran")
+        if self.acknowledged > (end.epoch, end.serial):
+            epoch, serial = self.acknowledged
+            paths_ = " or ".join(reach.files(self.where))
+            lines.append(f"{paths_} says that serial {serial} epoch {epoch} was acknowledged")
+        return lines
 
     def checked_losses(self, state: snapshot.Snapshot, end: journal.Position) -> list[str]:
         """Return ``losses``; WrongStateError if there are none."""
@@ -145,6 +159,7 @@ def read(disk: interface.Disk, where: paths.Paths) -> Evidence:
         newest_job=max(jobfiles.numbers(disk, where.queue), default=0) if disk.exists(where.queue) else 0,
         epoch=_epoch(disk, f"{where.lib}/epoch"),
         promised=_promised(disk, f"{where.lib}/promise"),
+        acknowledged=reach.read(disk, where)[0],
         nodes=_names(disk, f"{where.ssconf}/ssconf_node_list"),
         candidates=_names(disk, f"{where.ssconf}/ssconf_master_candidates"),
     )

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from gantry import errors
 from gantry.model import cluster
 from gantry.rpc import targets
+from gantry.rpc.calls import reach
 from gantry.runtime import interface
 from gantry.state import candidate, copies
 from gantry.state.journal import Position
@@ -116,6 +117,8 @@ class Candidates:
         # Whether the policy was ``seed`` at any time, so that a former master may go on alone.
         self._was_seed = False
         self._closing = False
+        # Epoch and serial of the newest frame that a majority of the candidates is known to hold.
+        self.agreed: reach.Reach = reach.UNKNOWN
 
     def start(self, position: Position, copy: Callable[[], Awaitable[copies.Copy]], *, journal: str) -> None:
         """Begin at the end of the journal in the folder ``journal``; ``copy`` returns the whole durable state.
@@ -214,6 +217,8 @@ class Candidates:
             raise self.refusal
         if not self._has_enough():
             raise self.unacknowledged()
+        if all(rule.is_majority(self._holders(rule)) for rule in self._needed()):
+            self.agreed = self.chain.head.epoch, self.chain.head.serial
         serial = self._needed()[-1].serial
         former, self._rules = self._rules, [rule for rule in self._rules if rule.serial >= serial]
         self._remove_former()

@@ -162,9 +162,10 @@ class Store:
         if not self._complete.is_set():
             self._evidence.check(self._durable, self._position)
 
-    def losses(self) -> list[str]:
-        """Return what shows that the journal lacks records; WrongStateError if nothing does."""
-        return self._evidence.checked_losses(self._durable, self._position)
+    def losses(self, *, is_known: bool = False) -> list[str]:
+        """Return what shows that the journal lacks records; WrongStateError if nothing does, unless a loss is known."""
+        check = self._evidence.losses if is_known else self._evidence.checked_losses
+        return check(self._durable, self._position)
 
     async def accept_loss(self, losses: Sequence[str], *, last_job: int = 0, epoch: int = 0) -> None:
         """Go on without the records that ``losses`` tell of; for a store opened with ``Behind.ACCEPTED``.

@@ -714,6 +714,20 @@ async def test_a_call_with_a_huge_epoch_does_not_make_the_node_refuse_its_master
         assert failures == []
 
 
+async def test_only_the_master_that_the_node_obeys_says_how_far_changes_are_acknowledged(cluster: Cluster) -> None:
+    async with cluster.master() as old, cluster.master() as new:
+        await cluster.join(old)
+        old.fence(lambda: 3, lambda error: None, permitted=permitted, acknowledged=lambda: (3, 99))
+        new.fence(lambda: 4, lambda error: None, permitted=permitted, acknowledged=lambda: (4, 20))
+        assert (await new.call(cluster.target, calls.CandidateStatus())).acknowledged == (0, 0)
+        await new.call(cluster.target, calls.WriteSsconf(values={}))
+        await old.call(cluster.target, calls.Version())
+        assert (await new.call(cluster.target, calls.CandidateStatus())).acknowledged == (4, 20)
+        # Nothing of a later epoch than that of the call can be acknowledged.
+        new.fence(lambda: 4, lambda error: None, permitted=permitted, acknowledged=lambda: (5, 1))
+        assert (await new.call(cluster.target, calls.CandidateStatus())).acknowledged == (4, 20)
+
+
 async def test_an_epoch_that_is_no_number_is_refused(cluster: Cluster) -> None:
     await cluster_joined(cluster)
     own = security.issue_master(cluster.authority, cluster.runtime.clock.now())

@@ -27,7 +27,7 @@ from gantry.node import call_table, permits
 from gantry.node.daemon import departure
 from gantry.node.membership import callers, enrollment, fence
 from gantry.rpc import calls
-from gantry.rpc.calls import protocol
+from gantry.rpc.calls import protocol, reach
 from gantry.runtime import http_interface, interface, limits, repeated_logs
 
 logger = logging.getLogger(__name__)
@@ -123,12 +123,13 @@ class Agent:
         """Serve until cancelled; call ``ready`` each time the port accepts connections. OSError: port in use."""
         self._allowed = allowed
         await self._settle()
-        preparing = asyncio.ensure_future(self._prepare())
+        beside = [asyncio.ensure_future(work) for work in (self._prepare(), self._barrier.acknowledged.keep())]
         try:
             await self._serve(host, port, ready=ready)
         finally:
-            preparing.cancel()
-            await asyncio.wait([preparing])
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
 
     async def _serve(self, host: str, port: int, *, ready: Callable[[], None]) -> None:
         while True:
@@ -239,6 +240,8 @@ class Agent:
         is_fenced = self._member_calls.is_fenced(procedure)
         if is_fenced:
             await self._barrier.admit(epoch, caller)
+        if self._barrier.is_master(epoch, caller):
+            self._barrier.acknowledged.note(_acknowledged(request, epoch))
         permit = _permit(request)
         if permit is None:
             return await self._member_calls.answer(procedure, request.body, caller=caller)
@@ -317,6 +320,12 @@ def _epoch(request: http_interface.Request) -> int:
             f"the epoch of a call must be a number with at most {calls.EPOCH_DIGITS} digits, not {text[:20]!r}"
         )
     return int(text)
+
+
+def _acknowledged(request: http_interface.Request, epoch: int) -> reach.Reach:
+    """Return how far the master's changes are acknowledged; nothing of a later epoch than its own can be."""
+    position = reach.from_header(request.headers.get(reach.HEADER, ""))
+    return position if position and position[0] <= epoch else reach.UNKNOWN
 
 
 def _permit(request: http_interface.Request) -> calls.Permit | None:

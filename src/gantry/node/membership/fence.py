@@ -8,7 +8,8 @@
 ``daemon.server`` asks the fence before each call that is fenced, ``replica`` before it takes records or grants the
 lease. Every confirmed master has a higher epoch than all before, and each of its calls has that epoch (``rpc.client``).
 So a former master cannot start anything on a node that its successor has called. A node that wants to become master
-requests promises first: two nodes at the same time cannot both have the promises of a majority.
+requests promises first: two nodes at the same time cannot both have the promises of a majority. ``acknowledged`` keeps
+how far the changes of these masters were acknowledged.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ import logging
 import msgspec
 
 from gantry import errors
-from gantry.node.membership import ssconf
+from gantry.node.membership import acknowledged, ssconf
 from gantry.rpc import calls
 from gantry.rpc.calls import epochs
 from gantry.runtime import interface, paths
@@ -36,6 +37,7 @@ class Fence:
         self._given_up_path = f"{folders.lib}/given-up"
         self._journal_end_path = folders.journal_end
         self._files = files
+        self.acknowledged = acknowledged.Acknowledged(runtime, folders)
         self._seen: tuple[int, str] | None = None
         # The highest epoch of any call, also of one that ``admit`` does not record, and the UUID of its master's node.
         self._used = (0, "")
@@ -100,6 +102,11 @@ class Fence:
                     hint="a master that is confirmed again gets an epoch of its own",
                 )
         self._used = max(self._used, self._newest(), (epoch, owner))
+
+    def is_master(self, epoch: int, owner: str) -> bool:
+        """Return whether a call is one of the master that this node obeys, by its epoch and its node's UUID."""
+        newest, known_owner = self._newest()
+        return epoch == newest > 0 and known_owner in ("", owner)
 
     def check_step(self, epoch: int, *, at_least: int = 0) -> None:
         """Refuse an epoch that no series of confirmed masters can have reached: nobody could follow such a master.
@@ -188,8 +195,9 @@ class Fence:
             await self._disk.write(self._given_up_path, msgspec.json.encode((epoch, serial)), mode=0o444)
 
     async def forget(self) -> None:
-        """Delete epoch, promise, deleted replicas and the end mark, because the node leaves its cluster."""
+        """Delete what the node knows of the past, because it leaves its cluster."""
         self._seen, self._used = None, (0, "")
         for path in (self._path, self._promise_path, self._given_up_path, self._journal_end_path):
             if self._disk.exists(path):
                 await self._disk.remove(path)
+        await self.acknowledged.forget()

@@ -101,6 +101,7 @@ class Replica:
             master=self._files.read("master_node"),
             heard=self._barrier.epoch(),
             given_up=self._lost(end),
+            acknowledged=self._barrier.acknowledged.furthest(),
         )
 
     def _lost(self, end: frames.Position) -> tuple[int, int]:
@@ -168,7 +169,8 @@ class Replica:
         async with self._locked():
             end = (await self._contents()).end
             request = calls.Promised(epoch=call.epoch, node=call.node)
-            lacks_records = max((end.epoch, end.serial), self._lost(end)) > call.newest
+            known = self._barrier.acknowledged.furthest()
+            lacks_records = max((end.epoch, end.serial), self._lost(end), known) > call.newest
             if self._lease.seconds_to_wait(call.node, stopped=call.stopped):
                 return calls.Promise(granted=False, epoch=self._barrier.promised().epoch, lease=self._lease.status())
             granted = not lacks_records and await self._barrier.promise(request)

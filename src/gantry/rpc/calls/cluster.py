@@ -65,6 +65,7 @@ class CandidateState(Message, frozen=True):
 
     ``heard`` is the highest epoch of a master that called the node; it may be above the copy's. ``given_up`` are epoch
     and serial of the furthest copy that the node once had and then deleted or replaced at the request of a master.
+    ``acknowledged`` are those of the furthest acknowledged record of which a master has told the node.
     """
 
     serial: Count
@@ -74,6 +75,7 @@ class CandidateState(Message, frozen=True):
     master: str
     heard: Epoch = 0
     given_up: tuple[Epoch, Count] = (0, 0)
+    acknowledged: tuple[Epoch, Count] = (0, 0)
 
 
 class CandidateStatus(Call[CandidateState], frozen=True):
@@ -104,7 +106,8 @@ class Promise(Message, frozen=True):
 class MasterPromise(Call[Promise], frozen=True):
     """Ask a node to refuse records of epochs below ``epoch``, and to promise that epoch to no other node.
 
-    ``newest`` is the end of the caller's copy, epoch and serial: a node with a longer copy refuses. So does a node that
+    ``newest`` is the end of the caller's copy, epoch and serial: a node with a longer copy refuses, and one that has
+    heard that more was acknowledged. So does a node that
     has granted the lease to another master, as long as it lasts, unless no master daemon runs on that node: ``stopped``
     has the nodes of which that is known, with the epoch up to which it is.
     """
