@@ -22,7 +22,7 @@ def lab() -> Iterator[cluster.SimulatedCluster]:
 
 
 def known_end(lab: cluster.SimulatedCluster, name: str) -> reach.Reach:
-    return reach.read(lab.world.machine(name).disk, cluster.FOLDERS)[0]
+    return reach.read(lab.world.machine(name).disk, cluster.FOLDERS)
 
 
 def end(lab: cluster.SimulatedCluster) -> reach.Reach:

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from gantry import errors
-from gantry.daemons import master, role
+from gantry.daemons import identity, master, retrieval, role
+from gantry.rpc import client
 from gantry.sim import cluster
 
 LIB = cluster.FOLDERS.lib
@@ -245,5 +246,58 @@ def test_a_start_without_a_vote_says_which_acknowledged_records_are_lost(lab: cl
         await machine.spawn(daemon.start())
         await machine.spawn(daemon.close())
         assert any("of epoch 1 were acknowledged" in text and text.endswith("they are lost") for text in reports)
+
+    lab.run(scenario())
+
+
+async def verified(lab: cluster.SimulatedCluster) -> tuple[object, str]:
+    """Return the result of a verification, and its log."""
+    number = await lab.submit({"OP_ID": "OP_CLUSTER_VERIFY"})
+    _, results = await lab.wait(number)
+    return results[0], str(await lab.luxi("QueryJobs", [number], ["oplog"]))
+
+
+async def recover_from(lab: cluster.SimulatedCluster, name: str, source: str) -> retrieval.Result:
+    """Do what ``gantry-masterd recover --from SOURCE --accept-loss`` does on a machine."""
+    machine = lab.world.machine(name)
+
+    async def work() -> retrieval.Result:
+        authority = identity.load(machine, cluster.FOLDERS)
+        credentials = identity.Credentials(machine, cluster.FOLDERS, authority, secure=False)
+        await credentials.renew()
+        nodes = client.Client(machine.network, credentials.context)
+        try:
+            request = retrieval.Request(source, accepts_loss=True)
+            return await retrieval.retrieve(machine, cluster.FOLDERS, request, nodes=nodes)
+        finally:
+            await nodes.close()
+
+    return await machine.spawn(work())
+
+
+def test_the_only_copy_of_a_change_is_kept_aside_reported_and_can_be_installed(
+    lab: cluster.SimulatedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A start without a vote has lost the changes; the silent candidate that has them returns."""
+
+    async def scenario() -> None:
+        await acknowledged_by_two(lab)
+        await lab.start_master("node1", role.Request(voting=False))
+        await lab.done(tag("after"))
+        folder = f"{LIB}/before-replacement-1"
+        assert folder not in (await verified(lab))[1]
+        await lab.start_node("node3")
+        await lab.world.clock.sleep(60)
+        assert lab.daemons["node1"].candidates.lagging() == []
+        assert any(folder in entry.getMessage() for entry in caplog.records if entry.levelname == "WARNING")
+        is_good, log = await verified(lab)
+        assert is_good is True
+        assert f"WARNING: node node3: {folder} has a copy of the state, serial" in log
+        assert f"gnt-cluster recover --from {folder}" in log
+        assert await tags(lab) == ["after", "old"]
+        await lab.stop_master("node1")
+        await recover_from(lab, "node3", folder)
+        await lab.failover("node3")
+        assert await tags(lab) == [*NEW, "old"]
 
     lab.run(scenario())

@@ -52,7 +52,7 @@ async def _retrieve(runtime: interface.Runtime, folders: paths.Paths, request: r
     for line in result.losses:
         log.warning("records were lost, and the loss was accepted: %s", line)
     losses = f" Lost: {'; '.join(result.losses)}." if result.losses else ""
-    print(f"The copy of node {request.node} is installed: serial {result.end.serial} epoch {result.end.epoch}.{losses}")
+    print(f"T{request.description[1:]} is installed: serial {result.end.serial} epoch {result.end.epoch}.{losses}")
     if result.losses:
         _print_silent(result.silent)
     print(f"The replaced files are in {result.previous}.")

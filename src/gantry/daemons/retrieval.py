@@ -1,5 +1,8 @@
 """``gantry-masterd recover --from NODE``: replaces the state on this machine by the copy of a master candidate.
 
+Instead of a node it may be a folder of this machine with a copy that was kept aside (``node.membership.kept_copies``,
+``state.replacement``).
+
 No master daemon runs. The copy is fetched with the authority on this machine, beside the present files, and checked:
 every checksum and the whole chain. Then it is compared with what this machine and the other candidates know of the
 past; a copy that lacks something is installed only if the administrator accepts the loss. ``state.replacement``
@@ -17,10 +20,20 @@ from gantry.state import evidence, journal, ownership, recovery, replacement, tr
 
 @dataclass(frozen=True)
 class Request:
-    """The node whose copy is installed; with ``accepts_loss`` also a copy that lacks records."""
+    """The node or the folder whose copy is installed; with ``accepts_loss`` also a copy that lacks records."""
 
     node: str
     accepts_loss: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Return the folder, empty for a node."""
+        return self.node.rstrip("/") if self.node.startswith("/") else ""
+
+    @property
+    def description(self) -> str:
+        """Return whose copy it is, as text for people."""
+        return f"the copy in {self.folder}" if self.folder else f"the copy of node {self.node}"
 
 
 @dataclass(frozen=True)
@@ -95,31 +108,28 @@ class _Retrieval:
         """Fetch, check and install the copy."""
         local = survey.local(self._runtime.disk, self._folders)
         past = evidence.read(self._runtime.disk, self._folders)
-        source = self._source(local)
-        apart = (source.name, membership.read(self._runtime.disk, self._folders).node)
-        theirs = await survey.status(self._nodes, source)
-        if isinstance(theirs, errors.GantryError):
-            raise theirs
-        if not theirs.serial:
-            raise errors.WrongStateError(
-                f"node {source.name} has no copy of the state", hint=f"name a master candidate: {_names(past)}"
-            )
+        own = membership.read(self._runtime.disk, self._folders).node
+        source = None if self._request.folder else self._source(local, own)
+        if source is None:
+            await copy.copy_from(self._request.folder)
+            theirs = _extent(await recovery.recover(self._runtime, copy.where))
+        else:
+            theirs = await self._status(source, past)
+        apart = (own, source.name if source else own)
         known_epoch = max(theirs.epoch, theirs.heard, past.highest_epoch, local.end.epoch if local.end else 0)
         answers = await survey.ask(self._nodes, local.nodes.values(), apart=apart, epoch=known_epoch)
         missing = [survey.described(answer) for answer in answers.newer(theirs)]
-        await self._fetch(copy, source)
-        if await survey.status(self._nodes, source) != theirs:
-            raise errors.WrongStateError(
-                f"the copy of node {source.name} changed while it was fetched",
-                hint="a master runs: nothing was changed",
-            )
+        if source is not None:
+            await self._fetch(copy, source, theirs)
         recovered = await self._checked(copy, theirs)
-        missing += [*_missing_here(local, recovered, source.name), *past.losses(recovered.state, recovered.replay.end)]
-        lost_records = answers.lost_records(source.name, theirs, own=max(past.acknowledged, theirs.acknowledged))
+        missing += [*_missing_here(local, recovered), *past.losses(recovered.state, recovered.replay.end)]
+        lost_records = answers.lost_records(
+            source.name if source else own, theirs, own=max(past.acknowledged, theirs.acknowledged)
+        )
         missing += [str(lost_records)] if lost_records else []
         if missing and not self._request.accepts_loss:
             raise errors.WrongStateError(
-                f"the copy of node {source.name} was not installed: {'; '.join(missing)}",
+                f"{self._request.description} was not installed: {'; '.join(missing)}",
                 hint="take the copy of another candidate, or add --accept-loss to install this one",
             )
         unknown_jobs = evidence.UNKNOWN_JOBS if lost_records and not past.reaches(lost_records.last) else 0
@@ -129,9 +139,19 @@ class _Retrieval:
         next_job = recovered.state.last_job + 1
         return Result(recovered.replay.end, next_job, previous, tuple(missing), tuple(answers.silent))
 
-    def _source(self, local: survey.Local) -> targets.Target:
+    async def _status(self, source: targets.Target, past: evidence.Evidence) -> calls.CandidateState:
+        theirs = await survey.status(self._nodes, source)
+        if isinstance(theirs, errors.GantryError):
+            raise theirs
+        if not theirs.serial:
+            raise errors.WrongStateError(
+                f"node {source.name} has no copy of the state", hint=f"name a master candidate: {_names(past)}"
+            )
+        return theirs
+
+    def _source(self, local: survey.Local, own: str) -> targets.Target:
         name = self._request.node
-        if name == membership.read(self._runtime.disk, self._folders).node:
+        if name == own:
             raise errors.InvalidError(f"{name} is this machine", hint="name another master candidate")
         if name not in local.nodes:
             raise errors.NotFoundError(
@@ -139,7 +159,16 @@ class _Retrieval:
             )
         return local.nodes[name]
 
-    async def _fetch(self, copy: replacement.Replacement, source: targets.Target) -> None:
+    async def _fetch(self, copy: replacement.Replacement, source: targets.Target, theirs: calls.CandidateState) -> None:
+        """Fetch the copy of a node; WrongStateError if it does not end as ``theirs`` says any more."""
+        await self._fetch_parts(copy, source)
+        if await survey.status(self._nodes, source) != theirs:
+            raise errors.WrongStateError(
+                f"the copy of node {source.name} changed while it was fetched",
+                hint="a master runs: nothing was changed",
+            )
+
+    async def _fetch_parts(self, copy: replacement.Replacement, source: targets.Target) -> None:
         await copy.begin()
         request = calls.CopyFetch()
         while True:
@@ -157,14 +186,21 @@ class _Retrieval:
         end = recovered.replay.end
         if (end.epoch, end.serial, end.digest) != (theirs.epoch, theirs.serial, theirs.digest):
             raise errors.ConfigurationError(
-                f"the copy of node {self._request.node} ends at serial {end.serial} epoch {end.epoch}, "
+                f"{self._request.description} ends at serial {end.serial} epoch {end.epoch}, "
                 f"and the node says serial {theirs.serial} epoch {theirs.epoch}",
                 hint="take the copy of another master candidate",
             )
         return recovered
 
 
-def _missing_here(local: survey.Local, recovered: recovery.Recovered, node: str) -> list[str]:
+def _extent(recovered: recovery.Recovered) -> calls.CandidateState:
+    end = recovered.replay.end
+    return calls.CandidateState(
+        serial=end.serial, digest=end.digest, epoch=end.epoch, job=recovered.state.last_job, master=""
+    )
+
+
+def _missing_here(local: survey.Local, recovered: recovery.Recovered) -> list[str]:
     end, here = recovered.replay.end, local.end
     if here is None or (end.epoch, end.serial) > (here.epoch, here.serial):
         return []

@@ -248,7 +248,7 @@ class Role:
             names,
             taking_over=self._request.taking_over,
             by_majority=by_majority,
-            acknowledged=reach.read(self._runtime.disk, self._folders)[0],
+            acknowledged=reach.read(self._runtime.disk, self._folders),
         )
 
     def _taken_for_granted(self, answers: Sequence[vote.Answer]) -> list[vote.Answer]:

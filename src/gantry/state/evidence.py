@@ -159,7 +159,7 @@ def read(disk: interface.Disk, where: paths.Paths) -> Evidence:
         newest_job=max(jobfiles.numbers(disk, where.queue), default=0) if disk.exists(where.queue) else 0,
         epoch=_epoch(disk, f"{where.lib}/epoch"),
         promised=_promised(disk, f"{where.lib}/promise"),
-        acknowledged=reach.read(disk, where)[0],
+        acknowledged=reach.read(disk, where),
         nodes=_names(disk, f"{where.ssconf}/ssconf_node_list"),
         candidates=_names(disk, f"{where.ssconf}/ssconf_master_candidates"),
     )

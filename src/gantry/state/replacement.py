@@ -48,6 +48,22 @@ class Replacement:
         for folder in ("journal", "queue"):
             await self._disk.make_directory(f"{self._folder}/{folder}")
 
+    async def copy_from(self, folder: str) -> None:
+        """Copy a state that was kept aside, in a folder of this machine; NotFoundError if there is none."""
+        if not self._disk.exists(f"{folder}/config.data"):
+            raise errors.NotFoundError(
+                f"there is no copy of the state in {folder}: it has no config.data",
+                hint="gnt-cluster verify lists the copies that nodes have kept",
+            )
+        await self.begin()
+        for prefix in ("", "journal/", "queue/"):
+            path = f"{folder}/{prefix}".rstrip("/")
+            for name in self._disk.names(path) if self._disk.exists(path) else []:
+                if _NAME.fullmatch(f"{prefix}{name}"):
+                    content = self._disk.read(f"{path}/{name}")
+                    await self.write([calls.CopyPiece(name=f"{prefix}{name}", offset=0, content=content)])
+        await self._disk.sync(self._folder)
+
     async def write(self, pieces: Sequence[calls.CopyPiece]) -> None:
         """Write pieces of files, unsynced; ProtocolError for a name that no copy has."""
         for piece in pieces:

@@ -44,7 +44,7 @@ def test_the_highest_position_counts_at_once_and_is_written_a_moment_later_once_
 
     contents = world.run(scenario())
     assert len(set(contents)) <= 5
-    assert machine.disk.read(ON_DISK) == machine.disk.read(IN_MEMORY) == reach.encode((2, 40))
+    assert machine.disk.read(ON_DISK) == machine.disk.read(IN_MEMORY) == reach.encode((2, 40), reach.UNKNOWN)
     assert acknowledged.Acknowledged(machine, build.WHERE).furthest() == (2, 40)
 
 
@@ -58,6 +58,25 @@ def test_a_damaged_file_counts_as_none_and_is_reported(
     assert ON_DISK in caplog.text
     world.run(disk.write(IN_MEMORY, reach.encode((1, 7))))
     assert acknowledged.Acknowledged(world.machine("node1"), build.WHERE).furthest() == (1, 7)
+
+
+def test_the_furthest_record_of_the_earlier_master_is_kept_too(world: simulated.World) -> None:
+    machine = world.machine("node1")
+
+    async def scenario() -> None:
+        known = acknowledged.Acknowledged(machine, build.WHERE)
+        task = asyncio.create_task(known.keep())
+        for position in ((1, 50), (3, 41), (3, 42)):
+            known.note(position)
+        await machine.clock.sleep(3)
+        task.cancel()
+
+    world.run(scenario())
+    known = acknowledged.Acknowledged(machine, build.WHERE)
+    assert known.furthest() == (3, 42)
+    assert known.is_any_between((1, 40), (1, 55))
+    assert not known.is_any_between((1, 50), (1, 55))
+    assert not known.is_any_between((1, 40), (1, 49))
 
 
 def test_a_node_that_leaves_its_cluster_forgets(world: simulated.World) -> None:

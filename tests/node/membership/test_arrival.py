@@ -1,6 +1,7 @@
 """A checkpoint that arrives beside a candidate's copy, interrupted at each point."""
 
 import asyncio
+import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from gantry import errors
 from gantry.model import cluster
 from gantry.node.membership import arrival, replica
 from gantry.rpc import calls, targets
-from gantry.runtime import simulated
+from gantry.runtime import paths, simulated
 from gantry.state import checkpoint, copies, history, replication, transaction
 from gantry.state import snapshot as states
 
@@ -88,8 +89,14 @@ class Scene:
     def serials(self) -> list[int]:
         return [entry.serial for entry in history.records(self.pair.node.disk, WHERE.journal)]
 
-    def opened(self) -> transaction.Store:
-        return self.pair.at_node(transaction.Store.open(self.pair.node, WHERE))
+    def opened(self, where: paths.Paths = WHERE) -> transaction.Store:
+        return self.pair.at_node(transaction.Store.open(self.pair.node, where))
+
+    def kept(self) -> dict[str, object]:
+        """Return the state in the copy that was kept aside."""
+        store = self.opened(dataclasses.replace(WHERE, lib=f"{WHERE.lib}/before-replacement-1"))
+        self.pair.world.kill("node1")
+        return build.content(store.snapshot)
 
 
 @pytest.fixture
@@ -145,7 +152,9 @@ def scene(world: simulated.World, monkeypatch: pytest.MonkeyPatch, kind: Kind) -
         for number in (50, 51):
             await store.commit(build.put(build.vm(number)), build.CAUSE)
         contents.append(build.content(store.snapshot))
-        return list((await candidates.copy()).parts(replace=True))
+        # Of a later master: what the copy has more is of an earlier one.
+        whole = (await candidates.copy()).parts(replace=True)
+        return [msgspec.structs.replace(part, epoch=1) for part in whole]
 
     parts = pair.at_master(work())
     world.kill("node0")
@@ -174,6 +183,7 @@ def test_an_arriving_checkpoint_may_be_interrupted_at_any_point(
         is_new = state.serial == stage.after["serial"] and kind is Kind.DIVERGED
         if is_new:
             assert stage.queue() == stage.listed()
+            assert stage.kept() == stage.before
         else:
             assert stage.serials() == list(range(2, state.serial + 1))
         store = stage.opened()

@@ -179,11 +179,12 @@ FAILOVER_OPTIONS = (
 RECOVER_TEXT = """
     Run this on the master when its daemon does not start because its state is damaged or the end of the journal is
     missing. With --from, the copy of that master candidate is fetched, checked and installed; the replaced files are
-    kept in a folder before-recovery-N. A copy that lacks something is installed only with --accept-loss. Without
-    --from, --accept-loss goes on with the state here, for when no candidate has the missing records: it asks all nodes
-    first, and is refused if one has more. It names the nodes that do not answer, and records that only they have are
-    lost, so start them first. Job numbers that this machine or a node that answers knows are not given again. Then
-    start the master daemon.
+    kept in a folder before-recovery-N. Instead of a node it may be a folder of this machine with a copy that was kept
+    aside, such as /var/lib/gantry/before-replacement-1. A copy that lacks something is installed only with
+    --accept-loss. Without --from, --accept-loss goes on with the state here, for when no candidate has the missing
+    records: it asks all nodes first, and is refused if one has more. It names the nodes that do not answer, and records
+    that only they have are lost, so start them first. Job numbers that this machine or a node that answers knows are
+    not given again. Then start the master daemon.
 """
 RECOVER_OPTIONS = (
     command.Option(("--from",), "Install the copy of the state that this master candidate has", "NODE", dest="source"),

@@ -98,7 +98,10 @@ class Handlers:
         return await node_info.status(self._runtime.disk, self._registry, accelerators=self._accelerators, request=call)
 
     async def _node_verify(self, call: calls.NodeVerify) -> dict[str, list[str]]:
-        return await node_info.verify(self._runtime, self._registry, files=self._files, lib=self._lib, request=call)
+        complaints = await node_info.verify(
+            self._runtime, self._registry, files=self._files, lib=self._lib, request=call
+        )
+        return complaints | {"copies": self._replica.kept()}
 
     async def _master_name(self, call: calls.MasterName) -> str:
         return self._files.read("master_node")

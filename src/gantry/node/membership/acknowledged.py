@@ -1,6 +1,7 @@
 """How far changes were acknowledged, as far as a node has heard: so that a candidate whose disk went back is found out.
 
-    lib/acknowledged    epoch and serial of the furthest record (``rpc.calls.reach``), on stable storage
+    lib/acknowledged    epoch and serial of the furthest record (``rpc.calls.reach``), and of the furthest of an earlier
+                        epoch, on stable storage
     run/acknowledged    the same in memory, so that it outlives a restored disk
 
 Each call of the master tells it (``daemon.server``), to candidates and to all other nodes. What a call says counts at
@@ -28,36 +29,47 @@ class Acknowledged:
         self._clock = runtime.clock
         self._folders = folders
         self._furthest: reach.Reach | None = None
+        # The furthest of an earlier master: a copy here may end with its records.
+        self._former = reach.UNKNOWN
         self._news = asyncio.Event()
         self._failing = False
 
     def furthest(self) -> reach.Reach:
         """Return epoch and serial; zeros if nothing is known."""
         if self._furthest is None:
-            self._furthest, faults = reach.read(self._disk, self._folders)
+            positions, faults = reach.read_all(self._disk, self._folders)
+            self._furthest = max(positions, default=reach.UNKNOWN)
+            self._former = max((each for each in positions if each[0] < self._furthest[0]), default=reach.UNKNOWN)
             for fault in faults:
                 logger.error("%s; this node does not know any more what was acknowledged before", fault)
         return self._furthest
 
     def note(self, position: reach.Reach) -> None:
         """Take note of a position that the master reports."""
-        if position > self.furthest():
+        known = self.furthest()
+        if position > known:
+            self._former = known if known[0] < position[0] else self._former
             self._furthest = position
             self._news.set()
+
+    def is_any_between(self, after: reach.Reach, until: reach.Reach) -> bool:
+        """Return whether a record after one and up to another, of the newest epochs, is known as acknowledged."""
+        return any(after < position <= until for position in (self.furthest(), self._former))
 
     async def keep(self) -> None:
         """Write the files when there is news; runs until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()
-            await self._write(self.furthest())
+            await self._write(self.furthest(), self._former)
             await self._clock.sleep(INTERVAL_SECONDS)
 
-    async def _write(self, position: reach.Reach) -> None:
+    async def _write(self, *positions: reach.Reach) -> None:
         on_disk, in_memory = reach.files(self._folders)
+        content = reach.encode(*positions)
         try:
-            await self._disk.write(in_memory, reach.encode(position), mode=0o444, sync=False)
-            await self._disk.write(on_disk, reach.encode(position), mode=0o444)
+            await self._disk.write(in_memory, content, mode=0o444, sync=False)
+            await self._disk.write(on_disk, content, mode=0o444)
             self._failing = False
         except OSError as error:
             self._news.set()
@@ -67,7 +79,7 @@ class Acknowledged:
 
     async def forget(self) -> None:
         """Remove the files, because the node leaves its cluster."""
-        self._furthest = reach.UNKNOWN
+        self._furthest = self._former = reach.UNKNOWN
         self._news.clear()
         for path in reach.files(self._folders):
             if self._disk.exists(path):

@@ -3,6 +3,7 @@
     lib/incoming/arriving        config.data, the parts so far
     lib/incoming/queue/          the files of the queue that came with it
     lib/incoming/config.data     config.data of a replacement that is complete and on stable storage
+    lib/incoming/previous        the folder in which the replaced replica is kept (``kept_copies``), if it is
 
 ``replica`` receives the parts. When the last is stored, it does one of two things:
 
@@ -12,13 +13,14 @@
 - It *replaces* the replica: the removal of the old ``config.data`` is the moment from which the new replica is the
   valid one. Then the old queue's files and the journal are removed, the journal's folder last; then the new files move
   to their places, ``config.data`` last. Each step can be repeated, and ``recover`` completes what a crash interrupted.
+  A replica that is kept is moved instead of removed, in the same order.
 """
 
 import dataclasses
 from collections.abc import Mapping
 
 from gantry import errors
-from gantry.node.membership import frames, queue_files
+from gantry.node.membership import frames, kept_copies, queue_files
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
@@ -40,8 +42,10 @@ class Arrival:
         self._disk = runtime.disk
         self._folders = folders
         self._queue = queue_files.QueueFiles(runtime, folders.queue)
+        self._kept = kept_copies.KeptCopies(runtime.disk, folders)
         self._arriving = f"{folders.incoming}/arriving"
         self._complete = f"{folders.incoming}/config.data"
+        self._marker = f"{folders.incoming}/previous"
         self._progress: _Progress | None = None
         # Open while a checkpoint arrives, so that its ``sync`` reports every failed write, also one that another
         # process has been notified of.
@@ -110,16 +114,24 @@ class Arrival:
         """Replace ``config.data`` after ``fold``; until the next sync a power failure may bring the old one back."""
         await self._disk.rename({self._arriving: self._folders.config})
 
-    async def replace(self, segments: Mapping[str, int]) -> None:
-        """Replace the replica, with its frames in ``segments`` (see ``fold``); archived jobs are kept."""
+    async def replace(self, segments: Mapping[str, int], *, previous: str = "") -> None:
+        """Replace the replica, with its frames in ``segments`` (see ``fold``); archived jobs stay.
+
+        The replica is kept in the folder ``previous``, or removed without one.
+        """
         archived = await self._queue.write_archived(segments)
         await self._sync()
         await self._queue.move_archived(archived)
         await self._disk.rename({self._arriving: self._complete})
         await self._disk.make_directory(self._folders.journal)
+        if previous:
+            await self._disk.write(self._marker, previous.encode())
         await self._sync()
         if self._disk.exists(self._folders.config):
-            await self._disk.remove(self._folders.config)
+            if previous:
+                await self._disk.rename({self._folders.config: f"{previous}/config.data"})
+            else:
+                await self._disk.remove(self._folders.config)
             await self._disk.sync(self._folders.lib)
         await self._complete_replacement()
 
@@ -131,6 +143,8 @@ class Arrival:
 
     async def _complete_replacement(self) -> None:
         if self._disk.exists(self._folders.journal):
+            if self._disk.exists(self._marker):
+                await self._kept.move(self._disk.read(self._marker).decode())
             await self._queue.clear()
             await self._disk.sync(self._folders.lib)
             await self._disk.remove_tree(self._folders.journal)

@@ -32,6 +32,7 @@ from gantry.node.membership import (
     fence,
     frames,
     journal_end,
+    kept_copies,
     lease,
     open_file,
     queue_files,
@@ -62,6 +63,7 @@ class Replica:
         self._barrier = barrier
         self._cached: replica_contents.Contents | None = None
         self._arrival = arrival.Arrival(runtime, folders)
+        self._kept = kept_copies.KeptCopies(runtime.disk, folders)
         self._segments = segments.Segments(runtime.disk, folders.journal)
         self._open = open_file.OpenFile(runtime.disk)
         self._divergence = divergence.Divergence(runtime, folders, self._segments)
@@ -126,7 +128,8 @@ class Replica:
             cut = None
             if call.previous != contents.end.digest:
                 cut = await self._divergence.find(contents, call)
-                if cut is None:
+                # Acknowledged records are not cut off: the whole state is sent, and the whole copy here is kept.
+                if cut is None or self._has_acknowledged(cut.contents.end, contents.end):
                     return self._state(contents.end)
             start = cut.contents if cut else contents
             lines, end = call.frame.encode(), start.end
@@ -145,13 +148,25 @@ class Replica:
             self._mark.note(end)
             return self._state(end)
 
+    def _has_acknowledged(self, after: frames.Position, until: frames.Position) -> bool:
+        known = self._barrier.acknowledged
+        return known.is_any_between((after.epoch, after.serial), (until.epoch, until.serial))
+
     async def _cut(self, contents: replica_contents.Contents, cut: divergence.Cut) -> None:
         """Cut off frames that the master's journal does not have; StorageError if that fails."""
         kept = cut.contents.end
-        logger.warning("records %d to %d are not the master's: cut off", kept.serial + 1, contents.end.serial)
         self._cached = None
         self._open.close()
         try:
+            sizes = {contents.segment: contents.good}
+            lines = self._segments.following(kept.digest, kept.serial, sizes)
+            path = await self._kept.keep_frames(b"".join(lines), contents.end)
+            logger.warning(
+                "records %d to %d are not the master's: cut off, and kept in %s",
+                kept.serial + 1,
+                contents.end.serial,
+                path,
+            )
             await self._barrier.give_up(contents.end.epoch, contents.end.serial)
             await self._divergence.cut(cut)
         except OSError as error:
@@ -251,18 +266,29 @@ class Replica:
             await self._arrival.receive(call)
             if call.last:
                 position = await self._arrival.position()
-                await (self._replace() if call.replace else self._fold(position))
+                await (self._replace(call.epoch) if call.replace else self._fold(position))
                 await self._arrival.discard()
         except BaseException:
             self._arrival.end()
             raise
 
-    async def _replace(self) -> None:
+    async def _replace(self, epoch: int) -> None:
         async with self._lock:
             contents = await self._contents()
             self._cached = None
+            self._open.close()
             await self._barrier.give_up(contents.end.epoch, contents.end.serial)
-            await self._arrival.replace(self._reader.sizes(contents, until=contents.end.serial))
+            previous = ""
+            if self._may_have_more(contents.end, epoch):
+                previous = await self._kept.begin(contents.end, "a master replaces the copy here")
+            await self._arrival.replace(self._reader.sizes(contents, until=contents.end.serial), previous=previous)
+
+    def _may_have_more(self, end: frames.Position, epoch: int) -> bool:
+        """Return whether a replica may have records that the master of an epoch lacks.
+
+        A replica with a record of that epoch has only what that master sent: it cuts off all else before.
+        """
+        return end.serial > 0 and end.epoch < epoch
 
     async def _fold(self, position: frames.Position) -> None:
         """Install a checkpoint in front of the frames that follow it; the lock is free while files are written."""
@@ -298,6 +324,8 @@ class Replica:
                 self._open.close()
                 await self._barrier.give_up(contents.end.epoch, contents.end.serial)
                 await self._arrival.discard()
+                if self._may_have_more(contents.end, self._barrier.epoch()):
+                    await self._kept.move(await self._kept.begin(contents.end, "the copy here is to be deleted"))
                 if self._disk.exists(self._folders.config):
                     await self._disk.remove(self._folders.config)
                     await self._disk.sync(self._folders.lib)
@@ -306,6 +334,10 @@ class Replica:
             logger.warning("%s", error.message)
         else:
             await self._disk.remove_tree(self._folders.queue)
+
+    def kept(self) -> list[str]:
+        """Return a line for each copy that is kept aside here."""
+        return self._kept.described()
 
     async def forget_lease(self) -> None:
         """Forget the lease, because the node leaves its cluster."""
@@ -353,11 +385,13 @@ class Replica:
         return self._cached
 
     async def _recover(self) -> None:
-        """Complete or remove a checkpoint whose installation was interrupted."""
-        if self._arrival.active or not self._disk.exists(self._folders.incoming):
+        """Complete or remove a checkpoint whose installation was interrupted, and complete the move of a copy."""
+        if self._arrival.active:
             return
         try:
-            await self._arrival.recover()
+            if self._disk.exists(self._folders.incoming):
+                await self._arrival.recover()
+            await self._kept.complete()
         except OSError as error:
             raise errors.StorageError(f"the replica on {self._host} cannot be written: {error.strerror}") from error
 

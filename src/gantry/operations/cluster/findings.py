@@ -69,6 +69,7 @@ def check_node(answer: targets.Answer[dict[str, list[str]]]) -> Iterator[Finding
         "time": "ENODETIME",
         "storage": "ENODEFILESTORAGEPATHUNUSABLE",
         "certificates": "ECLUSTERCERT",
+        "copies": "ECLUSTERFILECHECK",
     }
     if answer.value is None:
         yield Finding("ENODERPC", "node", answer.target.name, f"the node does not answer: {answer.error}")
@@ -76,7 +77,7 @@ def check_node(answer: targets.Answer[dict[str, list[str]]]) -> Iterator[Finding
         for complaint in complaints:
             # This file follows changes of instances a little later, for many changes at once (daemons.distribution).
             late = complaint.startswith("ssconf_instance_list ")
-            is_warning = late or (check == "certificates" and calls.ENDS_SOON in complaint)
+            is_warning = late or check == "copies" or (check == "certificates" and calls.ENDS_SOON in complaint)
             yield Finding(codes.get(check, "ENODESETUP"), "node", answer.target.name, complaint, is_warning=is_warning)
 
 

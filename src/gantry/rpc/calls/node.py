@@ -233,7 +233,7 @@ class NodeVerify(Call[dict[str, list[str]]], frozen=True):
     Checks: ``hypervisor``, ``bridges`` (the names in ``bridges``, and the networks of ``nics``, which represent all
     that are like them), ``filelist`` (``ssconf``: ``cluster.digest_of`` by key), ``time`` (``now``), ``storage`` (the
     units in ``storage``), ``certificates`` (those of the node, and with ``authority`` the cluster's, last for
-    ``certificate_seconds``).
+    ``certificate_seconds``), ``copies`` (of the state, which the node has kept aside).
 
     See contracts/node-rpc.md#checks.
     """

@@ -1,7 +1,7 @@
 """How far the changes of a cluster are acknowledged: a position in the journal of which masters tell every node.
 
     x-gantry-acknowledged: EPOCH-SERIAL     in each call of a confirmed master
-    <epoch> <serial> <CRC-32 of the text before it, 8 hex digits>       the file ``acknowledged`` of a node, twice
+    <epoch> <serial> <CRC-32 of the text before it, 8 hex digits>       a line of the file ``acknowledged`` of a node
 
 ``state.replication`` says what the position counts as, ``node.membership.acknowledged`` keeps the highest that a node
 has heard of, and ``daemons.vote`` compares it with the copy of a node that wants to be the master.
@@ -44,25 +44,24 @@ def from_header(header: str) -> Reach | None:
     return (int(form[1]), int(form[2])) if form else None
 
 
-def encode(reach: Reach) -> bytes:
-    r"""Return the content of the file for a position.
+def encode(*positions: Reach) -> bytes:
+    r"""Return the content of the file for positions; each has two lines.
 
     >>> encode((2, 41))
     b'2 41 a9df5a1b\n2 41 a9df5a1b\n'
     """
-    text = b"%d %d" % reach
-    return b"%s %08x\n" % (text, zlib.crc32(text)) * 2
+    texts = [b"%d %d" % position for position in positions]
+    return b"".join(b"%s %08x\n" % (text, zlib.crc32(text)) * 2 for text in texts)
 
 
-def decode(content: bytes) -> Reach | None:
-    r"""Return the highest position in the file that is whole; None if there is none.
+def decode(content: bytes) -> list[Reach]:
+    r"""Return the positions in the file of which a line is whole, in order.
 
-    >>> decode(encode((2, 41))), decode(b"2 41 00000000\n")
-    ((2, 41), None)
+    >>> decode(encode((2, 41), (1, 7))), decode(b"2 41 00000000\n")
+    ([(1, 7), (2, 41)], [])
     """
     forms = filter(None, map(_LINE.fullmatch, content.splitlines()))
-    valid = [(int(form[2]), int(form[3])) for form in forms if int(form[4], 16) == zlib.crc32(form[1])]
-    return max(valid, default=None)
+    return sorted({(int(form[2]), int(form[3])) for form in forms if int(form[4], 16) == zlib.crc32(form[1])})
 
 
 def files(folders: paths.Paths) -> tuple[str, str]:
@@ -73,19 +72,23 @@ def files(folders: paths.Paths) -> tuple[str, str]:
     return f"{folders.lib}/acknowledged", f"{folders.run}/acknowledged"
 
 
-def read(disk: interface.Disk, folders: paths.Paths) -> tuple[Reach, tuple[str, ...]]:
-    """Return the highest position in the files of a node, and what is wrong with a file that cannot be read."""
-    highest, faults = UNKNOWN, []
+def read(disk: interface.Disk, folders: paths.Paths) -> Reach:
+    """Return the highest position in the files of a node; a file that cannot be read does not count."""
+    return max(read_all(disk, folders)[0], default=UNKNOWN)
+
+
+def read_all(disk: interface.Disk, folders: paths.Paths) -> tuple[list[Reach], list[str]]:
+    """Return the positions in the files of a node, in order, and what is wrong with a file that cannot be read."""
+    positions, faults = set[Reach](), list[str]()
     for path in files(folders):
         if not disk.exists(path):
             continue
         try:
-            reach = decode(disk.read(path))
+            in_file = decode(disk.read(path))
         except OSError as error:
             faults.append(f"{path}: {error.strerror or error}")
             continue
-        if reach is None:
+        if not in_file:
             faults.append(f"{path}: no line is valid")
-        else:
-            highest = max(highest, reach)
-    return highest, tuple(faults)
+        positions.update(in_file)
+    return sorted(positions), faults
