@@ -5,7 +5,7 @@ from tests.state import build
 
 from gantry import errors
 from gantry.runtime import simulated
-from gantry.state import history, journal, transaction
+from gantry.state import history, journal, recovery, transaction
 
 
 def written(world: simulated.World, machine: simulated.SimulatedRuntime) -> transaction.Store:
@@ -36,9 +36,24 @@ def test_a_torn_last_record_is_dropped_with_a_word_in_the_log(tail: bytes, caplo
         store = build.opened(world, machine)
         assert set(store.snapshot.instances) == {f"i{number}" for number in range(1, 6)}
         assert f"{path}: dropped the last {len(tail)} bytes, from byte offset {size}" in caplog.text
+        assert "its changes were never acknowledged" in caplog.text
         build.on(world, machine, store.commit(build.put(build.vm(6)), build.CAUSE))
         world.crash("one")
         assert "i6" in build.opened(world, machine).snapshot.instances
+
+
+def test_a_torn_record_that_the_end_mark_includes_is_not_called_unacknowledged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        written(world, machine)
+        path = build.segments(machine)[-1]
+        build.on(world, machine, machine.disk.write(path, machine.disk.read(path)[:-3]))
+        build.on(world, machine, transaction.Store.open(machine, build.WHERE, behind=recovery.Behind.COMPLETED))
+        assert "dropped the last" in caplog.text
+        assert "its changes may have been acknowledged" in caplog.text
+        assert "never acknowledged" not in caplog.text
 
 
 @settings(deadline=None, max_examples=40)

@@ -154,6 +154,32 @@ def test_a_journal_that_cannot_be_cut_back_takes_nothing_until_it_can() -> None:
         assert set(build.opened(world, machine).snapshot.instances) == {"i2"}
 
 
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_segment_that_somebody_removes_is_noticed_by_the_next_change_and_costs_only_history(
+    how: str, is_empty: bool
+) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        limits = transaction.Limits(records=2 if is_empty else 100)
+        store = build.new_store(world, machine, limits=limits)
+        for number in (1, 2):
+            build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
+        build.on(world, machine, machine.clock.sleep(3))
+        path = build.segments(machine)[-1]
+        build.on(world, machine, machine.disk.remove(path))
+        if how == "replaced":
+            build.on(world, machine, machine.disk.write(path, b""))
+        with pytest.raises(errors.StorageError, match="it was removed or replaced while the daemon runs") as refusal:
+            build.on(world, machine, store.commit(build.put(build.vm(3)), build.CAUSE))
+        assert path in refusal.value.message
+        assert "repeat the operation" in refusal.value.hint
+        build.on(world, machine, machine.clock.sleep(3))
+        build.on(world, machine, store.commit(build.put(build.vm(4)), build.CAUSE))
+        world.crash("one")
+        assert set(build.opened(world, machine).snapshot.instances) == {"i1", "i2", "i4"}
+
+
 def test_a_second_daemon_is_refused_with_the_process_of_the_first() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")

@@ -76,13 +76,19 @@ class Checkpointer:
 
     async def begin(self, state: snapshot.Snapshot, position: journal.Position) -> None:
         """Start a segment at the end of the journal, and write the checkpoint of that moment concurrently."""
-        self.growth = growth.Growth()
+        before, self.growth = self.growth, growth.Growth()
         try:
             await self._journal.rotate(position.serial + 1)
         except OSError as error:
-            logger.error("no checkpoint was written, the journal holds everything: %s", error)
+            self._note_failure(error, before)
         else:
-            self._task = asyncio.create_task(self._write(state, position), name="checkpoint")
+            self._task = asyncio.create_task(self._write(state, position, before), name="checkpoint")
+
+    def _note_failure(self, error: OSError, before: growth.Growth) -> None:
+        """Log a failure; if the journal lacks a segment, the next change begins another checkpoint."""
+        self.growth.segment_lost |= before.segment_lost
+        content = "a segment of the journal is missing" if before.segment_lost else "the journal holds everything"
+        logger.error("no checkpoint was written, %s: %s", content, error)
 
     async def finish(self) -> None:
         """Return when no checkpoint is being written."""
@@ -93,14 +99,14 @@ class Checkpointer:
         """Return the state in the form in which a master candidate receives it."""
         return copies.Copy(state, position, (await self._encode(state, position)).decode(), self._archived)
 
-    async def _write(self, state: snapshot.Snapshot, position: journal.Position) -> None:
+    async def _write(self, state: snapshot.Snapshot, position: journal.Position, before: growth.Growth) -> None:
         try:
             await self._files.flush()
             await self._files.sync()
             config = await self._encode(state, position)
             await self._runtime.disk.write(self._where.config, config)
         except OSError as error:
-            logger.error("no checkpoint was written, the journal holds everything: %s", error)
+            self._note_failure(error, before)
         else:
             self.last = position
             self._candidates.refresh(copies.Copy(state, position, config.decode(), self._archived))

@@ -34,13 +34,15 @@ def limits_for(objects: int) -> Limits:
 class Growth:
     """Records and bytes since the checkpoint, and the time of the first record, None without one.
 
-    ``members_changed``: nodes joined, left or changed their role.
+    ``members_changed``: nodes joined, left or changed their role. ``segment_lost``: somebody has removed the journal's
+    newest segment, so only a checkpoint has what was in it.
     """
 
     records: int = 0
     size: int = 0
     began: float | None = None
     members_changed: bool = False
+    segment_lost: bool = False
 
     def add(self, records: int, size: int, *, now: float) -> None:
         """Count a frame."""
@@ -50,9 +52,11 @@ class Growth:
 
     def is_due(self, limits: Limits, keep: retention.Retention, *, now: float) -> bool:
         """Return whether a checkpoint is due."""
+        if self.members_changed or self.segment_lost:
+            return True
         if not self.records:
-            return self.members_changed
+            return False
         size = limits.size if keep.size is None else min(limits.size, keep.size // SHARE)
         age = now - (now if self.began is None else self.began)
         is_old = keep.seconds is not None and age >= keep.seconds / SHARE
-        return self.members_changed or self.records >= limits.records or self.size >= size or is_old
+        return self.records >= limits.records or self.size >= size or is_old

@@ -8,6 +8,7 @@ what follows the last acknowledged frame is at most one torn frame. An empty seg
 leave it behind, and the segment before it continues.
 """
 
+import errno
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -100,8 +101,11 @@ class Journal:
         self.written = file.size
 
     @classmethod
-    async def open(cls, disk: interface.Disk, folder: str, *, replay: Replay) -> "Journal":
-        """Open the journal where ``replay`` ended; a torn frame after that is cut off, with a warning in the log."""
+    async def open(cls, disk: interface.Disk, folder: str, *, replay: Replay, is_behind: bool = False) -> "Journal":
+        """Open the journal where ``replay`` ended; a torn frame after that is cut off, with a warning in the log.
+
+        With ``is_behind``, other files tell of records after that.
+        """
         await disk.make_directory(folder)
         path = replay.segment or segment_path(folder, replay.end.serial + 1)
         content = b""
@@ -109,9 +113,11 @@ class Journal:
             content = disk.read(path)
             if replay.torn:
                 logger.warning(
-                    "%s: dropped the last %d bytes, from byte offset %d: a frame that a crash interrupted (%s); "
-                    "its changes were never acknowledged",
+                    "%s: dropped the last %d bytes, from byte offset %d: a frame that a crash interrupted (%s); %s",
                     path, len(content) - replay.size, replay.size, replay.torn,
+                    "its changes may have been acknowledged: other files here tell of more"
+                    if is_behind
+                    else "its changes were never acknowledged",
                 )  # fmt: skip
         # A previous daemon's fsync may have failed, and the kernel reports that only once. The data read may exist only
         # in the page cache, and later syncs would skip it, so rewrite the file.
@@ -122,12 +128,16 @@ class Journal:
     async def append(self, line: bytes) -> None:
         """Write a frame and return when it is on stable storage; raises OSError when it is not.
 
-        After an error the journal is as before; if even cutting it back failed, the next call tries that first.
+        After an error the journal is as before; if even cutting it back failed, the next call tries that first. It is
+        an error, too, if somebody has removed the segment or put another file in its place: what it has is lost when
+        the daemon ends.
         """
         await self._repair()
         self._dirty = True
         try:
             await self._file.append(line)
+            if not self.is_in_place():
+                raise OSError(errno.ENOENT, "it was removed or replaced while the daemon runs")
         except OSError:
             try:
                 await self._repair()
@@ -137,6 +147,10 @@ class Journal:
         self._dirty = False
         self.written += len(line)
 
+    def is_in_place(self) -> bool:
+        """Return whether the current segment is still the file to which frames are written."""
+        return self._file.is_at(self.path)
+
     async def _repair(self) -> None:
         if self._dirty:
             await self._file.truncate(self.written)
@@ -145,7 +159,7 @@ class Journal:
     async def rotate(self, serial: int) -> None:
         """Start the segment whose first record is ``serial``; raises OSError, and then the current one stays."""
         path = segment_path(self._folder, serial)
-        if path == self.path:
+        if path == self.path and self.is_in_place():
             return
         await self._repair()
         # An earlier attempt may have created the file without syncing its name, which syncs of its content omit.

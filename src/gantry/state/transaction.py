@@ -139,7 +139,9 @@ class Store:
             lock = await ownership.take(runtime, where)
             undo.callback(lock.release)
             recovered = await recovery.recover(runtime, where, behind=behind)
-            log = await journal.Journal.open(runtime.disk, where.journal, replay=recovered.replay)
+            log = await journal.Journal.open(
+                runtime.disk, where.journal, replay=recovered.replay, is_behind=recovered.is_behind
+            )
             undo.callback(log.close)
             if recovered.edited:
                 await hand_edit.note(log, recovered, now=runtime.clock.now())
@@ -406,6 +408,10 @@ class Store:
             message = f"{self._journal.path} could not be written: {error.strerror or error}; the change was undone"
             logger.error("%s", message)
             hint = f"free space on the file system of {self._where.journal}, then repeat the operation"
+            if not self._journal.is_in_place():
+                # What is in memory is all that the segment had, so a checkpoint makes up for it.
+                self.checkpointer.growth.segment_lost = True
+                hint = "repeat the operation: the whole state is being written to config.data; its history has a gap"
             if not ours.records:
                 self._take_back(errors.StorageError, message, hint=hint)
                 return None
