@@ -127,6 +127,43 @@ def test_a_crash_at_any_write_while_the_loss_is_accepted_lets_no_number_be_given
     alone.run(scenario())
 
 
+@pytest.mark.parametrize("restarts", [0, 2])
+def test_old_files_of_a_single_machine_are_noticed_and_its_epoch_and_jobs_go_on_above_all_that_it_knows(
+    alone: cluster.SimulatedCluster, restarts: int
+) -> None:
+    """The files of the state and its end mark are restored; what the node daemon keeps is not."""
+
+    async def scenario() -> None:
+        disk = alone.world.machine("node1").disk
+        await alone.stop_master("node1")
+        parts = (FOLDERS.config, f"{FOLDERS.journal}/", f"{FOLDERS.queue}/", FOLDERS.journal_end)
+        old = {path: content for path, (_, content) in disk.image().items() if path.startswith(parts) and content}
+        for _ in range(restarts):
+            await alone.start_master("node1")
+            await alone.stop_master("node1")
+        await alone.start_master("node1")
+        lost, epoch = await done(alone, "lost"), alone.daemons["node1"].store.epoch
+        await alone.world.clock.sleep(5)
+        alone.kill("node1")
+        for folder in (FOLDERS.journal, FOLDERS.queue):
+            await disk.remove_tree(folder)
+            await disk.make_directory(folder)
+        for path, content in old.items():
+            await disk.write(path, content)
+        await alone.start_node("node1")
+        with pytest.raises(
+            errors.ConfigurationError, match=f"epoch says that a master of epoch {epoch} ran"
+        ) as refusal:
+            await alone.start_master("node1")
+        assert "acknowledged says that serial" in str(refusal.value)
+        accepted = await accept_loss(alone)
+        assert accepted.next_job > lost
+        await alone.start_master("node1")
+        assert alone.daemons["node1"].store.epoch > epoch
+
+    alone.run(scenario())
+
+
 def test_a_loss_is_not_accepted_while_a_node_that_answers_has_the_records(lab: cluster.SimulatedCluster) -> None:
     async def scenario() -> None:
         await done(lab, "kept")
