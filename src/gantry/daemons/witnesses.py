@@ -54,8 +54,9 @@ class Witnesses:
             state = self._state()
             nodes = sorted(state.nodes.values(), key=lambda node: node.name)
             reachable = [state.target(node) for node in nodes if not (node.offline or node.joining)]
-            await asyncio.gather(*map(self._tell, reachable))
-            await self._clock.sleep(max(INTERVAL_SECONDS, SECONDS_PER_NODE * len(reachable)))
+            # A silent node does not delay the next report to the others.
+            pause = self._clock.sleep(max(INTERVAL_SECONDS, SECONDS_PER_NODE * len(reachable)))
+            await asyncio.gather(pause, *map(self._tell, reachable))
 
     async def _tell(self, target: targets.Target) -> None:
         with contextlib.suppress(errors.GantryError, TimeoutError):

@@ -58,9 +58,17 @@ def test_a_deleted_copy_that_follows_the_present_master_is_not_kept(pair: pairs.
     assert copy.kept() == []
 
 
+def begin(pair: pairs.Pair, kept: kept_copies.KeptCopies, serial: int, *, size: int = 1) -> str:
+    """Keep a copy whose journal has ``size`` bytes, and return its folder."""
+    folder = pair.at_node(kept.begin(frames.Position(serial=serial, epoch=1), "test"))
+    pair.at_node(pair.node.disk.make_directory(f"{folder}/journal"))
+    pair.at_node(pair.node.disk.write(f"{folder}/journal/0000000000000002.log", bytes(size)))
+    return folder
+
+
 def test_the_newest_copies_stay(pair: pairs.Pair) -> None:
     kept = kept_copies.KeptCopies(pair.node.disk, WHERE)
-    folders = [pair.at_node(kept.begin(frames.Position(serial=serial, epoch=1), "test")) for serial in range(1, 13)]
+    folders = [begin(pair, kept, serial) for serial in range(1, 13)]
     names = [line.split()[0] for line in kept.described()]
     assert names == folders[-kept_copies.MOST_COPIES :]
     assert folders[-1].endswith("before-replacement-12")
@@ -70,12 +78,20 @@ def test_large_copies_go_before_there_are_as_many_but_not_the_newest(
     pair: pairs.Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_copies, "MOST_BYTES", 1000)
-    kept, disk = kept_copies.KeptCopies(pair.node.disk, WHERE), pair.node.disk
+    kept = kept_copies.KeptCopies(pair.node.disk, WHERE)
     for serial in (1, 2, 3):
-        folder = pair.at_node(kept.begin(frames.Position(serial=serial, epoch=1), "test"))
-        pair.at_node(disk.make_directory(f"{folder}/journal"))
-        pair.at_node(disk.write(f"{folder}/journal/0000000000000002.log", bytes(600)))
+        begin(pair, kept, serial, size=600)
     assert [line.split()[0][-1] for line in kept.described()] == ["2", "3"]
+
+
+def test_attempts_that_moved_nothing_leave_the_older_copies_alone(pair: pairs.Pair) -> None:
+    kept = kept_copies.KeptCopies(pair.node.disk, WHERE)
+    folder = begin(pair, kept, 1)
+    for serial in range(2, 9):
+        pair.at_node(kept.begin(frames.Position(serial=serial, epoch=1), "test"))
+    assert [line.split()[0] for line in kept.described()] == [folder]
+    assert begin(pair, kept, 9).endswith("before-replacement-2")
+    assert len(kept.described()) == 2
 
 
 def test_frames_that_are_cut_off_stay_in_a_file_and_acknowledged_ones_are_not_cut(pair: pairs.Pair) -> None:

@@ -45,7 +45,8 @@ class KeptCopies:
 
     async def begin(self, end: frames.Position, reason: str) -> str:
         """Make the folder for a copy that ends at ``end``, and return its path; older copies beyond the limits go."""
-        existing = self._paths()
+        # An attempt that failed before anything was moved leaves a folder without a copy.
+        existing = [path for path in self._paths() if self._has_copy(path)]
         number = int(existing[-1].rpartition("-")[2]) + 1 if existing else 1
         folder = f"{self._folders.lib}/before-replacement-{number}"
         await self._disk.make_directory(f"{folder}/queue")
@@ -64,6 +65,9 @@ class KeptCopies:
             folder,
         )
         return folder
+
+    def _has_copy(self, folder: str) -> bool:
+        return any(self._disk.exists(f"{folder}/{name}") for name in ("config.data", "journal"))
 
     def _size(self, folder: str) -> int:
         journal = f"{folder}/journal"
@@ -105,7 +109,7 @@ class KeptCopies:
 
     def described(self) -> list[str]:
         """Return a line for each copy that is kept: what it reaches, how to use it, how to remove it."""
-        return [self._described(folder) for folder in self._paths()]
+        return [self._described(folder) for folder in self._paths() if self._has_copy(folder)]
 
     def _described(self, folder: str) -> str:
         path = f"{folder}/end"
