@@ -163,7 +163,7 @@ simulate-coverage: venv ## which lines of the operations COVERED=0-149 seeds of 
 	@PYTHONHASHSEED=0 $(BIN)/python tools/simulation_coverage.py --seeds $(COVERED)
 
 golden: venv ## writes the golden files anew; read the difference before you commit it
-	@GOLDEN=1 $(PYTEST) -m '' tests/golden
+	@GOLDEN=1 $(PYTEST) -m '' tests/golden tests/cli/framework/test_help.py
 
 bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word, BUT=word the others, RUNS=3 repeats
 	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)' --but '$(BUT)' --runs $(RUNS)

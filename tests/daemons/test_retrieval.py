@@ -117,6 +117,7 @@ def test_a_copy_that_is_not_newer_is_refused_and_nothing_is_changed(lab: cluster
     async def scenario() -> None:
         await lab.done(tag("kept"))
         lab.kill_master("node1")
+        await lab.world.clock.sleep(2)  # until the nodes have done what the master has sent them
         before = image(lab)
         with pytest.raises(errors.WrongStateError, match=r"and the copy here, at serial \d+ epoch 1, is not older"):
             await retrieve(lab, "node2")

@@ -82,7 +82,7 @@ async def control(
         counts=counts,
         concurrency=options.concurrency,
         with_templates=options.templates,
-        named_by_host=options.named_by_host,
+        named_by_host=options.enable_bmh_name_based_preallocation,
         random_order=options.random_order,
         cluster=binding.ledger_of(runtime, options),
     )
@@ -159,7 +159,7 @@ def _controller_command(options: argparse.Namespace) -> list[str]:
     command += [f"--qps={UNLIMITED_QPS}", f"--concurrency={LOCAL_CONCURRENCY}"]
     flags = {
         "--templates": options.templates,
-        HOST_NAMES_OPTION: options.named_by_host,
+        HOST_NAMES_OPTION: options.enable_bmh_name_based_preallocation,
         "--random-order": options.random_order,
         "--debug": options.debug,
     }
@@ -286,7 +286,6 @@ def _add_address_choice(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         HOST_NAMES_OPTION,
         "--enableBMHNameBasedPreallocation",
-        dest="named_by_host",
         action="store_true",
         help="name the IP claims of a Metal3DataTemplate BAREMETALHOST-POOL instead of METAL3DATA-POOL, so that the "
         "preAllocations of a pool give a host the same address again",

@@ -323,7 +323,7 @@ def test_an_instance_on_plain_volumes_is_copied_to_another_node(cluster: Cluster
         path = f"/dev/{GROUP}/{volume}"
         storage.scribble(cluster.node("node3"), path, megabytes=16)
         before = storage.checksum(cluster.node("node3"), path)
-        assert "on node node3 alone" in vm.refused("failover", "-f")
+        assert "on its node node3 alone" in vm.refused("failover", "-f")
         vm.gnt("move", "-f", "-n", "node2")
         assert (vm.field("pnode"), vm.field("status")) == ("node2", "running")
         assert storage.checksum(cluster.node("node2"), path) == before
