@@ -117,6 +117,39 @@ def test_a_loss_is_not_accepted_while_a_candidate_that_answers_has_the_records(o
 
 
 @pytest.mark.slow
+def test_a_master_whose_disk_went_back_does_not_start_without_the_candidate_that_has_its_changes(own: lab.Lab) -> None:
+    """One candidate was down. Of the two that acknowledged changes, one has its old disk, and the other is silent."""
+    behind, silent = own.add_node(), own.add_node()
+    names = ("config.data", "journal", "queue", "journal-end", "acknowledged")
+    new_tags = [f"new-{number}" for number in range(5)]
+    lib, backup = own.master / "lib", own.folder / "backup"
+    lab.wait_until((lib / "acknowledged").exists, "the report of what was acknowledged")
+    shutil.copytree(lib, backup)
+    behind.stop()
+    for tag in new_tags:
+        own.run("gnt-cluster", "add-tags", tag)
+    newest = (lib / "journal-end").read_text().splitlines()[-1].split()[0]
+    reported = own.master / "run/acknowledged"
+    lab.wait_until(lambda: newest in reported.read_text().split(), "the report of the last change")
+    silent.stop()
+    own.kill_master()
+    for name in names:
+        old, new = backup / name, lib / name
+        if old.is_dir():
+            shutil.rmtree(new)
+            shutil.copytree(old, new)
+        else:
+            shutil.copy2(old, new)
+    behind.start()
+    refusal = own.refused("gantry-masterd")
+    assert re.search(r"records [0-9]+ to [0-9]+ of epoch 1 were acknowledged, as node1 has heard", refusal)
+    assert "gnt-cluster recover --accept-loss" in refusal
+    silent.start()
+    own.start_master()
+    assert own.run("gnt-cluster", "list-tags").stdout.split() == new_tags
+
+
+@pytest.mark.slow
 def test_an_accepted_loss_names_the_node_that_did_not_answer(own: lab.Lab) -> None:
     node = own.add_node()
     own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "lost.example")

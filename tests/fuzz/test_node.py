@@ -17,6 +17,7 @@ from gantry import security
 from gantry.node.daemon import server as node_server
 from gantry.node.daemon import wiring
 from gantry.rpc import calls
+from gantry.rpc.calls import reach
 from gantry.runtime import http_interface, simulated
 from gantry.sim import cluster
 
@@ -44,7 +45,7 @@ SECRET = "5" * 48
 EPOCH = "newest"
 """Stands for the newest epoch that the node knows."""
 
-HEADERS = (calls.EPOCH_HEADER, "host", "content-type", "content-length")
+HEADERS = (calls.EPOCH_HEADER, reach.HEADER, "host", "content-type", "content-length")
 
 
 @dataclasses.dataclass
