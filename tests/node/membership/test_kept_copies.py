@@ -1,7 +1,8 @@
 """Copies that a node keeps aside: which, how many, and what is said about them."""
 
+import asyncio
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
@@ -48,6 +49,40 @@ def test_a_deleted_copy_without_a_record_of_the_present_master_is_kept_whole(
     assert line.startswith(f"{folder} has a copy of the state, serial {end.serial} epoch {end.epoch},")
     assert f"gnt-cluster recover --from {folder}" in line
     assert f"rm -r {folder}" in line
+
+
+def end_at(pair: pairs.Pair, visit: int, end: Callable[[str], None]) -> None:
+    """End the node's machine at a visit to its disk."""
+    visits = iter(range(visit, -1, -1))
+    pair.node.disk.on_visit = lambda: end("node1") if next(visits, None) == 0 else None
+
+
+@pytest.mark.parametrize("how", ["crash", "kill"])
+def test_a_deletion_that_is_interrupted_at_any_point_loses_nothing_of_the_kept_copy(how: str) -> None:
+    """The node is asked again, as the master does."""
+    interrupted, visit = True, 0
+    while interrupted:
+        with simulated.World(seed=3) as world:
+            pair = pairs.Pair(world)
+            pair.replicated(3)
+            copy, barrier = replica_and_fence(pair)
+            end = pair.at_node(copy.status())
+            pair.at_node(barrier.admit(end.epoch + 1))
+            end_at(pair, visit, getattr(world, how))
+            task = pair.node.spawn(copy.forget())
+            world.run(asyncio.wait([task]))
+            interrupted, pair.node.disk.on_visit = task.cancelled(), None
+            if interrupted:
+                copy, barrier = replica_and_fence(pair)
+                pair.at_node(copy.forget())
+            assert not pair.node.disk.exists(WHERE.config)
+            reached = []
+            for line in copy.kept():
+                where = dataclasses.replace(WHERE, lib=line.split()[0])
+                reached.append(pair.at_node(recovery.recover(pair.node, where)).replay.end.serial)
+            assert max(reached) == end.serial
+        visit += 1
+    assert visit > 10
 
 
 def test_a_deleted_copy_that_follows_the_present_master_is_not_kept(pair: pairs.Pair) -> None:

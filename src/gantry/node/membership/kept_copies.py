@@ -89,13 +89,17 @@ class KeptCopies:
         if self._disk.exists(self._folders.journal):
             await self._disk.rename({self._folders.journal: f"{folder}/journal"})
             await self._disk.sync(self._folders.lib)
+        else:
+            await self._disk.make_directory(f"{folder}/journal")
 
     async def complete(self) -> None:
         """Complete a move that a crash interrupted: the newest copy that has no journal gets the one that is here."""
-        newest = self._paths()[-1:]
-        is_begun = newest and self._disk.exists(f"{newest[0]}/config.data")
-        if is_begun and not self._disk.exists(self._folders.config) and not self._disk.exists(f"{newest[0]}/journal"):
-            await self.move(newest[0])
+        # While ``recover`` installs another copy, the journal belongs to that.
+        if self._disk.exists(self._folders.config) or self._disk.exists(self._folders.replacement):
+            return
+        for folder in self._paths()[-1:]:
+            if self._disk.exists(f"{folder}/config.data") and not self._disk.exists(f"{folder}/journal"):
+                await self.move(folder)
 
     async def keep_frames(self, lines: bytes, end: frames.Position) -> str:
         """Write frames that are about to be cut off to a file, and return its path; the oldest files beyond go."""
