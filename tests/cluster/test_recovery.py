@@ -12,6 +12,13 @@ def _segment(cluster: lab.Lab) -> Path:
     return max(path for path in (cluster.master / "lib/journal").iterdir() if path.stat().st_size)
 
 
+def _wait_until_reported(cluster: lab.Lab) -> None:
+    """Wait until the master's own node has stored how far changes are acknowledged."""
+    lib = cluster.master / "lib"
+    newest = (lib / "journal-end").read_text().splitlines()[-1].split()[0]
+    lab.wait_until(lambda: newest in (lib / "acknowledged").read_text().split(), "the report of the last change")
+
+
 def test_a_master_without_its_newest_segment_fetches_it_from_a_candidate(own: lab.Lab) -> None:
     own.add_node()
     own.add_node()
@@ -67,6 +74,7 @@ def test_a_master_that_lost_its_end_alone_says_what_is_missing_until_the_loss_is
     serial = own.master / "lib/queue/serial"
     last_job = max(int(row[0]) for row in own.rows("gnt-job", "id"))
     lab.wait_until(lambda: serial.exists() and int(serial.read_text()) == last_job, "the highest job number in a file")
+    _wait_until_reported(own)
     own.kill_master()
     _segment(own).write_bytes(b"")
     before = {path.name: path.read_bytes() for path in (own.master / "lib").iterdir() if path.is_file()}
@@ -128,9 +136,7 @@ def test_a_master_whose_disk_went_back_does_not_start_without_the_candidate_that
     behind.stop()
     for tag in new_tags:
         own.run("gnt-cluster", "add-tags", tag)
-    newest = (lib / "journal-end").read_text().splitlines()[-1].split()[0]
-    reported = own.master / "run/acknowledged"
-    lab.wait_until(lambda: newest in reported.read_text().split(), "the report of the last change")
+    _wait_until_reported(own)
     silent.stop()
     own.kill_master()
     for name in names:
