@@ -100,6 +100,7 @@ class Machine:
     active: dict[str, str] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
     strays: dict[str, int] = field(default_factory=dict)
+    aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     volumes: dict[str, list[calls.Volume]] = field(default_factory=dict)
     degraded: int = 0
     places: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -301,6 +302,7 @@ class Machine:
             connection="Connected" if active and disk.mirror else "",
             local="UpToDate" if active and disk.mirror else "",
             sync_percent=50.0 if behind else None,
+            aliases=self.aliases.get(disk.logical_id[-1] if disk.logical_id else "", ()),
         )
 
 

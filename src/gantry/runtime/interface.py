@@ -54,12 +54,17 @@ class Randomness(Protocol):
 
 @dataclass(frozen=True)
 class FileStatus:
-    """A file's size in bytes, time of its last change in seconds since the epoch, and permission bits."""
+    """A file's size in bytes, time of its last change in seconds since the epoch, and permission bits.
+
+    ``identity`` is the same for all names (hard links) of a file, ``links`` is their number.
+    """
 
     size: int
     mtime: float
     mode: int
     is_directory: bool
+    links: int = 1
+    identity: tuple[int, int] = (0, 0)
 
 
 class AppendFile(Protocol):

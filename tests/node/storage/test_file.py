@@ -1,5 +1,6 @@
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,38 @@ async def test_a_file_is_adopted_and_renamed_once(storage: file.FileStorage, tmp
     assert await storage.find(there) is None
     with pytest.raises(errors.NotFoundError, match="disk 0: there is no file"):
         await storage.adopt(there, there.logical_id[1], owner="vm2")
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink], ids=["hard", "symbolic"])
+async def test_a_link_is_another_name_of_a_disk_and_is_not_taken_for_a_new_one(
+    storage: file.FileStorage, tmp_path: Path, link: Callable[[str, str], None]
+) -> None:
+    victim = at(storage.logical_id("victim", "d", index=0))
+    path = await storage.create(victim, owner="victim")
+    (tmp_path / "fs/thief").mkdir()
+    thief = at(f"{tmp_path}/fs/thief/d")
+    state = await storage.find(victim)
+    assert state is not None
+    assert state.aliases == ()
+    link(path, thief.logical_id[1])
+    state = await storage.find(thief)
+    assert state is not None
+    assert state.aliases == (path,)
+    with pytest.raises(errors.ExistsError, match="exists already"):
+        await storage.create(thief, owner="thief")
+    state = await storage.find(victim)
+    assert state is not None
+    assert state.aliases == (thief.logical_id[1],) * (link is os.link)
+
+
+async def test_a_symbolic_link_is_not_adopted(storage: file.FileStorage, tmp_path: Path) -> None:
+    (tmp_path / "fs/old").mkdir(parents=True)
+    (tmp_path / "elsewhere").write_bytes(bytes(1 << 20))
+    (tmp_path / "fs/old/link").symlink_to(tmp_path / "elsewhere")
+    disk = at(storage.logical_id("vm1", "d", index=0))
+    with pytest.raises(errors.InvalidError, match=f"is a link to {tmp_path}/elsewhere"):
+        await storage.adopt(disk, f"{tmp_path}/fs/old/link", owner="vm1")
+    assert (tmp_path / "fs/old/link").is_symlink()
 
 
 @pytest.mark.parametrize("is_repeated", [False, True])

@@ -62,6 +62,25 @@ async def test_what_belongs_to_a_disk_is_not_adopted(house: build.House, name: s
     assert "is disk 0 of instance victim" in str(await refused(house, "file", Disk(adopt=source)))
 
 
+async def test_a_link_to_the_disk_of_an_instance_is_that_disk(house: build.House) -> None:
+    victim = await create_instance(house, "victim", Disk(size=64), template="file")
+    path = victim.disks[0].logical_id[-1]
+    machine = house.machine("node2")
+    machine.strays["/file/thief/link"], machine.aliases["/file/thief/link"] = 64, (path,)
+    error = await refused(house, "file", Disk(adopt="/file/thief/link"))
+    assert isinstance(error, errors.NotUniqueError)
+    assert f"/file/thief/link on node node2 is a link to {path}, disk 0 of instance victim" in str(error)
+
+
+async def test_two_names_of_a_file_are_one_source(house: build.House) -> None:
+    names = ("/file/a/one", "/file/a/two")
+    for name, other in (names, names[::-1]):
+        house.machine("node2").strays[name], house.machine("node2").aliases[name] = 64, (other,)
+    error = await refused(house, "file", *(Disk(adopt=name) for name in names))
+    assert "disks 0 and 1 name the same file: /file/a/two is a link to /file/a/one" in str(error)
+    await create_instance(house, "heir", Disk(adopt=names[0]), template="file", no_install=True)
+
+
 async def test_a_source_is_named_once_in_a_request(house: build.House) -> None:
     house.machine("node2").strays["old"] = 320
     error = await refused(house, "plain", Disk(adopt="old"), Disk(adopt="old"))

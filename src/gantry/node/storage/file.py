@@ -10,6 +10,7 @@ worse than an instance that is not created.
 
 The file's name is the disk's UUID, so an existing file of the disk's size is that disk: a repeated ``create``, as by a
 master that has lost the answer, does not change the file. An empty file is the remainder of a crash during ``create``.
+A link may lead to another disk's file: ``create`` and ``adopt`` refuse symbolic links, and ``find`` returns all names.
 """
 
 import errno
@@ -92,7 +93,8 @@ class FileStorage:
         if disk.size <= 0:
             raise errors.InvalidError(f"disk {disk.index} of {owner}: a size of {disk.size} MiB is not possible")
         if self._disk.exists(path):
-            if self._disk.status(path).size and await self._size(disk) == disk.size * MIB:
+            is_own = not self._is_link(path) and self._disk.status(path).links == 1
+            if is_own and self._disk.status(path).size and await self._size(disk) == disk.size * MIB:
                 await self._sync()
                 return path
             if self._disk.status(path).size:
@@ -163,6 +165,11 @@ class FileStorage:
         if self._disk.exists(old):
             if self._disk.exists(path):
                 raise errors.ExistsError(f"disk {disk.index} of {owner}: {path} exists already on node {self._node}")
+            if self._is_link(old):
+                raise errors.InvalidError(
+                    f"disk {disk.index} of {owner}: {old} on node {self._node} is a link to {self._disk.resolve(old)}",
+                    hint="name the file itself",
+                )
             await self._image("info", "-f", self._format(disk), old)
             await self._move(old, path)
         self._existing(disk)
@@ -200,7 +207,31 @@ class FileStorage:
         path = self.path(disk)
         if not self._disk.exists(path):
             return None
-        return calls.DiskState(path=path, size=await self._size(disk) // MIB, active=True)
+        size = await self._size(disk) // MIB
+        return calls.DiskState(path=path, size=size, active=True, aliases=self._aliases(path))
+
+    def _is_link(self, path: str) -> bool:
+        """Return whether the last part of a path is a symbolic link; its folders may be some."""
+        folder, _, name = path.rpartition("/")
+        return self._disk.resolve(path) != f"{self._disk.resolve(folder)}/{name}"
+
+    def _aliases(self, path: str) -> tuple[str, ...]:
+        """Return the other paths in the storage of the same file. Cost: all files, if there are links, else none."""
+        file = self._disk.status(path)
+        if file.links == 1 and not self._is_link(path):
+            return ()
+        folders = [f"{self._root}/{name}" for name in self._disk.names(self._root)]
+        paths = [
+            f"{folder}/{name}"
+            for folder in folders
+            if self._disk.exists(folder) and self._disk.status(folder).is_directory
+            for name in self._disk.names(folder)
+        ]
+        return tuple(
+            other
+            for other in paths
+            if other != path and self._disk.exists(other) and self._disk.status(other).identity == file.identity
+        )
 
     async def activate(self, disk: calls.Disk, *, primary: bool) -> str:
         """Check that the file exists."""

@@ -3,7 +3,8 @@
 A request may name a file or volume, to adopt it or to create a disk in its place, that is a disk already: of a stopped
 or running instance, or a detached disk. ``check`` refuses it and names that disk. A file or volume that is not in the
 state still belongs to the disk whose UUID its name begins with: its copy on another node, its snapshots, its image that
-is being made (``.new-UUID``). Only the node's driver knows whether a program uses a volume.
+is being made (``.new-UUID``). A node reports the other names of a file with links, which are checked too. Only its
+driver knows whether a program uses a volume.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,14 +24,25 @@ def locations(disk: instance.Disk, nodes: Iterable[str]) -> Iterator[Location]:
             yield _location(part, node)
 
 
-def check(snapshot: states.Snapshot, disk: instance.Disk, index: int, *, node: str, source: tuple[str, ...]) -> None:
-    """Refuse a source, a logical id of the disk's type on a node, that is another disk; raises NotUniqueError."""
+def check(
+    snapshot: states.Snapshot,
+    disk: instance.Disk,
+    index: int,
+    *,
+    node: str,
+    source: tuple[str, ...],
+    link: str = "",
+) -> None:
+    """Refuse a source, a logical id of the disk's type on a node, that is another disk; raises NotUniqueError.
+
+    ``link`` is the path in the request if that is another name of the file.
+    """
     requested = _location(disk, node, source)
     for title, other, nodes in _disks(snapshot):
         if other.uuid != disk.uuid and (requested in locations(other, nodes) or _uuid_in(source) == other.uuid):
             raise errors.NotUniqueError(
-                f"disk {index}: {'/'.join(source) if disk.dev_type == 'plain' else source[-1]} on node "
-                f"{snapshot.nodes[node].name} is {title}",
+                f"disk {index}: {link or ('/'.join(source) if disk.dev_type == 'plain' else source[-1])} on node "
+                f"{snapshot.nodes[node].name} is {f'a link to {source[-1]}, ' if link else ''}{title}",
                 hint="choose a file or volume that no instance has; gnt-instance modify --disk detach releases a disk",
             )
 

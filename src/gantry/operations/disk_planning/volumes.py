@@ -369,7 +369,7 @@ async def adoptable(
     NotFoundError if a source does not exist, NotUniqueError if it is a disk already (``disk_owners``).
     """
     target = snapshot.target(snapshot.nodes[vm.primary_node])
-    sizes, adopted = [], {}
+    sizes, adopted, indexes = [], {}, dict[str, int]()
     for spec, disk in zip(specs, fill.fill(snapshot, vm).disks, strict=True):
         size = disk.size
         if spec.adopt:
@@ -380,6 +380,22 @@ async def adoptable(
             )
             if existing is None:
                 raise errors.NotFoundError(f"disk {disk.index}: {spec.adopt} does not exist on node {target.name}")
+            for alias in existing.aliases:
+                disk_owners.check(
+                    snapshot,
+                    vm.disks[disk.index],
+                    disk.index,
+                    node=vm.primary_node,
+                    source=(*source[:-1], alias),
+                    link=spec.adopt,
+                )
+                if alias in indexes:
+                    first = indexes[alias]
+                    raise errors.InvalidError(
+                        f"disks {first} and {disk.index} name the same file: {spec.adopt} is a link to {alias}",
+                        hint="name each source once",
+                    )
+            indexes[spec.adopt] = disk.index
             size, adopted[disk.uuid] = existing.size, source
         sizes.append(size)
     return sizes, adopted

@@ -17,7 +17,7 @@ class DiskState(Message, frozen=True):
     A mirrored disk also has a role, the kernel's words for its connection and for both sides' data, and how far a
     resynchronisation has come: percent and seconds left, None when there is none or it is unknown. ``degraded``: a
     local disk or the peer is missing or not up to date. ``problem`` describes the problem in a sentence. ``on`` are the
-    physical volumes of the disk.
+    physical volumes of the disk. ``aliases`` are the other paths of the disk's file in the storage, if it has links.
     """
 
     path: str
@@ -32,6 +32,7 @@ class DiskState(Message, frozen=True):
     sync_seconds: int | None = None
     problem: str = ""
     on: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
 
 class BlockdevPath(Call[tuple[str, ...]], frozen=True):

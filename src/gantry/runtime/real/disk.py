@@ -275,6 +275,8 @@ class Disk:
             mtime=status.st_mtime,
             mode=stat.S_IMODE(status.st_mode),
             is_directory=stat.S_ISDIR(status.st_mode),
+            links=status.st_nlink,
+            identity=(status.st_dev, status.st_ino),
         )
 
     def names(self, path: str) -> list[str]:
