@@ -49,6 +49,19 @@ def test_numbers_are_handed_out_upwards_over_every_node_border() -> None:
     assert numbers.count(ranges.sized(first, size)) == size
 
 
+def test_a_search_returns_nothing_below_its_start_whatever_was_released_meanwhile() -> None:
+    numbers = space.Space.of([ranges.Range(0, 999)])
+    for released, expected in (
+        (ranges.Range(0, 99), 1000),
+        (ranges.Range(500, 509), 500),
+        (ranges.Range(50, 600), 300),
+    ):
+        assert numbers.next_free(300, 2000) == 1000
+        numbers.release_range(released)
+        assert numbers.next_free(300, 2000) == expected
+        numbers.allocate_range(released)
+
+
 def test_a_hole_is_found_wherever_it_is() -> None:
     run = ranges.sized(0x20010DB8 << 96, 1 << 64)
     numbers = space.Space.of([run])

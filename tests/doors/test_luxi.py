@@ -124,6 +124,13 @@ def test_every_method_is_in_the_table() -> None:
     assert set(METHODS) == set(luxi.METHODS)
 
 
+def test_the_watchers_pause_is_answered_with_its_end_and_is_in_the_configuration(lab: cluster.SimulatedCluster) -> None:
+    end = lab.world.clock.now() + 3600
+    for until in (end, None):
+        assert lab.run(lab.luxi("SetWatcherPause", until)) == until
+        assert lab.run(lab.luxi("QueryConfigValues", ["watcher_pause"])) == [until]
+
+
 async def _history(lab: cluster.SimulatedCluster, *arguments: object) -> list[tuple[int, float, set[tuple[str, str]]]]:
     """Return serial, time, and kinds and names of the changed objects, of the events that a query returns."""
     answer = msgspec.convert(await lab.luxi("QueryHistory", *arguments, 1000), dict[str, object])

@@ -295,7 +295,7 @@ def test_arguments_become_fields_of_the_opcode(talk: Talk) -> None:
     )  # fmt: skip
     trail = msgspec.convert(op["reason"], list[tuple[str, str, int]])
     assert [entry[:2] for entry in trail] == [("gnt:user", "noon"), ("gnt:rapi:bob", "PUT /2/instances/vm1/startup")]
-    op = talk.op("POST", "/2/instances/vm1/replace-disks?mode=replace_on_primary&disks=0,1&dry-run=1")
+    op = talk.op("POST", "/2/instances/vm1/replace-disks?mode=replace_on_primary&disks=0,+1,&dry-run=1")
     assert op["disks"] == [0, 1]
     op = talk.op("PUT", "/2/nodes/node1/storage/modify?name=/dev/sdb&allocatable=0&dry-run=1")
     assert (op["OP_ID"], op["name"], op["changes"]) == ("OP_NODE_MODIFY_STORAGE", "/dev/sdb", {"allocatable": False})

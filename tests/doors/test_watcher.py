@@ -136,6 +136,17 @@ def test_marking_a_node_offline_is_tried_once(lab: cluster.SimulatedCluster) -> 
     lab.run(scenario())
 
 
+def test_whether_a_node_answers_again_is_checked_once_in_each_interval(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        lab.kill("node4")
+        checks = 3
+        await rounds(lab, 1 + int(checks * watcher.RETURN_INTERVAL_SECONDS / 300), offline_after=1)
+        assert await offline(lab) == ["node4"]
+        assert (await jobs(lab)).count("NODE_SET_PARAMS(node4)") == 1 + checks
+
+    lab.run(scenario())
+
+
 def test_a_check_of_the_volume_groups_gets_the_result_of_the_last_check(lab: cluster.SimulatedCluster) -> None:
     async def scenario() -> None:
         for _ in range(3):

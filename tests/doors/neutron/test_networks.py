@@ -117,6 +117,15 @@ def test_only_an_administrator_names_a_segment(clean: Talk) -> None:
     assert clean.refused("POST", NETWORKS, {"network": vlan}) == (409, "VlanIdInUse", message)
 
 
+def test_a_project_allocates_no_more_of_a_subnet_pool_than_its_quota(clean: Talk) -> None:
+    pool = clean.add(POOLS, {"prefixes": ["10.0.0.0/16"], "default_prefixlen": 24, "default_quota": 256})
+    request = {"network_id": _network(clean)["id"], "ip_version": 4, "subnetpool_id": pool["id"]}
+    assert clean.add(SUBNETS, request)["cidr"] == "10.0.0.0/24"
+    status, kind, message = clean.refused("POST", SUBNETS, {"subnet": request})
+    assert (status, kind) == (409, "SubnetPoolQuotaExceeded")
+    assert "has used up its quota" in message
+
+
 def test_a_network_of_a_node_group_is_in_use(clean: Talk, lab: cluster.SimulatedCluster) -> None:
     network = _network(clean)
     connection: dict[str, object] = {"group_name": "default", "network_name": network["id"]}
@@ -191,6 +200,8 @@ def test_a_subnet_has_the_defaults_of_neutron(clean: Talk) -> None:
     assert (first["cidr"], first["gateway_ip"], first["enable_dhcp"]) == ("10.5.0.0/24", "10.5.0.1", True)
     assert first["allocation_pools"] == [{"start": "10.5.0.2", "end": "10.5.0.254"}]
     assert (first["network_id"], first["revision_number"], first["host_routes"]) == (network["id"], 0, [])
+    constants = {"router:external": False, "service_types": []}
+    assert {name: first[name] for name in constants} == constants
     second = _subnet(clean, network, "10.6.0.0/24", gateway_ip=None)
     assert (second["gateway_ip"], second["enable_dhcp"]) == (None, False)
     assert second["allocation_pools"] == [{"start": "10.6.0.1", "end": "10.6.0.254"}]

@@ -430,6 +430,21 @@ def test_the_addresses_that_are_skipped_follow_the_one_that_another_owner_has(
     moved.run(scenario())
 
 
+def test_a_job_that_finds_no_other_address_gets_those_that_it_has_skipped(
+    moved: Lab, empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labs.take(empty_url, "192.0.2.15")
+    monkeypatch.setattr(moved.runtime.random, "below", lambda _: 3)
+
+    async def scenario() -> None:
+        assert not await moved.addresses.secure(99, moved.state, [port("192.0.2.15")], attempt=3)
+        assert await moved.addresses.forget_released(99)
+        assert [ip for _, ip in moved.ledger.foreign.addresses()] == ["192.0.2.15"]
+        assert not await moved.addresses.forget_released(99)
+
+    moved.run(scenario())
+
+
 def test_an_address_is_not_secured_in_a_database_that_lost_its_subnet(moved: Lab, empty_url: str) -> None:
     labs.other(empty_url).remove_subnet(labs.SUBNET)
 
