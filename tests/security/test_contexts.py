@@ -191,3 +191,21 @@ def test_enrolment_wants_the_certificate_of_its_own_key_from_that_authority() ->
 def test_what_is_no_certificate_is_not_taken_for_an_authority() -> None:
     with pytest.raises(ValueError, match="this is not a certificate"):
         security.outside_client_context(authority="-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+
+
+async def test_a_server_outside_the_cluster_is_checked_by_the_given_authority_and_its_name(papers: Papers) -> None:
+    server, authority = papers.server(), papers.authority.certificates.decode()
+    assert await greet(server, security.outside_client_context(authority=authority)) == "nobody"
+    with pytest.raises(ssl.SSLError):
+        await greet(server, security.outside_client_context(authority=authority), address="127.0.0.2")
+    with pytest.raises(ssl.SSLError):
+        await greet(server, security.outside_client_context())
+
+
+@pytest.mark.parametrize("authority", ["", "the wrong one"])
+async def test_a_server_outside_the_cluster_is_not_checked_if_that_is_switched_off(
+    papers: Papers, tmp_path: Path, authority: str
+) -> None:
+    other = Papers(tmp_path / "two", "two", now=time.time()).authority.certificates.decode()
+    client = security.outside_client_context(authority=other if authority else "", is_checked=False)
+    assert await greet(papers.server(), client, address="127.0.0.2") == "nobody"
