@@ -17,11 +17,13 @@ from gantry.ipam import embedded, segments
 from gantry.jobs import brief, environment, execution, queue, records
 from gantry.model import job as jobs
 from gantry.model import network as networks
+from gantry.node.daemon import server
 from gantry.node.hypervisors import fake
 from gantry.node.membership import fence, frames, replica
 from gantry.operations import base
 from gantry.operations.instance import power
 from gantry.rpc import calls
+from gantry.runtime import http_interface
 from gantry.runtime.simulated import opened
 from gantry.sim import acknowledged, faults, invariants, node_disks, outcome
 from gantry.state import frame, indexes, journal, record, replication, transaction
@@ -265,6 +267,13 @@ def a_stop_does_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fake.Fake, "stop", stop)
 
 
+def a_node_ignores_permits(patch: pytest.MonkeyPatch) -> None:
+    def permit(request: http_interface.Request) -> None:
+        """Return no permit, whatever the call has."""
+
+    patch.setattr(server, "_permit", permit)
+
+
 MISTAKES: dict[Patch, tuple[int, str]] = {
     journal_not_synced: (0, acknowledged.KEPT),
     shown_before_stored: (0, acknowledged.KEPT),
@@ -287,6 +296,7 @@ MISTAKES: dict[Patch, tuple[int, str]] = {
     restart_forgets_queued_jobs: (1, outcome.JOBS_END),
     restart_leaves_running_jobs_running: (0, outcome.JOBS_END),
     a_stop_does_nothing: (6, outcome.NODES),
+    a_node_ignores_permits: (11, invariants.GUESTS),
 }
 """Each mistake, with the seed that is tried first, and the promise that it breaks."""
 

@@ -84,8 +84,14 @@ def test_a_seed_tells_the_same_story_in_another_process() -> None:
 def test_the_program_names_the_seeds_that_broke_a_promise(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(seed: int) -> scenario.Result:
-        return scenario.Result(seed, "a promise" if seed == 5 else "", f"the story of {seed}\n", 1, 1.0)
+    def run(seed: int, *, schedule: str) -> scenario.Result:
+        return scenario.Result(
+            seed,
+            "a promise" if seed == 5 else "",
+            f"the story of {seed}, with {schedule or 'its own'} schedule\n",
+            1,
+            1.0,
+        )
 
     monkeypatch.setattr(scenario, "run", run)
     assert program.main(["--seeds", "0-7", "--processes", "2", "--every", "4"]) == 1
@@ -94,10 +100,34 @@ def test_the_program_names_the_seeds_that_broke_a_promise(
     assert "1 of 8 seeds broke a promise: 5;" in output
     assert program.main(["--seeds", "0-4", "--processes", "1"]) == 0
     assert program.main(["--seed", "5"]) == 1
-    assert "the story of 5" in capsys.readouterr().out
+    assert "the story of 5, with its own schedule" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [["--seeds", "9-3"], ["--seeds", "many"], [], ["--seed", "1", "--seeds", "1-2"]])
+def test_the_program_plays_a_schedule_in_each_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(seed: int, *, schedule: str) -> scenario.Result:
+        return scenario.Result(seed, f"a promise of {schedule}", f"the story of {schedule}\n", 1, 1.0)
+
+    monkeypatch.setattr(scenario, "run", run)
+    assert program.main(["--seeds", "0-1", "--processes", "1", "--schedule", "sleeping-node"]) == 1
+    output = capsys.readouterr().out
+    assert "seed 1: a promise of sleeping-node" in output
+    assert "--seed --schedule sleeping-node shows the story" in output
+    assert program.main(["--seed", "5", "--schedule", "sleeping-node"]) == 1
+    assert "the story of sleeping-node" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--seeds", "9-3"],
+        ["--seeds", "many"],
+        [],
+        ["--seed", "1", "--seeds", "1-2"],
+        ["--seed", "1", "--schedule", "nothing"],
+    ],
+)
 def test_the_program_refuses_what_it_does_not_understand(words: list[str]) -> None:
     with pytest.raises(SystemExit):
         program.main(words)

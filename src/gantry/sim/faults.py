@@ -83,12 +83,31 @@ class Faults:
         self._story.tell(story.OUTSIDE, f"fault: {text}")
         self._active.append(_Active(self._step + self._chance.randint(1, 8), text, end))
 
-    def _up(self) -> list[str]:
+    def begin_lasting(self, text: str, end: Callable[[], None]) -> Callable[[], None]:
+        """Tell of a fault that lasts until all faults end, or until the returned function is called."""
+        self._story.tell(story.OUTSIDE, f"fault: {text}")
+        fault = _Active(NEVER, text, end)
+        self._active.append(fault)
+
+        def end_now() -> None:
+            if fault in self._active:
+                self._active.remove(fault)
+                self._story.tell(story.OUTSIDE, f"over: {text}")
+                end()
+
+        return end_now
+
+    async def take_over(self, name: str) -> None:
+        """Let an administrator make a machine the master, and wait for the outcome."""
+        await asyncio.wait([self._start(name, self._lab.failover(name), "shall be the master")])
+
+    def up(self) -> list[str]:
+        """Return the machines that are up and do not start right now."""
         return [name for name in self._lab.names if name not in self.down and name not in self._starting.values()]
 
     def _victim(self) -> str:
         """Return a machine that may go down, a master more often than others; empty if enough machines are down."""
-        up = self._up()
+        up = self.up()
         if 2 * len(up) <= len(self._lab.names) + 1:
             return ""
         return self._chance.choice([*up, *(name for name in self._lab.masters() if name in up)])
@@ -307,7 +326,7 @@ class Faults:
         self._last(f"{name}'s clock is wrong by {seconds:g} s", lambda: setattr(clock, "offset", 0.0))
 
     def _take_over(self) -> None:
-        candidates = [name for name in self._up() if name not in self._lab.masters()]
+        candidates = [name for name in self.up() if name not in self._lab.masters()]
         if candidates:
             name = self._chance.choice(candidates)
             self._start(name, self._lab.failover(name), "shall be the master")
@@ -322,7 +341,7 @@ class Faults:
 
         ``ignoring_offline`` does not count nodes that are marked offline and may know only keys that were replaced.
         """
-        up = self._up()
+        up = self.up()
         if self._lab.leader in up and self._chance.random() < 0.5:
             self._start(self._lab.leader, self._lab.start_master(self._lab.leader), "is started as the master again")
         elif up:
@@ -340,11 +359,12 @@ class Faults:
             self.down[name] = self._step + 2
             raise
 
-    def _start(self, name: str, work: Coroutine[object, object, None], text: str) -> None:
+    def _start(self, name: str, work: Coroutine[object, object, None], text: str) -> asyncio.Task[None]:
         self._story.tell(name, text)
         task = asyncio.get_running_loop().create_task(self._try(name, work))
         self._starting[task] = name
         task.add_done_callback(lambda done: self._starting.pop(done, None))
+        return task
 
     async def _try(self, name: str, work: Coroutine[object, object, None]) -> None:
         try:

@@ -26,6 +26,7 @@ from gantry.sim import (
     quarantined,
     story,
 )
+from gantry.sim.schedules import stage, table
 from gantry.sim.steps import (
     backups,
     database,
@@ -100,7 +101,9 @@ class Result:
 class Scenario:
     """One run with a prebuilt cluster."""
 
-    def __init__(self, lab: cluster.SimulatedCluster, kind: built.Kind, *, run_story: story.Story) -> None:
+    def __init__(
+        self, lab: cluster.SimulatedCluster, kind: built.Kind, *, run_story: story.Story, schedule: str = ""
+    ) -> None:
         self._lab = lab
         self._story = run_story
         self._chance = lab.world.source("scenario")
@@ -116,6 +119,9 @@ class Scenario:
         self._quarantined = quarantined.Quarantined(lab)
         self._placements = placements.Placements(lab)
         self._clients = client.Clients(lab, self._facts, self._acknowledged, story=run_story)
+        self._stage = stage.Stage(lab, self._faults, self._clients, run_story, lab.world.source("schedule"))
+        self._schedule = schedule or table.draw(self._stage.chance)
+        self._schedule_step = self._stage.chance.randint(1, table.LAST_STEP)
         # A dictionary, for its order.
         self._busy: dict[asyncio.Task[None], None] = {}
         self._moments = 0
@@ -151,6 +157,8 @@ class Scenario:
                 if len(self._busy) < CLIENTS:
                     self._wish()
             self._do_more()
+            if self._schedule and step == self._schedule_step:
+                self._begin(self._play())
             if self._chance.random() < 0.15:
                 self._begin(self._clients.meddle())
             if DATABASE in self._themes and self._chance.random() < 0.3 and (text := self._lab.database.take()):
@@ -163,6 +171,16 @@ class Scenario:
         self._lab.database.usually_unsure = 0.0
         await self._faults.heal(self._clients.knock)
         await self._finish()
+
+    async def _play(self) -> None:
+        """Play the schedule of this run."""
+        self._story.tell(story.OUTSIDE, f"schedule {self._schedule} begins")
+        try:
+            await table.SCHEDULES[self._schedule](self._stage)
+        except stage.Unplayable as reason:
+            self._story.tell(story.OUTSIDE, f"schedule {self._schedule} ends early: {reason}")
+        else:
+            self._story.tell(story.OUTSIDE, f"schedule {self._schedule} ends")
 
     async def _lose_answers(self) -> None:
         """Lose answers of the database at last: no later master compares it with its state."""
@@ -311,8 +329,8 @@ class Scenario:
             opened = await self._clients.undrain()
 
 
-def run(seed: int) -> Result:
-    """Run the scenario of a seed."""
+def run(seed: int, *, schedule: str = "") -> Result:
+    """Run the scenario of a seed; ``schedule`` is played in place of that which the seed draws."""
     kind = built.kind_of(seed)
     with built.lab(seed, kind) as lab:
         run_story = story.Story(lab.world.clock)
@@ -321,7 +339,7 @@ def run(seed: int) -> Result:
             story.OUTSIDE,
             f"seed {seed}: {kind.nodes} machines, candidate pool {kind.pool}, replication {kind.replication}",
         )
-        scenario = Scenario(lab, kind, run_story=run_story)
+        scenario = Scenario(lab, kind, run_story=run_story, schedule=schedule)
         begin = lab.world.clock.monotonic()
         with story.listening(run_story):
             broken = _play(lab, scenario, run_story)

@@ -99,6 +99,7 @@ class Wires:
     ``delay`` is the range of seconds that a message takes, ``lateness`` the maximum of additional seconds for a late
     message. The others are probabilities: of a lost message (``drop``), of a late message (``reorder``), of a request
     that is served twice (``duplicate``), and of a broken connection (``reset``). Inside a machine there is only delay.
+    ``on_request`` is called with the sender, the receiver and each request that is sent.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, source: random.Random) -> None:
@@ -108,6 +109,7 @@ class Wires:
         self.reorder = 0.0
         self.duplicate = 0.0
         self.reset = 0.0
+        self.on_request: Callable[[str, str, http_interface.Request], None] | None = None
         self._loop = loop
         self._random = source
         self._addresses: dict[str, str] = {}
@@ -174,6 +176,8 @@ class Wires:
         self, source: str, target: str, port: int, request: http_interface.Request, *, tls: bool
     ) -> http_interface.Response:
         """Transfer a request and its answer; OSError if the connection fails, at last if a message is lost."""
+        if self.on_request is not None:
+            self.on_request(source, target, request)
         # A message on the wire is not a task of any machine: it arrives even if its sender is cancelled.
         carrier = contextvars.Context().run(self._loop.create_task, self._carry(source, target, port, request, tls=tls))
         await self._end(carrier)

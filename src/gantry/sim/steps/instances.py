@@ -88,6 +88,11 @@ def create_bare(name: str, *, node: str) -> wish.Wish:
     return wish.single(f"create {name} on {node}, without disks and NICs", op, (KIND, name), fields)
 
 
+def start(name: str) -> wish.Wish:
+    """Return the wish that starts an instance."""
+    return _simple(name, "OP_INSTANCE_STARTUP", "start", {"up": True})
+
+
 def _nic_spec(chance: random.Random, known: facts.Facts) -> dict[str, object]:
     there = [name for name in networks.NAMES if known.get((networks.KIND, name), "connected")]
     if not there or chance.random() < 0.1:
@@ -113,7 +118,7 @@ def _remove(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
 
 
 def _start(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
-    return _simple(name, "OP_INSTANCE_STARTUP", "start", {"up": True})
+    return start(name)
 
 
 def _stop(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:

@@ -64,6 +64,18 @@ def _failover(chance: random.Random, known: facts.Facts, name: str, *, has_power
     return wish.single(text, op, (instances.KIND, name), _relocated(name, target))
 
 
+def leave_failed_node(name: str, target: str) -> wish.Wish:
+    """Return the wish that fails an instance over although nothing is known of its node."""
+    op = {
+        "OP_ID": "OP_INSTANCE_FAILOVER",
+        "instance_name": name,
+        "target_node": target,
+        "shutdown_timeout": 0,
+        "ignore_consistency": True,
+    }
+    return wish.single(f"fail {name} over to {target}", op, (instances.KIND, name), _relocated(name, target))
+
+
 def _migrate(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     target = _target(chance, known, name)
     op = {

@@ -32,6 +32,13 @@ def _add(name: str, address: str, token: str) -> wish.Wish:
     return wish.single(f"add node {name}", op, (KIND, name), fields)
 
 
+def mark_offline(name: str, *, offline: bool) -> wish.Wish:
+    """Return the wish that marks a node offline although instances have it as primary node, or ends that."""
+    op = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, "offline": offline, "auto_promote": True, "force": offline}
+    fields = {"offline": offline} | ({"drained": False} if offline else {})
+    return wish.single(f"node {name}: offline {'yes' if offline else 'no'}", op, (KIND, name), fields)
+
+
 def _flags(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     clear = {"offline": False, "drained": False}
     set_now = [flag for flag in clear if known.get((KIND, name), flag)]

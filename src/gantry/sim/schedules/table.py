@@ -1,0 +1,34 @@
+"""All schedules by name, and the draw of the schedule of a run."""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+
+from gantry.sim.schedules import sleeping_node
+from gantry.sim.schedules import stage as stages
+
+Play = Callable[[stages.Stage], Awaitable[None]]
+
+SCHEDULES: Mapping[str, Play] = {
+    "sleeping-node": sleeping_node.play,
+}
+
+SHARES: Mapping[str, float] = {
+    "sleeping-node": 0.15,
+}
+"""The share of the runs that have each schedule; most runs have none.
+
+A new schedule comes last, so that runs with other schedules stay as they are.
+"""
+
+LAST_STEP = 6
+"""The last step before which a schedule begins, so that the run is long enough for it."""
+
+
+def draw(chance: random.Random) -> str:
+    """Return the name of the schedule of a run; empty for none."""
+    drawn = chance.random()
+    for name, share in SHARES.items():
+        drawn -= share
+        if drawn < 0:
+            return name
+    return ""
