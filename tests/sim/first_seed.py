@@ -11,7 +11,7 @@ import pytest
 
 from gantry.sim import built, scenario
 
-SEEDS = 200
+SEEDS = 300
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

@@ -1,4 +1,4 @@
-"""Plausible mistakes, put into the product on purpose: each is found within 200 seeds, by the promise that it breaks.
+"""Plausible mistakes, put into the product on purpose: each is found within 300 seeds, by the promise that it breaks.
 
 Each test begins with a seed that is known to find its mistake; if that seed no longer does, because the program has
 changed, the test tries all seeds.
@@ -24,8 +24,8 @@ from gantry.operations import base
 from gantry.operations.instance import power
 from gantry.rpc import calls
 from gantry.runtime import http_interface
-from gantry.runtime.simulated import opened
-from gantry.sim import acknowledged, faults, invariants, node_disks, outcome
+from gantry.runtime.simulated import disk, opened
+from gantry.sim import acknowledged, cluster, faults, fenced, invariants, node_disks, outcome
 from gantry.state import frame, indexes, journal, record, replication, transaction
 from gantry.state import snapshot as states
 
@@ -274,6 +274,23 @@ def a_node_ignores_permits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(server, "_permit", permit)
 
 
+def _is_not_synced(patch: pytest.MonkeyPatch, name: str) -> None:
+    original = disk.Disk.write
+
+    async def write(self: disk.Disk, path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
+        await original(self, path, data, mode=mode, sync=sync and path != f"{cluster.FOLDERS.lib}/{name}")
+
+    patch.setattr(disk.Disk, "write", write)
+
+
+def a_promise_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    _is_not_synced(patch, "promise")
+
+
+def an_epoch_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    _is_not_synced(patch, "epoch")
+
+
 MISTAKES: dict[Patch, tuple[int, str]] = {
     journal_not_synced: (0, acknowledged.KEPT),
     shown_before_stored: (0, acknowledged.KEPT),
@@ -297,6 +314,8 @@ MISTAKES: dict[Patch, tuple[int, str]] = {
     restart_leaves_running_jobs_running: (0, outcome.JOBS_END),
     a_stop_does_nothing: (6, outcome.NODES),
     a_node_ignores_permits: (11, invariants.GUESTS),
+    a_promise_is_not_synced: (2, invariants.ONE_EPOCH),
+    an_epoch_is_not_synced: (218, fenced.FENCED),
 }
 """Each mistake, with the seed that is tried first, and the promise that it breaks."""
 

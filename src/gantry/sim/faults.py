@@ -148,8 +148,12 @@ class Faults:
         self._last(text, lambda: wires.heal(first, second))
 
     def _isolate(self) -> None:
-        name, wires = self._chance.choice(self._lab.names), self._lab.world.network
-        peers = [other for other in self._lab.names if other != name]
+        name = self._chance.choice(self._lab.names)
+        self._last(f"{name} is cut off from all others", self._cut_from_all(name))
+
+    def _cut_from_all(self, name: str) -> Callable[[], None]:
+        """Cut a machine off from all others; return the function that ends that."""
+        wires, peers = self._lab.world.network, [other for other in self._lab.names if other != name]
 
         def heal() -> None:
             for other in peers:
@@ -157,7 +161,17 @@ class Faults:
 
         for other in peers:
             wires.partition(name, other)
-        self._last(f"{name} is cut off from all others", heal)
+        return heal
+
+    def isolate(self, name: str) -> Callable[[], None]:
+        """Cut a machine off from all others as ``begin_lasting`` does."""
+        return self.begin_lasting(f"{name} is cut off from all others", self._cut_from_all(name))
+
+    def crash(self, name: str) -> None:
+        """Cut a machine's power now; it starts again at the next step."""
+        self._story.tell(name, "fault: loses its power")
+        self._lab.crash(name)
+        self.down[name] = self._step
 
     def _isolate_master(self) -> None:
         """Cut the cable of a master, perhaps one with a slow clock, and let an administrator take its role over."""

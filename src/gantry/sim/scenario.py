@@ -20,6 +20,7 @@ from gantry.sim import (
     copies,
     facts,
     faults,
+    fenced,
     invariants,
     outcome,
     placements,
@@ -116,6 +117,7 @@ class Scenario:
         self._themes = {self._chance.choice(THEMES) for _ in range(self._chance.randint(0, MAX_THEMES))}
         self._marks = invariants.Marks(lab)
         self._used_ids = invariants.UsedIds(lab)
+        self._fenced = fenced.Fenced(lab)
         self._quarantined = quarantined.Quarantined(lab)
         self._placements = placements.Placements(lab)
         self._clients = client.Clients(lab, self._facts, self._acknowledged, story=run_story)
@@ -285,6 +287,7 @@ class Scenario:
         self._acknowledged.update()
         self._marks.check()
         self._used_ids.check()
+        self._fenced.check()
         self._quarantined.check()
         invariants.check(self._lab, self._copies, self._story, firm=self._kind.firm)
 

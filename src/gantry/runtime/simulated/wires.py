@@ -99,7 +99,8 @@ class Wires:
     ``delay`` is the range of seconds that a message takes, ``lateness`` the maximum of additional seconds for a late
     message. The others are probabilities: of a lost message (``drop``), of a late message (``reorder``), of a request
     that is served twice (``duplicate``), and of a broken connection (``reset``). Inside a machine there is only delay.
-    ``on_request`` is called with the sender, the receiver and each request that is sent.
+    ``on_request`` is called with the sender, the receiver and each request that is sent, ``on_arrival`` with each that
+    is about to be served; what that returns is called with the body of the answer.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, source: random.Random) -> None:
@@ -110,6 +111,7 @@ class Wires:
         self.duplicate = 0.0
         self.reset = 0.0
         self.on_request: Callable[[str, str, http_interface.Request], None] | None = None
+        self.on_arrival: Callable[[str, str, http_interface.Request], Callable[[bytes], None] | None] | None = None
         self._loop = loop
         self._random = source
         self._addresses: dict[str, str] = {}
@@ -206,14 +208,28 @@ class Wires:
         if len(request.body) > listener.body_limit:
             return http_interface.Response(413, b"the body is too large", "text/plain")
         where = f"{target}:{port}"
-        served = [listener.begin(request)]
+        served = [self._serve(listener, source, target, request)]
         if self._chance(self.duplicate, source, target) and await self._travel(source, target):
-            served.append(listener.begin(request))
+            served.append(self._serve(listener, source, target, request))
         # The last task to end provides the answer.
         answers = [await self._outcome(task, where) for task in served]
         if breaks:
             raise ConnectionResetError(errno.ECONNRESET, f"{where} broke the connection in its answer")
         return answers[-1] if await self._travel(target, source) else None
+
+    def _serve(
+        self, listener: Listener, source: str, target: str, request: http_interface.Request
+    ) -> asyncio.Task[http_interface.Response]:
+        answered = self.on_arrival(source, target, request) if self.on_arrival is not None else None
+        task = listener.begin(request)
+        if answered is not None:
+
+            def ended(done: asyncio.Task[http_interface.Response]) -> None:
+                if not done.cancelled() and done.exception() is None:
+                    answered(done.result().body)
+
+            task.add_done_callback(ended)
+        return task
 
     async def follow(self, answer: http_interface.Response, server: str, client: str) -> AsyncGenerator[bytes, None]:
         """Transfer a body that comes in pieces; after a lost piece nothing more arrives."""

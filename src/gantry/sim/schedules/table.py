@@ -3,19 +3,23 @@
 import random
 from collections.abc import Awaitable, Callable, Mapping
 
-from gantry.sim.schedules import sleeping_node
+from gantry.sim.schedules import forgotten_epoch, forgotten_promise, sleeping_node
 from gantry.sim.schedules import stage as stages
 
 Play = Callable[[stages.Stage], Awaitable[None]]
 
 SCHEDULES: Mapping[str, Play] = {
     "sleeping-node": sleeping_node.play,
+    "forgotten-promise": forgotten_promise.play,
+    "forgotten-epoch": forgotten_epoch.play,
 }
 
 SHARES: Mapping[str, float] = {
     "sleeping-node": 0.15,
+    "forgotten-promise": 0.06,
+    "forgotten-epoch": 0.2,
 }
-"""The share of the runs that have each schedule; most runs have none.
+"""The share of the runs that have each schedule; a schedule that the policy or the nodes of a run forbid ends at once.
 
 A new schedule comes last, so that runs with other schedules stay as they are.
 """
