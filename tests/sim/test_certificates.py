@@ -363,6 +363,26 @@ def test_a_candidate_keeps_its_key_while_too_few_others_know_the_new_one(nodes: 
         lab.run(scenario())
 
 
+def test_the_only_candidate_keeps_its_key_while_too_few_nodes_know_the_new_one() -> None:
+    """Nobody else could introduce it to the other node, and with the new key it would not be confirmed again."""
+
+    async def scenario() -> None:
+        await lab.build(candidate_pool_size=1)
+        await lab.world.clock.sleep(40)
+        key = read(lab, "node1", f"{CERTS}/node.key")
+        lab.world.machine("node2").disk.fail_write = 1.0
+        await lab.submit(RENEW)
+        await lab.world.clock.sleep(5)
+        lab.kill("node1")
+        lab.world.machine("node2").disk.fail_write = 0.0
+        assert read(lab, "node1", f"{CERTS}/node.key") == key
+        await lab.restart("node1")
+        await fine(lab)
+
+    with cluster.SimulatedCluster(7, nodes=2) as lab:
+        lab.run(scenario())
+
+
 def test_a_node_that_was_away_learns_of_new_candidates_from_one_that_it_knows() -> None:
     async def scenario() -> None:
         await lab.build(candidate_pool_size=2)

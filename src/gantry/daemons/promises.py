@@ -137,8 +137,11 @@ class Promises:
         request = calls.MasterPromise(
             epoch=epoch, node=self._own_name, newest=(copy.epoch, copy.serial), stopped=dict(stopped)
         )
-        nodes = {node.name: node for node in self._nodes.other_nodes()}
-        answer = await self._nodes.call(nodes[name], request)
+        node = next((node for node in self._nodes.other_nodes() if node.name == name), None)
+        if node is None:
+            # A running master that is confirmed again may have removed the node since the vote.
+            return None
+        answer = await self._nodes.call(node, request)
         return None if isinstance(answer, errors.GantryError) else answer
 
     def _own_promise(self) -> calls.Promised:

@@ -12,7 +12,7 @@ See explanation/security.md#renewal.
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -225,24 +225,27 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
         withheld = self._strangers(state, requests, unaware={target.uuid for target in unaware})
         for request in withheld:
             name = state.nodes[request.node].name
-            self.environment.log.warning(f"{name} keeps its certificate: too few master candidates know its new key")
+            self.environment.log.warning(f"{name} keeps its certificate: too few nodes know its new key")
             renewed.failed.append(name)
         requests = [request for request in requests if request not in withheld]
         for start in range(0, len(requests), BATCH):
             await asyncio.gather(*(self._send(state, each, renewed) for each in requests[start : start + BATCH]))
 
-    def _strangers(
-        self, state: states.Snapshot, requests: Sequence[Request], *, unaware: Collection[str]
-    ) -> list[Request]:
+    def _strangers(self, state: states.Snapshot, requests: Sequence[Request], *, unaware: Set[str]) -> list[Request]:
         """Return the requests of candidates that would be refused with their new keys, whatever node is the master.
 
-        A majority that knows a key introduces it to the others. Without one, a master that restarts is never confirmed.
+        A majority of the candidates that knows a key introduces it to the others, but not before a master is confirmed.
+        That needs a majority of the nodes. Without either, a master that restarts is never confirmed.
         """
         roles = (cluster.Role.MASTER, cluster.Role.CANDIDATE)
         candidates = {node.uuid for node in state.nodes.values() if node.role(state.the_cluster) in roles}
-        if self.op.keep_keys or 2 * len(candidates.intersection(unaware)) < len(candidates):
+        are_few = any(2 * len(unaware & group) >= len(group) for group in (candidates, self._voters()))
+        if self.op.keep_keys or not are_few:
             return []
         return [request for request in requests if request.node in candidates]
+
+    def _voters(self) -> set[str]:
+        return {target.uuid for target in self._members()}
 
     async def _send(self, state: states.Snapshot, request: Request, renewed: _Renewed) -> None:
         node, authority = state.nodes[request.node], self.environment.authority
