@@ -1,7 +1,7 @@
 """Plausible mistakes about a shared database of addresses: each is found by the promise that it breaks.
 
 Each test begins with a seed that is known to find its mistake; if that seed no longer does, because the program has
-changed, the test tries 200 seeds.
+changed, the test tries 300 seeds.
 """
 
 import asyncio

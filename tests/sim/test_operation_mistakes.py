@@ -1,7 +1,7 @@
 """Plausible mistakes in operations, each found by the very promise that it breaks.
 
 Each test begins with a seed that is known to find its mistake; if that seed no longer does, because the program has
-changed, the test tries 200 seeds.
+changed, the test tries 300 seeds.
 """
 
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from tests.sim import first_seed
 from tests.sim.first_seed import Patch
 
 from gantry import errors
-from gantry.jobs import hooks
-from gantry.model import instance, network
+from gantry.jobs import execution, hooks, lock_table, processor, records
+from gantry.model import instance, lock, network
 from gantry.node.hypervisors import fake
 from gantry.operations import base
 from gantry.operations.cluster import settings
@@ -21,7 +21,8 @@ from gantry.operations.disk_planning import volumes
 from gantry.operations.move import relocation
 from gantry.operations.segment import segment_range
 from gantry.rpc import calls
-from gantry.sim import invariants, job_checks, node_disks, outcome
+from gantry.sim import invariants, job_checks, node_disks, outcome, work_locks
+from gantry.sim.schedules import small_node
 from gantry.state import snapshot as states
 
 
@@ -93,6 +94,40 @@ def a_setting_is_not_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(settings, "_values", values)
 
 
+def locks_are_not_computed_again_after_the_wait(patch: pytest.MonkeyPatch) -> None:
+    async def acquire(
+        self: processor.Processor, record: records.Record, index: int, unit: execution.AnyUnit
+    ) -> lock_table.Request:
+        needed = unit.locks(self._book.store.snapshot)
+        request = self._locks.ask(record.newest.id, needed, priority=record.newest.ops[index].priority)
+        try:
+            if request.state is lock_table.State.WAITING:
+                await self._wait(record, index, request)
+        except BaseException:
+            self._locks.release(request)
+            raise
+        return request
+
+    patch.setattr(processor.Processor, "_acquire", acquire)
+
+
+def moves_share_the_lock_of_the_instance(patch: pytest.MonkeyPatch) -> None:
+    original = relocation.locks
+
+    def locks(snapshot: states.Snapshot, vm: instance.Instance, *, target: str | None) -> lock.LockSet:
+        needed = original(snapshot, vm, target=target)
+        return {**needed, (lock.Level.INSTANCE, vm.uuid): lock.Mode.SHARED}
+
+    patch.setattr(relocation, "locks", locks)
+
+
+def a_move_does_not_check_the_target(patch: pytest.MonkeyPatch) -> None:
+    async def check(*arguments: object, **options: object) -> None:
+        """Accept every node."""
+
+    patch.setattr(relocation, "check_fits", check)
+
+
 OPERATION_MISTAKES: dict[Patch, tuple[int, str]] = {
     a_migration_leaves_the_source_running: (4, invariants.GUESTS),
     a_failover_does_not_stop_the_instance: (3, invariants.GUESTS),
@@ -102,6 +137,9 @@ OPERATION_MISTAKES: dict[Patch, tuple[int, str]] = {
     ranges_may_overlap: (16, invariants.RANGES),
     a_hook_that_refuses_is_ignored: (0, job_checks.VETO),
     a_setting_is_not_kept: (1, outcome.FACTS),
+    locks_are_not_computed_again_after_the_wait: (16, work_locks.NEEDED),
+    moves_share_the_lock_of_the_instance: (0, work_locks.NEEDED),
+    a_move_does_not_check_the_target: (161, small_node.FITS),
 }
 """Each mistake, with the seed that is tried first, and the promise that it breaks."""
 

@@ -8,7 +8,7 @@ import pytest
 from gantry.sim import scenario
 from gantry.sim.schedules import table
 
-PLAYED = {"sleeping-node": 11, "forgotten-promise": 0, "forgotten-epoch": 11}
+PLAYED = {"sleeping-node": 11, "forgotten-promise": 0, "forgotten-epoch": 11, "moved-meanwhile": 2, "small-node": 2}
 """For each schedule a seed with which all of its acts succeed."""
 
 

@@ -38,6 +38,7 @@ SEGMENTS = b"[ml2_type_gre]\ntunnel_id_ranges = 1:3\n"
 OS_FOLDER = f"{FOLDERS.srv}/os/{copying.OS_NAME}"
 PORT = 1811
 NODE, MASTER = "gantry-noded", "gantry-masterd"
+MEMORY_FILE = "/proc/meminfo"
 MEMORY = b"MemTotal: 16777216 kB\nMemAvailable: 16777216 kB\n"
 ANSWER_LIMIT = 64 << 20
 
@@ -85,7 +86,7 @@ class SimulatedCluster:
         self.kernels.install(name, group)
         self.copying[name] = copying.Copying(machine, group=group, kernels=self.kernels)
         self.copying[name].install(OS_FOLDER)
-        machine.disk.generated["/proc/meminfo"] = lambda: MEMORY
+        machine.disk.generated[MEMORY_FILE] = lambda: MEMORY
 
     def _reaches(self, first: str, second: str) -> bool:
         """Return whether two machines with power reach each other."""

@@ -26,6 +26,7 @@ from gantry.sim import (
     placements,
     quarantined,
     story,
+    work_locks,
 )
 from gantry.sim.schedules import stage, table
 from gantry.sim.steps import (
@@ -120,6 +121,7 @@ class Scenario:
         self._fenced = fenced.Fenced(lab)
         self._quarantined = quarantined.Quarantined(lab)
         self._placements = placements.Placements(lab)
+        self._work_locks = work_locks.WorkLocks(lab)
         self._clients = client.Clients(lab, self._facts, self._acknowledged, story=run_story)
         self._stage = stage.Stage(lab, self._faults, self._clients, run_story, lab.world.source("schedule"))
         self._schedule = schedule or table.draw(self._stage.chance)
@@ -266,6 +268,7 @@ class Scenario:
                 invariants.glance(self._lab)
                 self._marks.glance()
                 self._placements.glance()
+                self._work_locks.glance()
             except story.Violation as violation:
                 self._story.tell(story.OUTSIDE, str(violation))
                 self._glimpsed = violation

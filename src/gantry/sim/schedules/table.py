@@ -3,7 +3,7 @@
 import random
 from collections.abc import Awaitable, Callable, Mapping
 
-from gantry.sim.schedules import forgotten_epoch, forgotten_promise, sleeping_node
+from gantry.sim.schedules import forgotten_epoch, forgotten_promise, moved_meanwhile, sleeping_node, small_node
 from gantry.sim.schedules import stage as stages
 
 Play = Callable[[stages.Stage], Awaitable[None]]
@@ -12,12 +12,16 @@ SCHEDULES: Mapping[str, Play] = {
     "sleeping-node": sleeping_node.play,
     "forgotten-promise": forgotten_promise.play,
     "forgotten-epoch": forgotten_epoch.play,
+    "moved-meanwhile": moved_meanwhile.play,
+    "small-node": small_node.play,
 }
 
 SHARES: Mapping[str, float] = {
     "sleeping-node": 0.15,
     "forgotten-promise": 0.06,
     "forgotten-epoch": 0.2,
+    "moved-meanwhile": 0.05,
+    "small-node": 0.1,
 }
 """The share of the runs that have each schedule; a schedule that the policy or the nodes of a run forbid ends at once.
 

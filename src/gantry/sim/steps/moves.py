@@ -76,6 +76,12 @@ def leave_failed_node(name: str, target: str) -> wish.Wish:
     return wish.single(f"fail {name} over to {target}", op, (instances.KIND, name), _relocated(name, target))
 
 
+def migrate(name: str, target: str) -> wish.Wish:
+    """Return the wish that moves an instance to a node, while it runs if it does."""
+    op = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": name, "target_node": target}
+    return wish.single(f"migrate {name} to {target}", op, (instances.KIND, name), _relocated(name, target))
+
+
 def _migrate(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     target = _target(chance, known, name)
     op = {
