@@ -793,3 +793,52 @@ def test_a_disk_loses_a_synced_tail(world: World) -> None:
         assert not disk.exists("/gone")
 
     world.run(scenario())
+
+
+def test_files_of_an_earlier_moment_can_be_put_back(world: World) -> None:
+    async def scenario() -> None:
+        disk = world.machine("a").disk
+        await disk.make_directory("/lib/sub")
+        await disk.write("/lib/changed", b"before")
+        await disk.write("/lib/sub/removed", b"there")
+        await disk.write("/lib/unsynced", b"lost", sync=False)
+        earlier = disk.stable_files("/lib")
+        await disk.write("/lib/changed", b"after")
+        await disk.remove("/lib/sub/removed")
+        await disk.write("/lib/new", b"new")
+        await disk.write("/elsewhere", b"stays")
+        disk.put_back("/lib", earlier)
+        world.crash("a")
+        assert disk.names("/lib") == ["changed", "sub"]
+        assert (disk.read("/lib/changed"), disk.read("/lib/sub/removed")) == (b"before", b"there")
+        assert disk.read("/elsewhere") == b"stays"
+
+    world.run(scenario())
+
+
+def test_requests_are_seen_when_they_are_sent_and_served_with_their_answers(world: World) -> None:
+    seen = list[tuple[str, str, str]]()
+    first, second = world.machine("one"), world.machine("two")
+
+    def sent(source: str, target: str, request: http_interface.Request) -> None:
+        seen.append(("sent", source, target))
+
+    def arrives(source: str, target: str, request: http_interface.Request) -> Callable[[bytes], None]:
+        seen.append(("arrives", source, target))
+        return lambda body: seen.append(("answered", source, body.decode()))
+
+    async def scenario() -> None:
+        await second.spawn(serve(second))
+        world.network.on_request, world.network.on_arrival = sent, arrives
+        await first.spawn(ask(first, "two"))
+        world.network.partition("one", "two")
+        with pytest.raises(TimeoutError):
+            await first.spawn(ask(first, "two", timeout=1))
+
+    world.run(scenario())
+    assert seen == [
+        ("sent", "one", "two"),
+        ("arrives", "one", "two"),
+        ("answered", "one", "hello"),
+        ("sent", "one", "two"),
+    ]

@@ -5,14 +5,14 @@ from collections import Counter
 
 import pytest
 
-from gantry.sim import scenario
+from gantry.sim import acknowledged, scenario
 from gantry.sim.schedules import table
 
 PLAYED = {"sleeping-node": 11, "forgotten-promise": 0, "forgotten-epoch": 11, "moved-meanwhile": 2, "small-node": 2}
 """For each schedule a seed with which all of its acts succeed."""
 
 
-@pytest.mark.parametrize("name", table.SCHEDULES)
+@pytest.mark.parametrize("name", table.SHARES)
 @pytest.mark.slow
 def test_a_schedule_comes_to_its_end_and_no_promise_is_broken(name: str) -> None:
     result = scenario.run(PLAYED[name], schedule=name)
@@ -25,3 +25,11 @@ def test_a_run_draws_one_schedule_or_none() -> None:
     assert set(draws) == {"", *table.SHARES}
     for name, share in table.SHARES.items():
         assert draws[name] == pytest.approx(2000 * share, rel=0.3)
+
+
+@pytest.mark.slow
+def test_only_acknowledged_changes_are_at_risk_when_the_files_of_a_candidate_are_put_back() -> None:
+    """The schedule is not drawn until the nodes keep the highest acknowledged serial: then nothing may be broken."""
+    result = scenario.run(2, schedule="restored-files")
+    assert "its files are those of an earlier moment" in result.story
+    assert result.broken in {"", acknowledged.ONE_MASTER, acknowledged.KEPT}, result.story

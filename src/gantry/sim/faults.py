@@ -173,6 +173,17 @@ class Faults:
         self._lab.crash(name)
         self.down[name] = self._step
 
+    def turn_off(self, name: str) -> Callable[[], None]:
+        """Cut a machine's power until all faults end, or until the returned function is called."""
+        self.crash(name)
+        self.down[name] = NEVER
+
+        def turn_on() -> None:
+            if self.down.get(name) == NEVER:
+                self.down[name] = self._step
+
+        return turn_on
+
     def _isolate_master(self) -> None:
         """Cut the cable of a master, perhaps one with a slow clock, and let an administrator take its role over."""
         masters = self._lab.masters()

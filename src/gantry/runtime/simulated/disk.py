@@ -307,6 +307,26 @@ class Disk:
         """List the names in a directory that survive a power loss for certain, sorted."""
         return self._durable_lists.names(folder)
 
+    def stable_files(self, folder: str) -> dict[str, tuple[int, bytes | None]]:
+        """Return mode and content (None: a directory) of a folder and all below, as they survive a power loss."""
+        return {
+            path: (node.mode, None if node.directory else bytes(memoryview(node.content)[: node.stable]))
+            for path, node in self._durable.items()
+            if path == folder or path.startswith(f"{folder}/")
+        }
+
+    def put_back(self, folder: str, earlier: Mapping[str, tuple[int, bytes | None]]) -> None:
+        """Replace a folder and all below with its ``stable_files`` of an earlier moment; all of it is stable."""
+        now = self.clock.now()
+        self._change(dict.fromkeys(self._below(folder)))
+        self._change(
+            {
+                path: files.Node(mode, now, content is None, bytearray(content or b""), stable=len(content or b""))
+                for path, (mode, content) in earlier.items()
+            }
+        )
+        self.sync_names(folder)
+
     def image(self) -> dict[str, tuple[int, bytes | None]]:
         """Return mode and content (None: a directory) of all files; all must be stable, and none sparse."""
         return {

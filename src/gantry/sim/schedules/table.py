@@ -3,7 +3,14 @@
 import random
 from collections.abc import Awaitable, Callable, Mapping
 
-from gantry.sim.schedules import forgotten_epoch, forgotten_promise, moved_meanwhile, sleeping_node, small_node
+from gantry.sim.schedules import (
+    forgotten_epoch,
+    forgotten_promise,
+    moved_meanwhile,
+    restored_files,
+    sleeping_node,
+    small_node,
+)
 from gantry.sim.schedules import stage as stages
 
 Play = Callable[[stages.Stage], Awaitable[None]]
@@ -14,7 +21,12 @@ SCHEDULES: Mapping[str, Play] = {
     "forgotten-epoch": forgotten_epoch.play,
     "moved-meanwhile": moved_meanwhile.play,
     "small-node": small_node.play,
+    "restored-files": restored_files.play,
 }
+"""A schedule without a share is played on request only.
+
+``restored-files`` breaks a promise as long as nodes do not keep the highest serial that was acknowledged.
+"""
 
 SHARES: Mapping[str, float] = {
     "sleeping-node": 0.15,

@@ -93,6 +93,12 @@ def _nested(chance: random.Random, known: facts.Facts) -> wish.Wish:
     return _modify({name: chance.choice(NESTED[name])}, {})
 
 
+def tag_cluster(tag: str) -> wish.Wish:
+    """Return the wish that adds a tag to the cluster."""
+    op = {"OP_ID": "OP_TAGS_SET", "kind": KIND, "tags": [tag]}
+    return wish.single(f"tag the cluster {tag}", op, KEY, {f"tag {tag}": True})
+
+
 def _tag(chance: random.Random, known: facts.Facts) -> wish.Wish:
     tag = f"c{chance.randint(0, 4)}"
     if chance.random() < 0.2:
