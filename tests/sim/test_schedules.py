@@ -8,7 +8,14 @@ import pytest
 from gantry.sim import acknowledged, scenario
 from gantry.sim.schedules import table
 
-PLAYED = {"sleeping-node": 11, "forgotten-promise": 0, "forgotten-epoch": 11, "moved-meanwhile": 2, "small-node": 2}
+PLAYED = {
+    "sleeping-node": 11,
+    "forgotten-promise": 0,
+    "forgotten-epoch": 11,
+    "moved-meanwhile": 2,
+    "small-node": 2,
+    "candidates-offline": 5,
+}
 """For each schedule a seed with which all of its acts succeed."""
 
 

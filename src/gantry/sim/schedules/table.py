@@ -4,6 +4,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 
 from gantry.sim.schedules import (
+    candidates_offline,
     forgotten_epoch,
     forgotten_promise,
     moved_meanwhile,
@@ -21,6 +22,7 @@ SCHEDULES: Mapping[str, Play] = {
     "forgotten-epoch": forgotten_epoch.play,
     "moved-meanwhile": moved_meanwhile.play,
     "small-node": small_node.play,
+    "candidates-offline": candidates_offline.play,
     "restored-files": restored_files.play,
 }
 """A schedule without a share is played on request only.
@@ -34,6 +36,7 @@ SHARES: Mapping[str, float] = {
     "forgotten-epoch": 0.2,
     "moved-meanwhile": 0.05,
     "small-node": 0.1,
+    "candidates-offline": 0.1,
 }
 """The share of the runs that have each schedule; a schedule that the policy or the nodes of a run forbid ends at once.
 
