@@ -112,6 +112,13 @@ class PromisedError(FencedError):
     status = 428
 
 
+class UnprovenError(WrongStateError):
+    """The node has not seen the proof of the master's epoch, and does not obey it without one yet."""
+
+    # on the wire between master and node
+    status = 425
+
+
 class IncompatibleError(WrongStateError):
     """The versions of two daemons are too far apart."""
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from tests.cluster import lab
 
+from gantry.rpc.calls import epochs
+
 
 @contextlib.contextmanager
 def _cluster(nodes: int, *more: object) -> Iterator[lab.Lab]:
@@ -217,7 +219,8 @@ def test_a_node_with_a_broken_epoch_file_neither_stops_the_master_nor_a_failover
     three.nodes[2].stop()
     epoch = three.nodes[2].root / "lib/epoch"
     epoch.unlink()
-    epoch.write_text("999999999\n")
+    broken = epochs.Mastership(999999999, "of-no-node", is_proven=True)
+    epoch.write_bytes(epochs.encode([broken]))
     three.nodes[2].start()
     three.run("gnt-debug", "delay", "0")
     _failover(three, 1)

@@ -12,7 +12,7 @@ from gantry.rpc.calls import texts
 
 READS = re.compile(
     r".*_(clock|console|diagnose|endings|fetch|find|info|list|machine|name|path|place|status|validate|verify)"
-    r"|version|vouch|prove_invitation"
+    r"|version|vouch|prove_invitation|prove_epoch"
 )
 
 UNFENCED = {
@@ -27,6 +27,7 @@ UNFENCED = {
     "master_promise",
     "masters_store",
     "node_clock",
+    "prove_epoch",
     "prove_invitation",
     "stop_master",
     "use_invitation",

@@ -151,18 +151,23 @@ def test_an_epoch_belongs_to_one_node(order: calls.Call[object]) -> None:
         lab.run(scenario())
 
 
-def test_a_node_obeys_the_next_epoch_of_any_candidate() -> None:
-    """The present master asks for the next epoch then, and goes on."""
+def test_a_node_obeys_the_next_epoch_of_any_candidate_only_until_the_master_calls() -> None:
+    """And only if it has not heard of the master for some time. The master asks for the next epoch, and goes on."""
 
     async def scenario() -> None:
-        await lab.build()
+        await lab.build(candidate_pool_size=2)
         thief = Thief(lab, "node2")
-        epoch = lab.daemons["node1"].store.epoch
+        epoch, own = lab.daemons["node1"].store.epoch, thief.issued()
         order = calls.WriteSsconf(values={"cluster_name": "stolen"})
-        await thief.call("node3", order, certificate=thief.issued(), epoch=epoch + 1)
+        await lab.done({"OP_ID": "OP_TEST_DELAY", "duration": 0, "on_nodes": ["node3"]})
+        with pytest.raises(errors.UnprovenError, match=f"has not seen the proof of epoch {epoch + 1}"):
+            await thief.call("node3", order, certificate=own, epoch=epoch + 1)
+        await lab.world.clock.sleep(60)
+        await thief.call("node3", order, certificate=own, epoch=epoch + 1)
         assert read(lab, "node3", "/gantry/lib/ssconf/ssconf_cluster_name") == b"stolen\n"
         await lab.done({"OP_ID": "OP_TEST_DELAY", "duration": 1, "on_nodes": ["node3"]})
-        assert lab.daemons["node1"].store.epoch > epoch + 1
+        with pytest.raises(errors.UnprovenError):
+            await thief.call("node3", order, certificate=own, epoch=epoch + 1)
 
     with cluster.SimulatedCluster(1) as lab:
         lab.run(scenario())
@@ -413,7 +418,7 @@ def test_only_a_known_candidate_vouches_for_a_master(signer: str) -> None:
         lists = (f"me={digest}",)
         epoch = lab.daemons["node1"].store.epoch
         vouching = "node2" if signer == "another list" else "node3"
-        statement = "\n".join(("gantry master candidates", str(epoch), str(uuid), *lists))
+        statement = "\n".join(("gantry candidates of a proven epoch", str(epoch), str(uuid), *lists))
         vouched = statement.replace("me=", "you=") if signer == "another list" else statement
         signing = security.make_key() if signer == "a stranger" else read(lab, vouching, f"{CERTS}/node.key")
         voucher = calls.Voucher(
@@ -421,8 +426,9 @@ def test_only_a_known_candidate_vouches_for_a_master(signer: str) -> None:
             certificate=read(lab, vouching, f"{CERTS}/node.pem").decode(),
             signature=security.sign(signing, vouched.encode()),
         )
-        with pytest.raises(errors.ProtocolError, match="no master candidate that this node knows vouches"):
-            await thief.call("node4", calls.MastersStore(masters=lists, voucher=voucher), certificate=forged, epoch=0)
+        call = calls.MastersStore(masters=lists, voucher=voucher, vouchers=(voucher, voucher))
+        with pytest.raises(errors.UnprovenError, match="0 of the 2 master candidates that this node knows"):
+            await thief.call("node4", call, certificate=forged, epoch=0)
         await fine(lab)
 
     with cluster.SimulatedCluster(1, nodes=4) as lab:

@@ -1,7 +1,8 @@
 """Collects the promises that make a confirmed node the only master of an epoch (explanation/state.md#epochs).
 
 ``daemons.role`` uses it after the vote. A node promises an epoch to one node only, and to none while another master has
-the lease (explanation/replication.md#the-lease), so the collection may have to wait for the end of that lease.
+the lease (explanation/replication.md#the-lease), so the collection may have to wait for the end of that lease. The
+promises of master candidates are signed: those of a majority are the proof of the epoch (``proofs``).
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from gantry import errors
+from gantry import errors, security
 from gantry.daemons import poll, vote
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
@@ -35,7 +36,8 @@ class Promises:
     """The promises to this machine's node; ``own`` are its UUID and name.
 
     ``claim`` returns the claim to the role at that moment, ``refusal`` the error for a verdict. ``give_way`` gets the
-    nodes' answers after a vain attempt, and raises an error if another node is to become the master first.
+    nodes' answers after a vain attempt, and raises an error if another node is to become the master first. ``keep``
+    gets an epoch and the signed promises of it.
     """
 
     def __init__(
@@ -49,8 +51,11 @@ class Promises:
         claim: Callable[[], vote.Claim],
         refusal: Refusal,
         give_way: Callable[[Sequence[vote.Answer]], None],
+        keep: Callable[[int, tuple[calls.Grant, ...]], None],
     ) -> None:
         self._runtime = runtime
+        self._keep = keep
+        self._certificates = folders.certificates
         self._path = f"{folders.lib}/promise"
         self._own_uuid, self._own_name = own
         self._store = store
@@ -63,10 +68,34 @@ class Promises:
         return max(vote.highest_epoch(answers), self._store.epoch, self._own_promise().epoch)
 
     async def take(self, answers: Sequence[vote.Answer]) -> int:
-        """Return an epoch above all that are known, without asking for promises."""
+        """Return an epoch above all that are known, without waiting for promises.
+
+        Nodes that are asked for one and give it make the epoch a proven one, if they are enough.
+        """
         epoch = self._highest(answers) + 1
         await self._promise_self(epoch)
+        self._keep(epoch, await self._signed([answer.node for answer in answers if answer.reached], epoch))
         return epoch
+
+    async def sign_again(self, epoch: int) -> tuple[calls.Grant, ...]:
+        """Return the signed promises of an epoch that nodes have promised, or obey, or promise now."""
+        candidates = self._claim().candidates
+        return await self._signed([node.name for node in self._nodes.other_nodes() if node.name in candidates], epoch)
+
+    async def _signed(self, names: Sequence[str], epoch: int) -> tuple[calls.Grant, ...]:
+        promises = await asyncio.gather(*(self._ask_promise(name, epoch, {}) for name in names))
+        return self._grants(epoch, promises)
+
+    def _grants(self, epoch: int, promises: Sequence[calls.Promise | None]) -> tuple[calls.Grant, ...]:
+        """Return the signed promises among the answers, and that of this machine itself.
+
+        Its node daemon promises nothing while the lock of the queue is held here.
+        """
+        disk, folder = self._runtime.disk, self._certificates
+        certificate, key = disk.read(f"{folder}/node.pem"), disk.read(f"{folder}/node.key")
+        signature = security.sign(key, calls.statement_of_epoch(epoch, self._own_uuid))
+        own = calls.Grant(certificate=certificate.decode(), signature=signature)
+        return (own, *(promise.grant for promise in promises if promise and promise.grant))
 
     async def win(self, answers: Sequence[vote.Answer]) -> int:
         """Return an epoch that a majority has promised to this node, and so to no other node.
@@ -100,6 +129,7 @@ class Promises:
             if verdict.outcome is vote.Outcome.CONFIRMED and is_enough:
                 # Not earlier: a node without a majority must not block the existing master.
                 await self._promise_self(epoch)
+                self._keep(epoch, self._grants(epoch, promises))
                 return epoch
             if leases and clock.monotonic() < leased_until:
                 until = clock.monotonic() + TIMEOUT_SECONDS

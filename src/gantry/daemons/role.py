@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.daemons import contest, handover, membership, newer_records, poll, promises, vote
+from gantry.daemons import contest, handover, membership, newer_records, poll, promises, proofs, vote
 from gantry.model import cluster, job
 from gantry.operations import base
 from gantry.rpc import calls, client
@@ -106,7 +106,9 @@ class Role:
             claim=self._claim,
             refusal=self._refusal,
             give_way=self._give_way,
+            keep=lambda epoch, grants: self._proofs.keep(epoch, grants),
         )
+        self._proofs = proofs.Proofs(runtime.clock, nodes, sign_again=self._promises.sign_again)
 
     @property
     def node(self) -> str:
@@ -130,7 +132,22 @@ class Role:
         self._store.claim(self._epoch)
 
     async def _win(self, answers: Sequence[vote.Answer]) -> int:
-        return await (self._promises.win(answers) if self._request.voting else self._promises.take(answers))
+        if self._request.voting:
+            return await self._promises.win(answers)
+        epoch = await self._promises.take(answers)
+        await self._wait_for_loyal_nodes()
+        return epoch
+
+    async def _wait_for_loyal_nodes(self) -> None:
+        """Wait until nodes obey a master without a proof: they have not heard of the former master for that long."""
+        nodes = sorted(self._store.snapshot.nodes.values(), key=lambda node: node.name)
+        states = await asyncio.gather(*(self._poll.call(node, calls.LeaseStatus()) for node in nodes))
+        seconds = max((state.loyal_seconds for state in states if isinstance(state, calls.LeaseState)), default=0.0)
+        if seconds > 0:
+            seconds = min(seconds, calls.LEASE_SECONDS)  # a broken node may report any number
+            self._report(f"waits {seconds:.0f} s: until then, nodes obey the former master alone")
+            log.info("waiting %.1f s, for which nodes obey the former master alone", seconds)
+            await self._runtime.clock.sleep(seconds)
 
     async def begin(self, give_up: Callable[[frozenset[str]], None] = lambda _: None) -> None:
         """Begin the epoch of this master, which the nodes have confirmed.

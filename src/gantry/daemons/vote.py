@@ -103,8 +103,13 @@ def is_newer(copy: calls.CandidateState, than: calls.CandidateState) -> bool:
 
 
 def highest_epoch(answers: Sequence[Answer]) -> int:
-    """Return the highest epoch that any node has heard of; 0 without answers."""
-    return max((max(answer.copy.epoch, answer.copy.heard) for answer in answers if answer.copy), default=0)
+    """Return the highest epoch that any node has heard of; 0 without answers.
+
+    An unproven one that is too far above the rest does not count: whoever has a candidate's key can make one.
+    """
+    copies = [answer.copy for answer in answers if answer.copy]
+    proven = max((max(copy.epoch, copy.heard) for copy in copies), default=0)
+    return max([proven, *(copy.unproven for copy in copies if copy.unproven <= proven + MOST_ABOVE)])
 
 
 def without_impossible(own_epoch: int, answers: Sequence[Answer]) -> list[Answer]:

@@ -175,7 +175,7 @@ class Permits:
         former = [
             call
             for call in (*self._at_work, *self._left)
-            if call.permit.run != run and call.epoch is not None and call.epoch < epoch
+            if call.permit.run != run and call.epoch is not None and call.epoch != epoch
         ]
         await _end(former, "of a former master")
 

@@ -7,10 +7,11 @@ with its name before the message. The client never repeats a call; callers may (
 The calls of a confirmed master carry its epoch (``fence``). A node that has seen a higher epoch refuses them; then
 ``replaced`` is called, and the master finds out whether another node has become the master. Calls that change something
 wait while the master does not have its lease (``state.lease``). A node that does not know the master's key refuses its
-calls: then ``introduce`` may help, and the call is made once more. Each call that changes something has a permit: the
-node carries it out only while its caller waits for it and has the right (``permits``). A node whose protocol numbers do
-not overlap with those of this version is refused (``calls.protocol``). A node that is too busy for a call says so
-before it has done anything: the client sends the call again, until its timeout.
+calls: then ``introduce`` may help, and the call is made once more. Before the first call with an epoch to a node, the
+client brings the proof of the epoch (``prove``), and again when the node does not know it. Each call that changes
+something has a permit: the node carries it out only while its caller waits for it and has the right (``permits``). A
+node whose protocol numbers do not overlap with those of this version is refused (``calls.protocol``). A node that is
+too busy for a call says so before it has done anything: the client sends the call again, until its timeout.
 
 ``Queued`` is the client of jobs: it limits how many of their calls are under way at one node (``call_queue``), and a
 job that calls many nodes gives up those that answer nothing (``liveness``).
@@ -21,7 +22,7 @@ import contextlib
 import functools
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -44,8 +45,25 @@ _ANY_ANSWER = msgspec.json.Decoder(_Answer[msgspec.Raw])
 _FAILURE = msgspec.json.Decoder(tuple[str, list[object]])
 _BUSY = (429, 503)
 """Statuses with which a node's server refuses a call, before it reaches the node daemon."""
+PROOF_SECONDS = 60.0
+"""For how long a node counts as knowing the proof of an epoch."""
+DOUBT_SECONDS = 10.0
+"""For how long a node counts as not convinced by the proof: meanwhile the candidates may sign it again."""
+SILENCE_SECONDS = 1.0
+"""For how long a node that did not answer is not shown the proof again."""
+LOYALTY_SECONDS = 1.0
+"""The time between two attempts to call a node that obeys another master until it has not heard of that one."""
 SHARED_CHECK_SECONDS = 1.0
 """For how long after its beginning a ``Version`` call answers others too: an older one may wait for a lost answer."""
+
+
+class _Visit(NamedTuple):
+    """The last time when a node was shown the proof of an epoch, and until when it is not shown again."""
+
+    epoch: int
+    at: float
+    until: float
+    is_convinced: bool
 
 
 class Client:
@@ -62,6 +80,9 @@ class Client:
         self._permitted: Callable[[], Awaitable[None]] | None = None
         self._introduce: Callable[[targets.Target], Awaitable[bool]] | None = None
         self._acknowledged: Callable[[], reach.Reach] = lambda: reach.UNKNOWN
+        self._prove: Callable[[targets.Target, int], Awaitable[bool]] | None = None
+        self._visits: dict[tuple[str, int], _Visit] = {}
+        self._proving: dict[tuple[str, int], asyncio.Lock] = {}
         self._answered: dict[tuple[str, int], float] = {}
         self._permits = permits.Permits(run, self._ask) if run else None
 
@@ -88,6 +109,10 @@ class Client:
         self._introduce = introduce
         self._acknowledged = acknowledged
 
+    def prove(self, bring: Callable[[targets.Target, int], Awaitable[bool]]) -> None:
+        """Call ``bring`` before the first call of an epoch to a node, with the proof; it returns whether that helps."""
+        self._prove = bring
+
     async def reconnect(self, tls: ssl.SSLContext) -> None:
         """Make all connections by another TLS context from now on; calls under way go on with theirs."""
         before, self._http = self._http, self._network.http_client(tls=tls)
@@ -100,12 +125,57 @@ class Client:
         except errors.UnknownCallerError:
             if self._introduce is None or not await self._introduce(target):
                 raise
+        self._visits.pop(_node(target), None)
         return await self.attempt(target, call)
 
     async def attempt(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Call one node as ``call`` does, without an introduction."""
         if target.offline:
             raise errors.RemoteError(f"node {target.name} is marked offline", hint="the node was not called")
+        epoch, loop = self._epoch_of(call), asyncio.get_running_loop()
+        await self._bring_proof(target, epoch)
+        begin = loop.time()
+        while True:
+            try:
+                return await self._make(target, call)
+            except errors.UnprovenError:
+                # The node may have lost the proof, with the run of its daemon that was shown it.
+                if await self._bring_proof(target, epoch, since=begin):
+                    return await self._make(target, call)
+                if self._prove is None or not epoch or loop.time() > begin + calls.LEASE_SECONDS:
+                    raise
+            # The node obeys this master when it has not heard of the former one for some time.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOYALTY_SECONDS):
+                    await asyncio.Event().wait()
+
+    def _epoch_of(self, call: calls.Call[Result]) -> int:
+        """Return the epoch of a call, 0 if the node does not ask for one."""
+        if isinstance(call, calls.LeaseRenew | calls.JournalAppend | calls.CheckpointStore):
+            return call.epoch
+        return self._epoch() if self._epoch and call.FENCED else 0
+
+    async def _bring_proof(self, target: targets.Target, epoch: int, *, since: float = liveness.NEVER) -> bool:
+        """Show a node the proof of an epoch, unless it has seen it ``since`` a time; return whether it is convinced."""
+        if not epoch or self._prove is None:
+            return False
+        node, loop = _node(target), asyncio.get_running_loop()
+        begin = loop.time()
+        async with self._proving.setdefault(node, asyncio.Lock()):
+            last = self._visits.get(node)
+            if last and last.epoch == epoch and last.at > since and (last.until > begin or last.at >= begin):
+                return last.is_convinced
+            is_convinced, seconds = False, SILENCE_SECONDS
+            try:
+                is_convinced = await self._prove(target, epoch)
+                seconds = PROOF_SECONDS if is_convinced else DOUBT_SECONDS
+            except errors.RemoteError:
+                pass  # the call itself fails too, and says why
+            finally:  # also of a call that is given up: the next one does not wait for this node again
+                self._visits[node] = _Visit(epoch, loop.time(), loop.time() + seconds, is_convinced=is_convinced)
+            return is_convinced
+
+    async def _make(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         if not call.needs_permit():
             return await self._ask(target, call)
         await self._wait_for_right(call)
@@ -298,8 +368,18 @@ async def _send(
                 await asyncio.Event().wait()
 
 
-_BY_STATUS = (errors.FencedError, errors.PromisedError, errors.UnknownCallerError, errors.IncompatibleError)
+_BY_STATUS = (
+    errors.FencedError,
+    errors.PromisedError,
+    errors.UnknownCallerError,
+    errors.UnprovenError,
+    errors.IncompatibleError,
+)
 """The errors of a node that the status of its answer tells from others of their kind."""
+
+
+def _node(target: targets.Target) -> tuple[str, int]:
+    return target.address, target.port
 
 
 def _check_protocol(target: targets.Target, headers: Mapping[str, str]) -> None:

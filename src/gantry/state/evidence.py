@@ -173,7 +173,7 @@ def _number(disk: interface.Disk, path: str) -> int:
 
 def _epoch(disk: interface.Disk, path: str) -> int:
     """Return the epoch in the node's file; 0 without the file or for a damaged one, which the node daemon reports."""
-    return max(epochs.decode(disk.read(path)), default=(0, ""))[0] if disk.exists(path) else 0
+    return max((line.epoch for line in epochs.decode(disk.read(path))), default=0) if disk.exists(path) else 0
 
 
 def _promised(disk: interface.Disk, path: str) -> int:

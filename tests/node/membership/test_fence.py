@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import zlib
 from pathlib import Path
 
 import pytest
@@ -164,10 +165,14 @@ async def test_an_epoch_that_cannot_be_stored_is_not_obeyed(folders: paths.Paths
 
 async def test_an_epoch_is_promised_to_one_only_and_to_that_one_again(folders: paths.Paths) -> None:
     barrier = new_fence(folders)
-    await barrier.admit(4)
-    assert not await barrier.promise(calls.Promised(epoch=4, node="node1"))
+    barrier.certify(4, "u1")
+    await barrier.admit(4, "u1")
+    assert not await barrier.promise(calls.Promised(epoch=4, node="node2", uuid="u2"))
+    assert await barrier.promise(calls.Promised(epoch=4, node="node1", uuid="u1"))
+    assert barrier.promised() == calls.Promised()
     assert await barrier.promise(calls.Promised(epoch=5, node="node1"))
     assert not await barrier.promise(calls.Promised(epoch=5, node="node2"))
+    assert not await barrier.promise(calls.Promised(epoch=5, node="node1", uuid="u2"))
     assert await new_fence(folders).promise(calls.Promised(epoch=5, node="node1"))
     assert await barrier.promise(calls.Promised(epoch=7, node="node2"))
     assert barrier.promised() == calls.Promised(epoch=7, node="node2")
@@ -178,22 +183,144 @@ async def test_an_epoch_is_promised_to_one_only_and_to_that_one_again(folders: p
 async def test_an_epoch_belongs_to_the_first_node_that_uses_it_before_it_is_recorded_and_afterwards(
     folders: paths.Paths,
 ) -> None:
-    barrier = new_fence(folders)
+    world, barrier = on_simulated_clock(folders)
     await barrier.admit(4, "u1")
-    for epoch, owner in ((5, "u2"), (5, "u2"), (5, ""), (4, "u1"), (3, "u3"), (0, "u3")):
-        barrier.check_owner(epoch, owner)
+    world.seconds += calls.LEASE_SECONDS
+    for _ in range(2):
+        barrier.check_use(5, "u2", at_least=0)
     for epoch, known_owner in ((5, "u2"), (4, "u1")):
         with pytest.raises(errors.PromisedError, match=f"epoch {epoch} belongs to .* {known_owner}, not to .* u3"):
-            barrier.check_owner(epoch, "u3")
+            barrier.check_use(epoch, "u3", at_least=0)
     with pytest.raises(errors.PromisedError):
         await barrier.admit(5, "u3")
     assert (barrier.epoch(), new_fence(folders).epoch()) == (4, 4)
+    barrier.check_use(5, "u2", at_least=0)
     await barrier.admit(5, "u2")
     with pytest.raises(errors.PromisedError):
         new_fence(folders).check_owner(5, "u3")
-    barrier.check_owner(6, "u3")
     await barrier.forget()
-    barrier.check_owner(6, "u2")
+    barrier.check_use(6, "u2", at_least=0)
+
+
+class Clock:
+    """A monotonic clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def on_simulated_clock(folders: paths.Paths) -> tuple[Clock, fence.Fence]:
+    clock, runtime = Clock(), RealRuntime("node7")
+    runtime.clock = clock  # type: ignore[assignment]
+    return clock, fence.Fence(runtime, folders, files=ssconf.Files(runtime.disk, folders))
+
+
+async def test_a_proven_epoch_is_obeyed_at_any_distance_and_at_once(folders: paths.Paths) -> None:
+    _, barrier = on_simulated_clock(folders)
+    await barrier.admit(1, "u1")
+    far = 5 * calls.EPOCH_STEP
+    barrier.certify(far, "u2")
+    barrier.check_use(far, "u2", at_least=1)
+    assert (barrier.epoch(), barrier.unproven_epoch()) == (1, 1)  # its first record may never be durable
+    await barrier.admit(far, "u2")
+    for known in (barrier, new_fence(folders)):
+        assert (known.epoch(), known.unproven_epoch(), known.proven().owner) == (far, 0, "u2")
+    with pytest.raises(errors.FencedError, match="epoch 1 has passed"):
+        await barrier.admit(1, "u1")
+    with pytest.raises(errors.PromisedError, match=f"epoch {far} belongs to the node with UUID u2"):
+        await barrier.admit(far, "u3")
+
+
+async def test_a_master_without_a_proof_is_obeyed_only_when_the_present_one_is_silent(folders: paths.Paths) -> None:
+    clock, barrier = on_simulated_clock(folders)
+    barrier.certify(4, "u1")
+    await barrier.admit(4, "u1")
+    clock.seconds += calls.LEASE_SECONDS - 1
+    for attempt in (barrier.admit(5, "u2"), barrier.admit(4 + calls.EPOCH_STEP, "u2")):
+        with pytest.raises(errors.UnprovenError, match=r"has not seen the proof of epoch .*, of epoch 4"):
+            await attempt
+    with pytest.raises(errors.UnprovenError):
+        barrier.check_use(5, "u2", at_least=0)
+    assert (barrier.loyal_seconds("u2"), barrier.loyal_seconds("u1")) == (1.0, 0.0)
+    await barrier.admit(4, "u1")
+    clock.seconds += calls.LEASE_SECONDS - 1
+    with pytest.raises(errors.UnprovenError):
+        await barrier.admit(5, "u2")
+    clock.seconds += 1
+    with pytest.raises(errors.ProtocolError, match="too far above epoch 4"):
+        await barrier.admit(5 + calls.EPOCH_STEP, "u2")
+    await barrier.admit(5, "u2")
+    for known in (barrier, new_fence(folders)):
+        assert (known.epoch(), known.unproven_epoch(), known.proven().epoch) == (5, 5, 4)
+
+
+async def test_a_node_daemon_that_starts_counts_as_having_heard_of_its_master_then(folders: paths.Paths) -> None:
+    await new_fence(folders).admit(4, "u1")
+    clock, barrier = on_simulated_clock(folders)
+    with pytest.raises(errors.UnprovenError):
+        await barrier.admit(5, "u2")
+    await barrier.admit(5, "u1")  # the master that it obeys
+    clock.seconds += calls.LEASE_SECONDS
+    await barrier.admit(6, "u2")
+
+
+async def test_a_proven_epoch_takes_precedence_of_an_unproven_one_whatever_their_numbers(
+    folders: paths.Paths,
+) -> None:
+    clock, barrier = on_simulated_clock(folders)
+    barrier.certify(4, "u1")
+    await barrier.admit(4, "u1")
+    clock.seconds += calls.LEASE_SECONDS
+    await barrier.admit(900, "u2")
+    # Its bound is that of the proven epoch: it cannot be lifted step by step.
+    with pytest.raises(errors.ProtocolError, match="too far above epoch 4"):
+        await barrier.admit(900 + calls.EPOCH_STEP, "u2")
+    # The proven epoch that was replaced may be that of a former master.
+    for use in (barrier.admit(4, "u1"), new_fence(folders).admit(4, "u1")):
+        with pytest.raises(errors.PromisedError, match=r"obeys a master of epoch 900, of which it has seen no proof"):
+            await use
+    with pytest.raises(errors.PromisedError):
+        barrier.check_use(4, "u1", at_least=0)
+    assert await barrier.promise(calls.Promised(epoch=5, node="node1", uuid="u1"))
+    barrier.certify(5, "u1")
+    barrier.check_use(5, "u1", at_least=4)
+    await barrier.admit(5, "u1")
+    for known in (barrier, new_fence(folders)):
+        assert (known.epoch(), known.unproven_epoch()) == (5, 0)
+    with pytest.raises(errors.UnprovenError):
+        await barrier.admit(900, "u2")
+    with pytest.raises(errors.FencedError):
+        barrier.check_successor(900, "u2")
+
+
+async def test_an_epoch_that_was_proven_belongs_to_no_other_node(folders: paths.Paths) -> None:
+    clock, barrier = on_simulated_clock(folders)
+    await barrier.admit(1, "u1")
+    clock.seconds += calls.LEASE_SECONDS
+    barrier.check_use(3, "u2", at_least=0)
+    barrier.certify(3, "u1")
+    with pytest.raises(errors.PromisedError):
+        barrier.check_use(3, "u2", at_least=0)
+    with pytest.raises(errors.PromisedError):
+        await barrier.admit(3, "u2")
+    barrier.check_use(3, "u1", at_least=0)
+    await barrier.admit(3, "u1")
+
+
+async def test_the_epochs_of_earlier_versions_are_unproven(folders: paths.Paths) -> None:
+    """They believed any epoch, so a proven one of a lower number takes precedence."""
+    write(f"{folders.lib}/epoch", b"601 u2 %08x\n" % zlib.crc32(b"601 u2") * 2)
+    clock, barrier = on_simulated_clock(folders)
+    assert (barrier.epoch(), barrier.unproven_epoch(), barrier.obeyed().owner) == (601, 601, "u2")
+    clock.seconds += calls.LEASE_SECONDS
+    with pytest.raises(errors.FencedError):
+        await barrier.admit(2, "u1")
+    barrier.certify(2, "u1")
+    await barrier.admit(2, "u1")
+    assert new_fence(folders).epoch() == 2
 
 
 async def test_the_error_of_a_promise_to_another_node_differs_from_that_of_a_newer_master(folders: paths.Paths) -> None:

@@ -55,9 +55,9 @@ class Handlers:
         table.add(calls.UploadFile, lambda call: self._files.upload(call.name, call.content))
         table.add(calls.MasterName, self._master_name)
         table.add(calls.CandidateStatus, lambda call: self._replica.status())
-        table.add(calls.MasterPromise, self._replica.promise)
+        table.add_for_caller(calls.MasterPromise, self._replica.promise)
         table.add_for_caller(calls.LeaseRenew, self._replica.renew_lease)
-        table.add(calls.LeaseStatus, self._lease_status)
+        table.add_for_caller(calls.LeaseStatus, self._lease_status)
         table.add_for_caller(calls.JournalAppend, self._replica.append)
         table.add_for_caller(calls.CheckpointStore, self._replica.store)
         table.add(calls.ReplicaPrune, self._replica.prune)
@@ -106,8 +106,8 @@ class Handlers:
     async def _master_name(self, call: calls.MasterName) -> str:
         return self._files.read("master_node")
 
-    async def _lease_status(self, call: calls.LeaseStatus) -> calls.LeaseState:
-        return self._replica.lease_status()
+    async def _lease_status(self, call: calls.LeaseStatus, caller: str) -> calls.LeaseState:
+        return self._replica.lease_status(caller)
 
     async def _node_demote(self, call: calls.NodeDemote) -> None:
         await self._files.forget_secrets()

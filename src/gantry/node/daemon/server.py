@@ -100,7 +100,8 @@ class Agent:
         self._member_calls.add(calls.NodeLeave, self._leave)
         self._member_calls.add(calls.CertificateRequest, self._identity.request)
         self._member_calls.add(calls.CertificateStore, self._store)
-        self._member_calls.add(calls.Vouch, self._clients.vouch)
+        self._member_calls.add_for_caller(calls.Vouch, self._clients.vouch)
+        self._member_calls.add_for_caller(calls.ProveEpoch, self._clients.prove)
         self._bootstrap_calls = call_table.Table()
         self._bootstrap_calls.add(calls.Version, self._version)
         self._bootstrap_calls.add(calls.NodeClock, self._clock)
@@ -240,7 +241,7 @@ class Agent:
         is_fenced = self._member_calls.is_fenced(procedure)
         if is_fenced:
             await self._barrier.admit(epoch, caller)
-        if self._barrier.is_master(epoch, caller):
+        if self._barrier.is_proven_master(epoch, caller):  # others may claim what was never acknowledged
             self._barrier.acknowledged.note(_acknowledged(request, epoch))
         permit = _permit(request)
         if permit is None:

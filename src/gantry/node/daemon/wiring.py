@@ -76,6 +76,8 @@ def node(
     node_drivers = registry(runtime, folders, accelerators=accelerators, secure=secure)
     files = ssconf.Files(runtime.disk, folders)
     barrier = fence.Fence(runtime, folders, files=files)
+    identity = enrollment.Enrolment(runtime, folders, secure=secure)
+    clients = callers.Callers(files, identity, barrier)
     definitions = os_definitions.Definitions(runtime, folders, registry=node_drivers)
     own_packages = packages.Packages(runtime)
     parts = handlers.Handlers(
@@ -84,7 +86,7 @@ def node(
         queue=folders.queue,
         lib=folders.lib,
         files=files,
-        replica_store=replica.Replica(runtime, folders, files=files, barrier=barrier),
+        replica_store=replica.Replica(runtime, folders, files=files, barrier=barrier, sign=clients.grant),
         definitions=definitions,
         hook_scripts=hooks.Hooks(runtime, folders),
         accelerators=accelerators,
@@ -96,7 +98,6 @@ def node(
         own_packages=own_packages,
         exports=backup.Backup(runtime, folders, registry=node_drivers, definitions=definitions, secure=secure),
     )
-    identity = enrollment.Enrolment(runtime, folders, secure=secure)
 
     async def settle() -> None:
         await runtime.processes.track(f"{folders.run}/programs")
@@ -106,7 +107,7 @@ def node(
         runtime,
         identity,
         table=parts.table(),
-        clients=callers.Callers(files, identity, barrier),
+        clients=clients,
         barrier=barrier,
         call_permits=permits.Permits(runtime.clock, runtime.random.uuid(), check=barrier.check_successor),
         forget=parts.forget,

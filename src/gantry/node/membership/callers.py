@@ -9,15 +9,19 @@ if that node kept a copy of the authority's key. The authority counts that the n
 replaced after the handshake does not. Until the file is there, the keys count that came with the node's
 certificate. A node that joined an older version has neither: it accepts each certificate of a master.
 
-A node that was away while all of this changed may not know the key of a new master. A candidate that it knows vouches
-for the new list (``calls.Vouch``), and the master brings that (``calls.MastersStore``).
+A node that was away while all of this changed may not know the key of a new master. A majority of the candidates that
+it knows vouches for the new list (``calls.Vouch``), and the master brings that (``calls.MastersStore``). The signatures
+of such a majority are also what proves the epoch of a master (``calls.ProveEpoch``).
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 
 from gantry import errors, security
 from gantry.node.membership import enrollment, fence, ssconf
 from gantry.rpc import calls
+
+logger = logging.getLogger(__name__)
 
 MASTERS = "master_candidates_certs"
 REVOKED = "revoked_certificates"
@@ -47,7 +51,7 @@ class Callers:
         if not known:
             return ""
         node = known.get(security.key_of(certificate))
-        if node is None or security.serial_of(certificate) in self._files.read(REVOKED).splitlines():
+        if node is None or self._is_revoked(certificate):
             raise errors.UnknownCallerError(
                 "the caller's certificate is not one of a master candidate of this cluster that this node knows",
                 hint="a node that was removed or demoted cannot call others; if the master itself is refused, copy "
@@ -66,31 +70,88 @@ class Callers:
             )
         return certificate
 
-    async def vouch(self, call: calls.Vouch) -> calls.Voucher:
-        """Sign the keys of the master candidates for a node that does not know the master."""
-        own, epoch = self._identity.pair(earlier=call.earlier), self._barrier.epoch()
-        signature = security.sign(own.key, _statement(epoch, call.uuid, call.masters))
-        return calls.Voucher(epoch=epoch, certificate=own.certificate.decode(), signature=signature)
+    def grant(self, epoch: int, uuid: str) -> calls.Grant:
+        """Return the signed promise of an epoch to the node with a UUID."""
+        own = self._identity.pair()
+        signature = security.sign(own.key, calls.statement_of_epoch(epoch, uuid))
+        return calls.Grant(certificate=own.certificate.decode(), signature=signature)
+
+    async def prove(self, call: calls.ProveEpoch, caller: str) -> None:
+        """Verify that a majority of the candidates has promised an epoch to the caller; UnprovenError if not."""
+        if self._barrier.is_certified(call.epoch, caller):
+            return
+        statement = calls.statement_of_epoch(call.epoch, caller)
+        self._check_majority(f"promised epoch {call.epoch} to the caller", statement, call.grants)
+        self._barrier.certify(call.epoch, caller)
+
+    def _check_majority(self, what: str, statement: bytes, words: Sequence[calls.Grant | calls.Voucher]) -> None:
+        """Raise UnprovenError unless a majority of the master candidates that this node knows has signed."""
+        known = self._known()
+        signers = {known[key] for word in words if (key := self._signer(statement, word)) in known}
+        count = len(set(known.values()))
+        if 2 * len(signers) <= count:
+            raise errors.UnprovenError(
+                f"{len(signers)} of the {count} master candidates that this node knows have {what}, "
+                f"{count // 2 + 1} are needed",
+                hint=f"if most of these nodes are gone for good, copy ssconf_{MASTERS} from another node",
+            )
+
+    def _signer(self, statement: bytes, word: calls.Grant | calls.Voucher) -> str:
+        """Return the key that signed a statement; empty if it did not, or if its certificate was replaced."""
+        try:
+            certificate = word.certificate.encode()
+            der = security.der_of(certificate)
+            is_signed = security.is_signed(certificate, statement, word.signature)
+        except ValueError as error:
+            logger.info("a signature cannot be read: %s", error)
+            return ""
+        return security.key_of(der) if is_signed and not self._is_revoked(der) else ""
+
+    def _is_revoked(self, certificate: bytes) -> bool:
+        return security.serial_of(certificate) in self._files.read(REVOKED).splitlines()
+
+    async def vouch(self, call: calls.Vouch, caller: str) -> calls.Voucher:
+        """Sign the keys of the master candidates for a node that does not know the master; WrongStateError if not.
+
+        The list must be the one that this node has from the master, and the epoch of the master proven.
+        """
+        proven = self._barrier.proven()
+        if not caller or proven.owner != caller or self._barrier.obeyed() != proven:
+            raise errors.WrongStateError(
+                "this node vouches only for a master whose epoch a majority of the candidates has promised"
+            )
+        if frozenset(call.masters) != frozenset(self._files.read(MASTERS).splitlines()):
+            raise errors.WrongStateError(
+                "the list of the master candidates' keys is not the one that this node has from the master"
+            )
+        own = self._identity.pair(earlier=call.earlier)
+        signature = security.sign(own.key, _statement(proven.epoch, call.uuid, call.masters))
+        return calls.Voucher(epoch=proven.epoch, certificate=own.certificate.decode(), signature=signature)
 
     async def learn(self, call: calls.MastersStore, certificate: bytes | None) -> None:
-        """Take new keys of master candidates that a candidate vouches for; ProtocolError if it may not."""
+        """Take new keys of master candidates that a majority of the known candidates vouches for.
+
+        UnprovenError if it does not, ProtocolError if the caller is not among them, FencedError for an epoch that has
+        passed: what a removed candidate had signed before is of no use to it.
+        """
         certificate = self._of_master(certificate)
         member = self._identity.member()
         assert member is not None
-        try:
-            voucher, signer_certificate = call.voucher, call.voucher.certificate.encode()
-            signer = security.key_of(security.der_of(signer_certificate))
-            statement = _statement(voucher.epoch, member.uuid, call.masters)
-            is_signed = security.is_signed(signer_certificate, statement, voucher.signature)
-        except ValueError as error:
-            raise errors.ProtocolError(f"the statement about the master candidates cannot be read: {error}") from None
-        if signer not in self._known() or not is_signed:
-            raise errors.ProtocolError("no master candidate that this node knows vouches for the caller")
-        if security.key_of(certificate) not in calls.nodes_by_key("\n".join(call.masters)):
+        caller = calls.nodes_by_key("\n".join(call.masters)).get(security.key_of(certificate))
+        if caller is None:
             raise errors.ProtocolError("the caller is not among the master candidates that it names")
-        self._barrier.check(voucher.epoch)
+        epoch = call.voucher.epoch
+        statement = _statement(epoch, member.uuid, call.masters)
+        words = [word for word in call.vouchers if word.epoch == epoch]
+        self._check_majority("vouched for the caller", statement, words)
+        proven = self._barrier.proven()
+        if epoch < proven.epoch or (epoch == proven.epoch and caller != proven.owner):
+            raise errors.FencedError(
+                f"the voucher is of epoch {epoch}, and this node obeys a master that was confirmed later, or another",
+                hint="ask the candidates again for a voucher",
+            )
         await self._files.write({MASTERS: "\n".join(sorted(call.masters))})
 
 
 def _statement(epoch: int, uuid: str, masters: tuple[str, ...]) -> bytes:
-    return "\n".join(("gantry master candidates", str(epoch), uuid, *sorted(masters))).encode()
+    return "\n".join(("gantry candidates of a proven epoch", str(epoch), uuid, *sorted(masters))).encode()

@@ -1,6 +1,6 @@
-"""The fence against former masters: a node obeys the master with the highest epoch seen (explanation/state.md#epochs).
+"""The fence against former masters: a node obeys one master (explanation/state.md#epochs).
 
-    lib/epoch       that epoch and the UUID of its master's node (``rpc.calls.epochs``); on stable storage before a call
+    lib/epoch       the epoch and the UUID of its master's node (``rpc.calls.epochs``); on stable storage before a call
                     of that master is carried out
     lib/promise     the last promised epoch and the node it was promised to; on stable storage before the answer
     lib/given-up    highest epoch and serial of the replicas that the node has deleted; written before the deletion
@@ -10,6 +10,10 @@ lease. Every confirmed master has a higher epoch than all before, and each of it
 So a former master cannot start anything on a node that its successor has called. A node that wants to become master
 requests promises first: two nodes at the same time cannot both have the promises of a majority. ``acknowledged`` keeps
 how far the changes of these masters were acknowledged.
+
+These promises are the proof of an epoch, which ``callers`` verifies before it calls ``certify``. A proven epoch above
+the last proven one takes precedence. A master without a proof is obeyed only by a node that has not heard of the master
+that it obeys for ``calls.LEASE_SECONDS``, and only until a proven epoch comes, whatever the numbers of both are.
 """
 
 import asyncio
@@ -25,98 +29,181 @@ from gantry.runtime import interface, paths
 
 logger = logging.getLogger(__name__)
 
+_NO_MASTER = epochs.Mastership()
+
 
 class Fence:
-    """The highest epoch, the last promise and the deleted replicas of a node."""
+    """The master that a node obeys, the last promise and the deleted replicas of the node."""
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, files: ssconf.Files) -> None:
         self._disk = runtime.disk
         self._host = runtime.host
+        self._clock = runtime.clock
         self._path = f"{folders.lib}/epoch"
         self._promise_path = f"{folders.lib}/promise"
         self._given_up_path = f"{folders.lib}/given-up"
         self._journal_end_path = folders.journal_end
         self._files = files
         self.acknowledged = acknowledged.Acknowledged(runtime, folders)
-        self._seen: tuple[int, str] | None = None
+        self._stored: tuple[epochs.Mastership, epochs.Mastership] | None = None
         # The highest epoch of any call, also of one that ``admit`` does not record, and the UUID of its master's node.
-        self._used = (0, "")
+        self._used = _NO_MASTER
+        self._certified = _NO_MASTER
+        # When the node last heard of the master with this UUID; None is the one that it obeyed before it started.
+        self._heard = self._clock.monotonic()
+        self._heard_from: str | None = None
         self._lock = asyncio.Lock()
 
+    def _masterships(self) -> tuple[epochs.Mastership, epochs.Mastership]:
+        """Return the last proven epoch, and the one that the node obeys, which is the same or unproven."""
+        if self._stored is None:
+            self._stored = self._read()
+        return self._stored
+
+    def _read(self) -> tuple[epochs.Mastership, epochs.Mastership]:
+        lines = epochs.decode(self._disk.read(self._path)) if self._disk.exists(self._path) else []
+        proven = max((line for line in lines if line.is_proven), default=_NO_MASTER)
+        unproven = max((line for line in lines if not line.is_proven), default=_NO_MASTER)
+        if not lines and self._disk.exists(self._path):
+            unproven = epochs.Mastership(self.promised().epoch)
+            logger.error(
+                "%s is damaged; epoch %d, which this node promised, counts instead", self._path, unproven.epoch
+            )
+        return proven, unproven if unproven.epoch > proven.epoch else proven
+
+    def obeyed(self) -> epochs.Mastership:
+        """Return the epoch and the master that the node obeys; epoch 0 before the first."""
+        return self._masterships()[1]
+
+    def proven(self) -> epochs.Mastership:
+        """Return the last proven epoch and its master; epoch 0 before the first."""
+        return self._masterships()[0]
+
     def epoch(self) -> int:
-        """Return the highest epoch seen, 0 before the first."""
-        return self._newest()[0]
+        """Return the epoch that the node obeys, 0 before the first."""
+        return self.obeyed().epoch
 
-    def _newest(self) -> tuple[int, str]:
-        """Return the highest epoch seen, and the UUID of its master's node, empty if that is not known."""
-        if self._seen is None:
-            self._seen = self._read_epoch()
-        return self._seen
+    def unproven_epoch(self) -> int:
+        """Return the epoch that the node obeys without a proof, 0 if it has seen the proof."""
+        return 0 if self.obeyed().is_proven else self.epoch()
 
-    def _read_epoch(self) -> tuple[int, str]:
-        stored = self._stored_epochs()
-        if stored:
-            return max(stored)
-        promised = self.promised().epoch
-        if self._disk.exists(self._path):
-            logger.error("%s is damaged; epoch %d, which this node promised, counts instead", self._path, promised)
-        return promised, ""
+    def certify(self, epoch: int, owner: str) -> None:
+        """Note that the caller has verified the proof: the epoch is that of the node with UUID ``owner``.
 
-    def _stored_epochs(self) -> list[tuple[int, str]]:
-        """Return what each line of the file says that can be read."""
-        return epochs.decode(self._disk.read(self._path)) if self._disk.exists(self._path) else []
+        ``admit`` records it, with the first fenced call: the master makes that when its first record is durable.
+        """
+        self._certified = max(self._certified, epochs.Mastership(epoch, owner, is_proven=True))
+
+    def is_certified(self, epoch: int, owner: str) -> bool:
+        """Return whether the proof was seen that an epoch, which has not passed, is that of a node."""
+        mastership = epochs.Mastership(epoch, owner, is_proven=True)
+        return mastership == self.proven() or (mastership == self._certified and epoch > self.proven().epoch)
+
+    def loyal_seconds(self, owner: str) -> float:
+        """Return for how many seconds the node obeys no other master without a proof; 0 for the one that it obeys."""
+        heard_from = self.obeyed().owner if self._heard_from is None else self._heard_from
+        if heard_from in ("", owner):
+            return 0.0
+        return max(0.0, self._heard + calls.LEASE_SECONDS - self._clock.monotonic())
 
     async def admit(self, epoch: int, owner: str = "") -> None:
-        """Record a higher epoch, which then belongs to the node with UUID ``owner``; it may be unknown (empty).
+        """Record the epoch of a master that the node obeys from now on; its UUID, ``owner``, may be unknown (empty).
 
-        Errors are those of ``check``, ``check_step`` and ``check_owner``.
+        Errors are those of ``check``, ``check_step`` and ``check_owner``, and UnprovenError.
         """
         if self._is_news(epoch, owner):
             async with self._lock:
-                self.check_step(epoch)
-                self.check_owner(epoch, owner)
+                self._judge(epoch, owner)
                 if self._is_news(epoch, owner):
-                    await self._disk.write(self._path, epochs.encode(epoch, owner), mode=0o444)
-                    self._seen = epoch, owner
-        self.check(epoch)
-        self.check_owner(epoch, owner)
+                    await self._record(epoch, owner)
+        self._judge(epoch, owner)
+        self._hear(owner)
+
+    def _hear(self, owner: str) -> None:
+        self._heard, self._heard_from = self._clock.monotonic(), owner
 
     def _is_news(self, epoch: int, owner: str) -> bool:
-        """Return whether an epoch is higher than all seen, or the highest whose owner becomes known now."""
-        newest, known_owner = self._newest()
-        return epoch > newest or (epoch == newest > 0 and owner > known_owner == "")
+        """Return whether the node obeys another master, or its owner or its proof become known now."""
+        obeyed = self.obeyed()
+        if self.is_certified(epoch, owner):
+            return not obeyed.is_proven or obeyed.epoch != epoch
+        return epoch > obeyed.epoch or (epoch == obeyed.epoch > 0 and owner > obeyed.owner == "")
+
+    async def _record(self, epoch: int, owner: str) -> None:
+        proven = self.proven()
+        obeyed = epochs.Mastership(epoch, owner, is_proven=self.is_certified(epoch, owner))
+        lines = [obeyed] if obeyed.is_proven or not proven.epoch else [proven, obeyed]
+        await self._disk.write(self._path, epochs.encode(lines), mode=0o444)
+        self._stored = obeyed if obeyed.is_proven else proven, obeyed
+        if not obeyed.is_proven:
+            level = logging.WARNING if proven.epoch else logging.INFO  # a node that joins sees the proof a bit later
+            logger.log(level, "epoch %d of the node with UUID %s is obeyed without a proof", epoch, owner)
+
+    def _judge(self, epoch: int, owner: str) -> None:
+        """Raise an error unless the node obeys this master, or would."""
+        obeyed = self.obeyed()
+        if self.is_certified(epoch, owner) and (epoch > self.proven().epoch or obeyed.is_proven):
+            return
+        self.check(epoch)
+        self.check_owner(epoch, owner)
+        if epoch == obeyed.epoch or not self._disk.exists(self._path):
+            return
+        self.check_step(epoch)
+        seconds = self.loyal_seconds(owner)
+        if seconds > 0 and owner:
+            raise errors.UnprovenError(
+                f"{self._host} has not seen the proof of epoch {epoch}, and has heard less than "
+                f"{calls.LEASE_SECONDS:g} s ago from the master that it obeys, of epoch {obeyed.epoch}",
+                hint="a master that a majority of the candidates has confirmed has the proof; without a vote, stop the "
+                "former master",
+            )
 
     def check_owner(self, epoch: int, owner: str) -> None:
         """Raise PromisedError for an epoch that belongs to another node than that with UUID ``owner``.
 
-        An epoch above all that were seen belongs to the first node that uses it. Only ``admit`` writes that to the
-        disk: its callers are masters whose first record is durable.
+        An epoch without a proof belongs to the first node that uses it. Only ``admit`` writes that to the disk: its
+        callers are masters whose first record is durable.
         """
-        if not (epoch and owner):
+        if not (epoch and owner) or self.is_certified(epoch, owner):
             return
         # The highest that was used may be above the one on the disk, which the fence lets pass until then.
-        for known_epoch, known_owner in (self._newest(), self._used):
-            if epoch == known_epoch and known_owner not in ("", owner):
+        for known in (*self._masterships(), self._used, self._certified):
+            if epoch == known.epoch and known.owner not in ("", owner):
                 raise errors.PromisedError(
-                    f"epoch {epoch} belongs to the node with UUID {known_owner}, not to that with UUID {owner}",
+                    f"epoch {epoch} belongs to the node with UUID {known.owner}, not to that with UUID {owner}",
                     hint="a master that is confirmed again gets an epoch of its own",
                 )
-        self._used = max(self._used, self._newest(), (epoch, owner))
 
-    def is_master(self, epoch: int, owner: str) -> bool:
-        """Return whether a call is one of the master that this node obeys, by its epoch and its node's UUID."""
-        newest, known_owner = self._newest()
-        return epoch == newest > 0 and known_owner in ("", owner)
+    def check_use(self, epoch: int, owner: str, *, at_least: int) -> None:
+        """Raise an error, as ``admit`` does, unless a master may bring its records, and note that it has.
+
+        ``at_least`` is the epoch of records that the node has. An epoch in use belongs to its master, but is not
+        recorded: the master may never have a durable record.
+        """
+        is_certified = self.is_certified(epoch, owner)
+        self.check(epoch, at_least=at_least)
+        self.check_promise(epoch)
+        if not is_certified:
+            self.check_step(epoch, at_least=at_least)
+            self._judge(epoch, owner)
+        if epoch and owner:
+            used = epochs.Mastership(epoch, owner)
+            self._used = used if is_certified else max(self._used, used)
+        self._hear(owner)
+
+    def is_proven_master(self, epoch: int, owner: str) -> bool:
+        """Return whether a call is one of the master that this node obeys, and whose epoch is proven."""
+        return epochs.Mastership(epoch, owner, is_proven=True) == self.obeyed()
 
     def check_step(self, epoch: int, *, at_least: int = 0) -> None:
-        """Refuse an epoch that no series of confirmed masters can have reached: nobody could follow such a master.
+        """Refuse an epoch that no series of masters can have reached since the last that the node knows.
 
         ``at_least`` is an epoch that the node knows from another file. A node that knows no epoch, because it is new or
         the file was removed, takes the first.
         """
         if not self._disk.exists(self._path):
             return
-        known = max(self.epoch(), self.promised().epoch, at_least)
+        known = max(self.proven().epoch or self.epoch(), self.promised().epoch, at_least)
         if epoch > known + calls.EPOCH_STEP:
             raise errors.ProtocolError(
                 f"epoch {epoch} is too far above epoch {known}, the highest that {self._host} knows",
@@ -133,21 +220,39 @@ class Fence:
             )
 
     def check(self, epoch: int, *, at_least: int = 0) -> None:
-        """Raise FencedError for an epoch below the highest seen, or below ``at_least``."""
-        seen = max(self.epoch(), at_least)
-        if epoch < seen:
+        """Raise FencedError for an epoch below the one that the node obeys, or below ``at_least``.
+
+        PromisedError for the last proven epoch of a node that obeys a later one without a proof: the master of the
+        proven one may have been replaced without a vote, or not at all, so it has to be confirmed again.
+        """
+        proven, obeyed = self._masterships()
+        if epoch == proven.epoch > 0 and not obeyed.is_proven and epoch >= at_least:
+            raise errors.PromisedError(
+                f"{self._host} obeys a master of epoch {obeyed.epoch}, of which it has seen no proof, and refuses "
+                f"epoch {epoch}",
+                hint="a master that is confirmed again gets a higher epoch, which the node then obeys",
+            )
+        known = max(proven.epoch if self._is_proof_of(epoch) else obeyed.epoch, at_least)
+        if epoch < known:
             master = self._files.read("master_node")
             raise errors.FencedError(
-                f"epoch {epoch} has passed: {self._host} obeys a master that was confirmed later, in epoch {seen}, "
+                f"epoch {epoch} has passed: {self._host} obeys a master that was confirmed later, in epoch {known}, "
                 f"and its ssconf files name {master or 'no node'} as the master",
                 hint="this master has been replaced: stop it, and run commands on the new master",
             )
 
+    def _is_proof_of(self, epoch: int) -> bool:
+        """Return whether the proof of an epoch that has not been recorded was seen."""
+        return self._certified.epoch == epoch > self.proven().epoch
+
     def check_successor(self, epoch: int, owner: str) -> None:
         """Raise FencedError if another node than that with UUID ``owner`` has become the master since ``epoch``."""
-        newest, newest_owner = self._newest()
-        if epoch < newest and newest_owner != owner:
-            self.check(epoch)
+        obeyed = self.obeyed()
+        if obeyed.owner != owner and (epoch != obeyed.epoch or (obeyed.owner and owner)):
+            raise errors.FencedError(
+                f"epoch {epoch} has passed: {self._host} obeys another master now, of epoch {obeyed.epoch}",
+                hint="this master has been replaced: stop it, and run commands on the new master",
+            )
 
     def promised(self) -> calls.Promised:
         """Return the last promise."""
@@ -156,20 +261,23 @@ class Fence:
         try:
             return msgspec.json.decode(self._disk.read(self._promise_path), type=calls.Promised)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            epoch, _ = max(self._stored_epochs(), default=(0, ""))
+            stored = epochs.decode(self._disk.read(self._path)) if self._disk.exists(self._path) else []
+            epoch = max(stored, default=_NO_MASTER).epoch
             logger.error("%s is damaged: %s; epoch %d counts instead", self._promise_path, error, epoch)
             return calls.Promised(epoch=epoch, node="a node that is not known any more")
 
     async def promise(self, request: calls.Promised) -> bool:
-        """Promise an epoch above all seen and promised ones and return True; also for a repetition of the last promise.
+        """Promise an epoch above all proven and promised ones and return True; also for a repetition of a promise.
 
-        Return False for any other epoch.
+        The last promise can be repeated, and that of the proven epoch which the node obeys. Return False for any other
+        epoch.
         """
         async with self._lock:
-            if request == self.promised():
+            obeyed = epochs.Mastership(request.epoch, request.uuid, is_proven=True)
+            if request == self.promised() or (request.uuid and obeyed == self.obeyed()):
                 return True
             self.check_step(request.epoch)
-            if request.epoch <= max(self.epoch(), self.promised().epoch):
+            if request.epoch <= max(self.proven().epoch, self.promised().epoch):
                 return False
             await self._disk.write(self._promise_path, msgspec.json.encode(request), mode=0o444)
             return True
@@ -196,7 +304,7 @@ class Fence:
 
     async def forget(self) -> None:
         """Delete what the node knows of the past, because it leaves its cluster."""
-        self._seen, self._used = None, (0, "")
+        self._stored, self._used, self._certified, self._heard_from = None, _NO_MASTER, _NO_MASTER, None
         for path in (self._path, self._promise_path, self._given_up_path, self._journal_end_path):
             if self._disk.exists(path):
                 await self._disk.remove(path)

@@ -23,7 +23,9 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
 
 from gantry import errors
 from gantry.node.membership import (
@@ -52,8 +54,16 @@ class Replica:
     """The replica on a node."""
 
     def __init__(
-        self, runtime: interface.Runtime, folders: paths.Paths, *, files: ssconf.Files, barrier: fence.Fence
+        self,
+        runtime: interface.Runtime,
+        folders: paths.Paths,
+        *,
+        files: ssconf.Files,
+        barrier: fence.Fence,
+        sign: Callable[[int, str], calls.Grant | None] = lambda epoch, uuid: None,
     ) -> None:
+        """``sign`` signs the promise of an epoch to the node with a UUID."""
+        self._sign = sign
         self._lease = lease.Lease(runtime, folders)
         self._disk = runtime.disk
         self._clock = runtime.clock
@@ -101,9 +111,10 @@ class Replica:
             epoch=end.epoch,
             job=end.last_job,
             master=self._files.read("master_node"),
-            heard=self._barrier.epoch(),
+            heard=self._barrier.proven().epoch,
             given_up=self._lost(end),
             acknowledged=self._barrier.acknowledged.furthest(),
+            unproven=self._barrier.unproven_epoch(),
         )
 
     def _lost(self, end: frames.Position) -> tuple[int, int]:
@@ -174,22 +185,20 @@ class Replica:
 
     def _check_epoch(self, contents: replica_contents.Contents, epoch: int, caller: str) -> None:
         """Refuse a former master, whose successor may be known only from a record, and the epoch of another master."""
-        self._barrier.check(epoch, at_least=max(contents.end.epoch, self._arrival.epoch))
-        self._barrier.check_promise(epoch)
-        self._barrier.check_step(epoch, at_least=contents.end.epoch)
-        self._barrier.check_owner(epoch, caller)
+        self._barrier.check_use(epoch, caller, at_least=max(contents.end.epoch, self._arrival.epoch))
 
-    async def promise(self, call: calls.MasterPromise) -> calls.Promise:
+    async def promise(self, call: calls.MasterPromise, caller: str = "") -> calls.Promise:
         """Promise an epoch to a node whose replica has all of this one's records; see ``calls.MasterPromise``."""
         async with self._locked():
             end = (await self._contents()).end
-            request = calls.Promised(epoch=call.epoch, node=call.node)
+            request = calls.Promised(epoch=call.epoch, node=call.node, uuid=caller)
             known = self._barrier.acknowledged.furthest()
             lacks_records = max((end.epoch, end.serial), self._lost(end), known) > call.newest
             if self._lease.seconds_to_wait(call.node, stopped=call.stopped):
                 return calls.Promise(granted=False, epoch=self._barrier.promised().epoch, lease=self._lease.status())
             granted = not lacks_records and await self._barrier.promise(request)
-            return calls.Promise(granted=granted, epoch=self._barrier.promised().epoch)
+            grant = self._sign(call.epoch, caller) if granted and caller else None
+            return calls.Promise(granted=granted, epoch=self._barrier.promised().epoch, grant=grant)
 
     async def renew_lease(self, call: calls.LeaseRenew, caller: str = "") -> None:
         """Grant the lease to a master that this node obeys; see ``calls.LeaseRenew``."""
@@ -199,9 +208,9 @@ class Replica:
                 await self._files.replace("master_candidates_certs", "\n".join(call.masters))
             await self._lease.grant(call.node, call.epoch)
 
-    def lease_status(self) -> calls.LeaseState:
+    def lease_status(self, caller: str = "") -> calls.LeaseState:
         """Return the lease that was granted last."""
-        return self._lease.status()
+        return msgspec.structs.replace(self._lease.status(), loyal_seconds=self._barrier.loyal_seconds(caller))
 
     async def _append(
         self, contents: replica_contents.Contents, end: frames.Position, *, lines: bytes, begins: bool

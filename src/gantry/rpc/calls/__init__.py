@@ -189,6 +189,7 @@ from gantry.rpc.calls.permits import (
     decode_moment,
     decode_permit,
 )
+from gantry.rpc.calls.proofs import Grant, ProveEpoch, statement_of_epoch
 from gantry.rpc.calls.script import (
     HookResult,
     HooksRun,
@@ -274,6 +275,7 @@ __all__ = [
     "ExportVerify",
     "ExtendPermits",
     "ExtstorageDiagnose",
+    "Grant",
     "HookResult",
     "HooksRun",
     "HypervisorValidate",
@@ -340,6 +342,7 @@ __all__ = [
     "PhysicalVolume",
     "Promise",
     "Promised",
+    "ProveEpoch",
     "ProveInvitation",
     "Proven",
     "Provider",
@@ -377,4 +380,5 @@ __all__ = [
     "digest_of",
     "nodes_by_key",
     "result_type",
+    "statement_of_epoch",
 ]

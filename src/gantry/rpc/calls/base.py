@@ -48,10 +48,11 @@ class Call(Message, Generic[Result_co], frozen=True, kw_only=True):
     """A call that is answered with ``Result_co``; ``LIMIT`` is its time limit in seconds.
 
     A node refuses a call from a master whose epoch is not the highest that it has seen, if the call is ``FENCED``.
-    These calls are not: those of a vote, which a master makes before it has an epoch; those of joining, when a node
-    knows no master; and those that carry the epoch of their records themselves. A call that ``READS`` changes nothing:
-    the master makes it without its lease too. Calls for ``ANY_PROTOCOL`` are answered to masters of every version: they
-    are those by which versions that are too far apart are found and changed.
+    These calls are not, each with its reason: those of a vote, which a master makes before it has an epoch; those of
+    joining, when a node knows no master; and those that contain the epoch of their records or their lease, which the
+    component of the node that answers them compares. A call that ``READS`` changes nothing: the master makes
+    it without its lease too. Calls for ``ANY_PROTOCOL`` are answered to masters of every version: they are those by
+    which versions that are too far apart are found and changed.
     """
 
     LIMIT: ClassVar[float] = URGENT

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import ClassVar
 
+from gantry.rpc.calls import proofs
 from gantry.rpc.calls.base import FAST, Call, Count, Epoch, Message
 from gantry.rpc.calls.texts import Content, Line, Name, Path
 from gantry.runtime import retention
@@ -63,8 +64,9 @@ class UploadFile(Call[None], frozen=True):
 class CandidateState(Message, frozen=True):
     """How far a master candidate's copy of the state reaches: serial, chain hash of that record, epoch, last job.
 
-    ``heard`` is the highest epoch of a master that called the node; it may be above the copy's. ``given_up`` are epoch
-    and serial of the furthest copy that the node once had and then deleted or replaced at the request of a master.
+    ``heard`` is the highest proven epoch of a master that called the node; it may be above the copy's. ``unproven`` is
+    the epoch of the master that the node obeys without a proof, 0 if there is none. ``given_up`` are epoch and serial
+    of the furthest copy that the node once had and then deleted or replaced at the request of a master.
     ``acknowledged`` are those of the furthest acknowledged record of which a master has told the node.
     """
 
@@ -76,31 +78,38 @@ class CandidateState(Message, frozen=True):
     heard: Epoch = 0
     given_up: tuple[Epoch, Count] = (0, 0)
     acknowledged: tuple[Epoch, Count] = (0, 0)
+    unproven: Epoch = 0
 
 
 class CandidateStatus(Call[CandidateState], frozen=True):
     """Return the end of a candidate's copy, and the node that it regards as the master."""
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # a vote asks before there is an epoch
     READS: ClassVar[bool] = True
 
 
 class Promised(Message, frozen=True):
-    """What a node promised, as ``lib/promise`` keeps it: to obey no master of an earlier epoch than this node's."""
+    """What a node promised, as ``lib/promise`` keeps it: to obey no master of an earlier epoch than this node's.
+
+    Promises of earlier versions are without the ``uuid`` of the node.
+    """
 
     epoch: Epoch = 0
     node: str = ""
+    uuid: str = ""
 
 
 class Promise(Message, frozen=True):
     """The answer to MasterPromise; ``epoch`` is the highest that the node has promised to any node.
 
-    ``lease`` is the lease of another master that does not allow the promise yet.
+    ``lease`` is the lease of another master that does not allow the promise yet. ``grant`` is the signed promise; nodes
+    of earlier versions sign none.
     """
 
     granted: bool
     epoch: Epoch
     lease: "LeaseState | None" = None
+    grant: proofs.Grant | None = None
 
 
 class MasterPromise(Call[Promise], frozen=True):
@@ -110,9 +119,11 @@ class MasterPromise(Call[Promise], frozen=True):
     heard that more was acknowledged. So does a node that
     has granted the lease to another master, as long as it lasts, unless no master daemon runs on that node: ``stopped``
     has the nodes of which that is known, with the epoch up to which it is.
+
+    A node that has promised the epoch to the caller, or obeys the caller in it, signs the promise again.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # it asks for an epoch to come
 
     epoch: Epoch
     node: Name
@@ -125,11 +136,15 @@ LEASE_SECONDS = 10.0
 
 
 class LeaseState(Message, frozen=True):
-    """A lease that a node granted: the master, its epoch, and for how many seconds it may last."""
+    """A lease that a node granted: the master, its epoch, and for how many seconds it may last.
+
+    For ``loyal_seconds`` the node will not obey the caller without a proof.
+    """
 
     node: str = ""
     epoch: Epoch = 0
     seconds: float = 0.0
+    loyal_seconds: float = 0.0
 
     def seconds_to_wait(self, node: str, *, stopped: Mapping[str, int]) -> float:
         """Return for how long ``node`` may not have the role because of this lease; see ``MasterPromise``."""
@@ -143,7 +158,7 @@ class LeaseRenew(Call[None], frozen=True):
     ``masters`` are the keys of the master candidates: those who may decide about the next master know each other.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # the replica compares the epoch in the call
     node: Name
     epoch: Epoch
     masters: tuple[Line, ...] = ()
@@ -152,7 +167,7 @@ class LeaseRenew(Call[None], frozen=True):
 class LeaseStatus(Call[LeaseState], frozen=True):
     """Return the lease that a node granted last."""
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # a vote asks before there is an epoch
     READS: ClassVar[bool] = True
 
 
@@ -170,7 +185,7 @@ class JournalAppend(Call[CandidateState], frozen=True):
     a job's file cannot return to what it was. Older nodes do not know the field, and write nothing.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # the replica compares the epoch in the call
     epoch: Epoch
     previous: Line
     frame: Content
@@ -189,7 +204,7 @@ class CheckpointStore(Call[CandidateState], frozen=True):
     be sent again.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # the replica compares the epoch in the call
     LIMIT: ClassVar[float] = FAST
     epoch: Epoch
     digest: Line
@@ -207,7 +222,7 @@ class JournalFetch(Call[tuple[str, ...]], frozen=True):
     frame, or ends with it. The result may be incomplete; the caller asks again.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # a vote and a recovery read copies before there is an epoch
     READS: ClassVar[bool] = True
     after: Line
     serial: Count = 0
@@ -249,7 +264,7 @@ class CopyFetch(Call[CopyPart], frozen=True):
     node has no copy, or a master daemon runs there.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # a recovery reads copies while there is no master
     READS: ClassVar[bool] = True
     name: Path = ""
     offset: int = 0
@@ -262,7 +277,7 @@ class NodeDemote(Call[None], frozen=True):
 class StopMaster(Call[bool], frozen=True):
     """End the master daemon of a node, by force after ``patience`` seconds; False when none runs there."""
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # a node whose master daemon runs promises no epoch, so the daemon ends before
     patience: float = 10.0
 
     @classmethod
@@ -274,5 +289,5 @@ class StopMaster(Call[bool], frozen=True):
 class MasterName(Call[str], frozen=True):
     """Ask a node which node it regards as the master (contracts/node-rpc.md#master-confirmation)."""
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # a vote asks before there is an epoch
     READS: ClassVar[bool] = True

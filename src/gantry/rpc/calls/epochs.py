@@ -1,48 +1,72 @@
-"""The lines in which a node keeps the highest epoch that it has seen: the file ``lib/epoch``.
+"""The lines in which a node keeps the epochs of the masters that it obeys: the file ``lib/epoch``.
 
-    <epoch> <UUID of its master's node> <CRC-32 of the text before it, 8 hex digits>
+    <epoch> <UUID of its master's node> proven <CRC-32 of the text before it, 8 hex digits>
+    <epoch> <UUID of its master's node> unproven <CRC-32>
 
-The UUID is left out while it is not known. ``node.membership.fence`` writes the file, with the same line twice, and
-``state.evidence`` reads it on the master's machine. Earlier versions wrote one line, without UUID and checksum.
+The first is the last epoch of which the node has seen the proof (``proofs``). The second is there while the node obeys
+a master without one, which came after it. Each line is written twice. A UUID that is not known is left out.
+``node.membership.fence`` writes the file, and ``state.evidence`` reads it on the master's machine.
+
+Earlier versions wrote the lines without the word, and the first ones wrote a single line without UUID and checksum.
+They believed any epoch, so theirs are unproven.
 """
 
 import re
 import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from gantry.rpc.calls.base import EPOCH_DIGITS
 
 _NUMBER = re.compile(rb"[0-9]{1,%d}" % EPOCH_DIGITS)
+_PROVEN, _UNPROVEN = b"proven", b"unproven"
+
+
+class Mastership(NamedTuple):
+    """An epoch, the UUID of its master's node or ``""``, and whether a majority has promised it to that node."""
+
+    epoch: int = 0
+    owner: str = ""
+    is_proven: bool = False
 
 
 def _checksum(content: bytes) -> bytes:
     return b"%08x" % zlib.crc32(content)
 
 
-def encode(epoch: int, owner: str) -> bytes:
-    """Return the content of the file for an epoch, and the UUID of its master's node or ``""``.
+def encode(masterships: Sequence[Mastership]) -> bytes:
+    """Return the content of the file.
 
-    >>> encode(7, "u1")
-    b'7 u1 7763d46d\\n7 u1 7763d46d\\n'
+    >>> encode([Mastership(7, "u1", is_proven=True)])
+    b'7 u1 proven 10ec9e22\\n7 u1 proven 10ec9e22\\n'
     """
-    text = b"%d %s" % (epoch, owner.encode()) if owner else b"%d" % epoch
-    return b"%s %s\n" % (text, _checksum(text)) * 2
+    return b"".join(_line(mastership) * 2 for mastership in masterships)
 
 
-def decode(content: bytes) -> list[tuple[int, str]]:
-    """Return epoch and UUID of each line that is whole; the UUID is ``""`` if it is not known.
+def _line(mastership: Mastership) -> bytes:
+    kind = _PROVEN if mastership.is_proven else _UNPROVEN
+    words = (str(mastership.epoch).encode(), mastership.owner.encode(), kind)
+    text = b" ".join(filter(None, words))
+    return b"%s %s\n" % (text, _checksum(text))
 
-    >>> decode(b"7 u1 7763d46d\\n8 u1 7763d46d\\n")
-    [(7, 'u1')]
+
+def decode(content: bytes) -> list[Mastership]:
+    """Return what each line that is whole says.
+
+    >>> decode(b"7 u1 proven 10ec9e22\\n8 u1 7763d46d\\n7 u1 7763d46d\\n")
+    [Mastership(epoch=7, owner='u1', is_proven=True), Mastership(epoch=7, owner='u1', is_proven=False)]
     """
     lines = content.splitlines()
     if len(lines) == 1 and _NUMBER.fullmatch(lines[0]):
-        return [(int(lines[0]), "")]
-    return [newest for newest in map(_decode_line, lines) if newest]
+        return [Mastership(int(lines[0]))]
+    return [mastership for mastership in map(_decode_line, lines) if mastership]
 
 
-def _decode_line(line: bytes) -> tuple[int, str] | None:
+def _decode_line(line: bytes) -> Mastership | None:
     text, _, checksum = line.rpartition(b" ")
-    number, _, owner = text.partition(b" ")
+    number, *words = text.split(b" ")
     if not (_NUMBER.fullmatch(number) and checksum == _checksum(text)):
         return None
-    return int(number), owner.decode(errors="replace")
+    is_proven = bool(words) and words[-1] == _PROVEN
+    owner = b" ".join(word for word in words if word not in (_PROVEN, _UNPROVEN))
+    return Mastership(int(number), owner.decode(errors="replace"), is_proven)

@@ -21,7 +21,7 @@ class VersionInfo(Message, frozen=True):
 class Version(Call[VersionInfo], frozen=True):
     """Return software version and identity of a node."""
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # the first call to a node, of any version, before there is an epoch
     READS: ClassVar[bool] = True
     ANY_PROTOCOL: ClassVar[bool] = True
 
@@ -29,7 +29,7 @@ class Version(Call[VersionInfo], frozen=True):
 class NodeClock(Call[float], frozen=True):
     """Return the time of day of a node without a cluster, in seconds since 1970."""
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # a node without a cluster obeys no epoch
     READS: ClassVar[bool] = True
 
 
@@ -39,7 +39,7 @@ class Join(Call[str], frozen=True):
     Only a node without a cluster answers it, over the certificate that its join token holds.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # a node without a cluster obeys no epoch
     secret: Token
     cluster: Name
     node: Name
@@ -54,7 +54,7 @@ class Enrol(Call[None], frozen=True):
     the master candidates, as the ssconf file ``master_candidates_certs`` will have them.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # a node without a cluster obeys no epoch
     secret: Token
     certificate: Content
     authority: Content
@@ -82,7 +82,7 @@ class ProveInvitation(Call[Proven], frozen=True):
     the invitation admits nobody.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # a machine that joins is no master
     READS: ClassVar[bool] = True
     invitation: Id
     nonce: Nonce
@@ -105,7 +105,7 @@ class UseInvitation(Call[JoinProgress], frozen=True):
     ended, or after some seconds. A member answers this to clients without a certificate too.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # a machine that joins is no master
     secret: Token
     join_token: Annotated[str, msgspec.Meta(max_length=12288)]
     node: Name
@@ -131,7 +131,10 @@ class CertificateStore(Call[None], frozen=True):
 
 
 class Voucher(Message, frozen=True):
-    """The word of a master candidate: its certificate in PEM, and its signature, in hex, of what it vouches for."""
+    """The word of a master candidate: its certificate in PEM, and its signature, in hex, of what it vouches for.
+
+    ``epoch`` is the proven epoch of the master that it vouches for.
+    """
 
     epoch: int
     certificate: Content
@@ -146,7 +149,8 @@ class Vouch(Call[Voucher], frozen=True):
     """Ask a master candidate to sign the keys of the master candidates, ``masters``, for the node with UUID ``uuid``.
 
     The node that gets the signature (``MastersStore``) need not know the caller, but must know the candidate, by its
-    key or by the one that it had ``earlier``, before that many renewals. WrongStateError without such a key.
+    key or by the one that it had ``earlier``, before that many renewals. WrongStateError without such a key, for a
+    list that is not the candidate's own, and for a master whose epoch is not proven to it.
     """
 
     READS: ClassVar[bool] = True
@@ -158,13 +162,15 @@ class Vouch(Call[Voucher], frozen=True):
 class MastersStore(Call[None], frozen=True):
     """Bring the keys of the master candidates to a node that was away while they changed.
 
-    The node answers this call to every client with a certificate of the cluster's authority, and believes it only if
-    the ``voucher`` is from a candidate in its own list, and not of an earlier epoch than it knows.
+    The node answers this call to every client with a certificate of the cluster's authority. It believes it only if the
+    ``vouchers`` are from a majority of the candidates in its own list, and of a later epoch than it knows, or if the
+    caller is the master that it obeys. Nodes of earlier versions look at ``voucher`` alone, and believe one candidate.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # the node does not know the caller yet; the signatures decide
     masters: tuple[Line, ...]
     voucher: Voucher
+    vouchers: tuple[Voucher, ...] = ()
 
 
 class NodeLeave(Call[None], frozen=True):

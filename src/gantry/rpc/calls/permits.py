@@ -89,7 +89,7 @@ class ExtendPermits(Call[None], frozen=True):
     The node ignores the numbers of calls that have ended, and a moment of another run of its daemon.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # it names the run of the master daemon, which is secret, and no other call
     LIMIT: ClassVar[float] = 5.0
     run: Token
     numbers: tuple[int, ...]
@@ -102,7 +102,7 @@ class EndCalls(Call[None], frozen=True):
     Their programs are killed, and what they have begun is cleaned up, as when a program fails.
     """
 
-    FENCED: ClassVar[bool] = False
+    FENCED: ClassVar[bool] = False  # it names the run of the master daemon, which is secret, and no other call
     LIMIT: ClassVar[float] = 5.0
     run: Token
     numbers: tuple[int, ...]
