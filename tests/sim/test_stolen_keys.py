@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from tests.sim.test_certificates import CERTS, KEYS, Thief, read
 
-from gantry import errors
+from gantry import errors, security
 from gantry.rpc import calls
 from gantry.sim import cluster
 
@@ -59,6 +59,41 @@ def test_what_a_candidate_claimed_is_of_no_use_to_it_when_it_is_removed(lab: clu
                     with pytest.raises(errors.UnknownCallerError):
                         await thief.call(node, ORDER, certificate=own, epoch=claimed)
                 assert read(lab, node, "/gantry/lib/ssconf/ssconf_cluster_name") == b"lab.example\n"
+
+    lab.run(scenario())
+
+
+def test_keys_that_a_candidate_writes_without_a_proof_lock_no_master_out(lab: cluster.SimulatedCluster) -> None:
+    """The node compares proofs and vouchers with the keys from before. So the master is obeyed when it calls."""
+
+    async def scenario() -> None:
+        for _ in range(3):  # until the node has seen the proof of the master's epoch
+            await lab.world.clock.sleep(60)
+            await works(lab, "node1")
+        await lab.world.clock.sleep(60)
+        thief, keys = Thief(lab, "node4"), read(lab, "node5", KEYS)
+        own, epoch = thief.issued(), lab.daemons["node1"].store.epoch + 1
+        alone = f"{uuid_of(lab, 'node4')}={security.key_of(security.der_of(own))}"
+        signers = [security.serial_of(security.der_of(read(lab, name, f"{CERTS}/node.pem"))) for name in lab.names[:3]]
+        values = {"master_candidates_certs": alone, "revoked_certificates": "\n".join(signers)}
+        await thief.call("node5", calls.WriteSsconf(values=values), certificate=own, epoch=epoch)
+        assert read(lab, "node5", KEYS).decode() == f"{alone}\n"
+        foreign = security.make_authority("another", lab.world.clock.now()).certificates.decode()
+        store = calls.CertificateStore(authority=foreign)
+        with pytest.raises(errors.WrongStateError, match="does not replace the authorities that it trusts"):
+            await thief.call("node5", store, certificate=own, epoch=epoch)
+        upload = calls.UploadFile(name="authority.pem", content=foreign)
+        with pytest.raises(errors.WrongStateError, match="does not replace the authorities that it trusts"):
+            await thief.call("node5", upload, certificate=own, epoch=epoch)
+        await works(lab, "node1")
+        await lab.done({"OP_ID": "OP_NODE_REMOVE", "node_name": "node4"})
+        await lab.world.clock.sleep(62)
+        now = read(lab, "node5", KEYS).split()
+        assert alone.encode() not in now
+        assert set(now) > set(keys.split()) - {alone.encode()}  # node5 or node6 is a candidate in its place
+        with pytest.raises(errors.UnknownCallerError):
+            await thief.call("node5", ORDER, certificate=own, epoch=epoch + 100)
+        await works(lab, "node1")
 
     lab.run(scenario())
 
@@ -129,8 +164,13 @@ def test_epochs_that_a_candidate_names_end_no_master_and_prevent_no_start(lab: c
                 with pytest.raises(errors.UnprovenError, match="has not seen the proof of epoch"):
                     await thief.call(node, ORDER, certificate=own, epoch=epoch)
 
+        for _ in range(2):  # until the nodes have seen the proof of the master's epoch
+            await lab.world.clock.sleep(60)
+            await works(lab, "node1")
+        epoch_before = lab.daemons["node1"].store.epoch
         await attack()
         await works(lab, "node1")
+        assert lab.daemons["node1"].store.epoch > epoch_before
         await lab.world.clock.sleep(60)
         await works(lab, "node1")
         await attack()

@@ -8,7 +8,8 @@ The calls of a confirmed master carry its epoch (``fence``). A node that has see
 ``replaced`` is called, and the master finds out whether another node has become the master. Calls that change something
 wait while the master does not have its lease (``state.lease``). A node that does not know the master's key refuses its
 calls: then ``introduce`` may help, and the call is made once more. Before the first call with an epoch to a node, the
-client brings the proof of the epoch (``prove``), and again when the node does not know it. Each call that changes
+client brings the proof of the epoch (``prove``), and again when the node does not know it. When a node obeys another
+master that may not have replaced this one, the call waits until this one has its next epoch. Each call that changes
 something has a permit: the node carries it out only while its caller waits for it and has the right (``permits``). A
 node whose protocol numbers do not overlap with those of this version is refused (``calls.protocol``). A node that is
 too busy for a call says so before it has done anything: the client sends the call again, until its timeout.
@@ -51,8 +52,8 @@ DOUBT_SECONDS = 10.0
 """For how long a node counts as not convinced by the proof: meanwhile the candidates may sign it again."""
 SILENCE_SECONDS = 1.0
 """For how long a node that did not answer is not shown the proof again."""
-LOYALTY_SECONDS = 1.0
-"""The time between two attempts to call a node that obeys another master until it has not heard of that one."""
+CONFIRMATION_SECONDS = 15
+"""How long a call waits for a later epoch of this master, when a node does not obey the present one."""
 SHARED_CHECK_SECONDS = 1.0
 """For how long after its beginning a ``Version`` call answers others too: an older one may wait for a lost answer."""
 
@@ -120,13 +121,29 @@ class Client:
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Call one node; raises its error, or RemoteError when it is offline or does not answer."""
-        try:
-            return await self.attempt(target, call)
-        except errors.UnknownCallerError:
-            if self._introduce is None or not await self._introduce(target):
-                raise
-        self._visits.pop(_node(target), None)
-        return await self.attempt(target, call)
+        is_introduced = is_confirmed = False
+        while True:
+            epoch = self._epoch_of(call)
+            try:
+                return await self.attempt(target, call)
+            except errors.UnknownCallerError:
+                if is_introduced or self._introduce is None or not await self._introduce(target):
+                    raise
+                is_introduced = True
+                self._visits.pop(_node(target), None)
+            except errors.PromisedError:
+                # The master has heard of it (``replaced``), and asks the nodes to confirm it in another epoch.
+                if is_confirmed or not call.FENCED or not await self._is_confirmed_again(epoch):
+                    raise
+                is_confirmed = True
+
+    async def _is_confirmed_again(self, epoch: int) -> bool:
+        """Wait until this master has a later epoch; return False if that takes too long."""
+        for _ in range(CONFIRMATION_SECONDS):
+            if self._epoch is not None and self._epoch() > epoch > 0:
+                return True
+            await _pause()
+        return False
 
     async def attempt(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Call one node as ``call`` does, without an introduction."""
@@ -145,9 +162,7 @@ class Client:
                 if self._prove is None or not epoch or loop.time() > begin + calls.LEASE_SECONDS:
                     raise
             # The node obeys this master when it has not heard of the former one for some time.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOYALTY_SECONDS):
-                    await asyncio.Event().wait()
+            await _pause()
 
     def _epoch_of(self, call: calls.Call[Result]) -> int:
         """Return the epoch of a call, 0 if the node does not ask for one."""
@@ -376,6 +391,13 @@ _BY_STATUS = (
     errors.IncompatibleError,
 )
 """The errors of a node that the status of its answer tells from others of their kind."""
+
+
+async def _pause() -> None:
+    """Wait for a second."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(1.0):
+            await asyncio.Event().wait()
 
 
 def _node(target: targets.Target) -> tuple[str, int]:

@@ -107,6 +107,8 @@ async def test_the_signatures_of_a_majority_prove_an_epoch(node: Node) -> None:
     ids=["another epoch", "another master", "the same candidate", "a stranger", "another key", "no hex", "nothing"],
 )
 async def test_nothing_else_proves_an_epoch(node: Node, second: calls.Grant) -> None:
+    with pytest.raises(errors.UnprovenError):  # the proof of another node
+        await node.callers.prove(proof(FIRST.grant(5, "u2"), SECOND.grant(5, "u2")), "u3")
     for grants in ((FIRST.grant(5, "u2"),), (FIRST.grant(5, "u2"), second), ()):
         with pytest.raises(errors.UnprovenError, match=r"[01] of the 3 master candidates that this node knows have"):
             await node.callers.prove(proof(*grants), "u2")

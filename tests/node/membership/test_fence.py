@@ -286,14 +286,56 @@ async def test_a_proven_epoch_takes_precedence_of_an_unproven_one_whatever_their
         barrier.check_use(4, "u1", at_least=0)
     assert await barrier.promise(calls.Promised(epoch=5, node="node1", uuid="u1"))
     barrier.certify(5, "u1")
-    barrier.check_use(5, "u1", at_least=4)
     await barrier.admit(5, "u1")
+    barrier.check_use(5, "u1", at_least=4)
     for known in (barrier, new_fence(folders)):
         assert (known.epoch(), known.unproven_epoch()) == (5, 0)
     with pytest.raises(errors.UnprovenError):
         await barrier.admit(900, "u2")
     with pytest.raises(errors.FencedError):
         barrier.check_successor(900, "u2")
+
+
+async def test_a_node_keeps_the_keys_from_before_an_unproven_epoch_until_a_proven_one(folders: paths.Paths) -> None:
+    clock, barrier = on_simulated_clock(folders)
+    files = ssconf.Files(RealRuntime().disk, folders)
+    await files.write({"master_candidates_certs": "u1=key"})
+    barrier.certify(4, "u1")
+    await barrier.admit(4, "u1")
+    barrier.check_trust("do that")
+    for epoch in (5, 6):
+        clock.seconds += calls.LEASE_SECONDS
+        await barrier.admit(epoch, f"u{epoch}")
+        await files.write({"master_candidates_certs": f"u{epoch}=key"})
+        for known in (barrier, new_fence(folders)):
+            assert known.keys() == "u1=key"
+            with pytest.raises(errors.WrongStateError, match=f"the proof of epoch {epoch}, so it does not do that"):
+                known.check_trust("do that")
+    barrier.certify(5, "u1")
+    await barrier.admit(5, "u1")
+    assert (barrier.keys(), new_fence(folders).keys()) == ("", "")
+    barrier.check_trust("do that")
+
+
+async def test_a_master_that_is_obeyed_for_an_hour_without_dispute_needs_no_proof(folders: paths.Paths) -> None:
+    clock, barrier = on_simulated_clock(folders)
+    barrier.certify(4, "u1")
+    await barrier.admit(4, "u1")
+    clock.seconds += calls.LEASE_SECONDS
+    await barrier.admit(5, "u2")
+    clock.seconds += fence.TRUST_SECONDS - 1
+    await barrier.admit(5, "u2")
+    with pytest.raises(errors.PromisedError):
+        await barrier.admit(4, "u1")
+    clock.seconds += fence.TRUST_SECONDS - 1
+    await barrier.admit(5, "u2")
+    assert barrier.unproven_epoch() == 5
+    clock.seconds += 1
+    await barrier.admit(5, "u2")
+    for known in (barrier, new_fence(folders)):
+        assert (known.unproven_epoch(), known.proven().epoch, known.keys()) == (0, 5, "")
+    with pytest.raises(errors.FencedError, match="epoch 4 has passed"):
+        await barrier.admit(4, "u1")
 
 
 async def test_an_epoch_that_was_proven_belongs_to_no_other_node(folders: paths.Paths) -> None:

@@ -7,7 +7,7 @@ needs a line here, and a method if it is more than a single method call of a com
 from gantry.node import call_table, drivers
 from gantry.node.daemon import disk_calls, hooks, instance_calls, node_info, packages
 from gantry.node.hypervisors.kvm import accelerator_probe, driver
-from gantry.node.membership import master_process, replica, ssconf
+from gantry.node.membership import fence, master_process, replica, ssconf
 from gantry.node.os import backup, os_definitions
 from gantry.rpc import calls
 from gantry.runtime import interface
@@ -24,6 +24,7 @@ class Handlers:
         queue: str,
         lib: str,
         files: ssconf.Files,
+        barrier: fence.Fence,
         replica_store: replica.Replica,
         definitions: os_definitions.Definitions,
         hook_scripts: hooks.Hooks,
@@ -37,6 +38,7 @@ class Handlers:
         self._queue = queue
         self._lib = lib
         self._files = files
+        self._barrier = barrier
         self._replica = replica_store
         self._definitions = definitions
         self._hooks = hook_scripts
@@ -52,7 +54,7 @@ class Handlers:
         table.add(calls.NodeVerify, self._node_verify)
         table.add(calls.WriteSsconf, lambda call: self._files.write(call.values))
         table.add(calls.UpdateSsconf, self._files.update)
-        table.add(calls.UploadFile, lambda call: self._files.upload(call.name, call.content))
+        table.add(calls.UploadFile, self._upload)
         table.add(calls.MasterName, self._master_name)
         table.add(calls.CandidateStatus, lambda call: self._replica.status())
         table.add_for_caller(calls.MasterPromise, self._replica.promise)
@@ -102,6 +104,11 @@ class Handlers:
             self._runtime, self._registry, files=self._files, lib=self._lib, request=call
         )
         return complaints | {"copies": self._replica.kept()}
+
+    async def _upload(self, call: calls.UploadFile) -> None:
+        if call.name == "authority.pem" and not self._files.has(call.name, call.content):
+            self._barrier.check_trust("replace the authorities that it trusts")
+        await self._files.upload(call.name, call.content)
 
     async def _master_name(self, call: calls.MasterName) -> str:
         return self._files.read("master_node")

@@ -241,7 +241,7 @@ class Agent:
         is_fenced = self._member_calls.is_fenced(procedure)
         if is_fenced:
             await self._barrier.admit(epoch, caller)
-        if self._barrier.is_proven_master(epoch, caller):  # others may claim what was never acknowledged
+        if self._barrier.is_certified(epoch, caller):  # others may claim what was never acknowledged
             self._barrier.acknowledged.note(_acknowledged(request, epoch))
         permit = _permit(request)
         if permit is None:
@@ -281,6 +281,8 @@ class Agent:
         self._renew_tls()
 
     async def _store(self, call: calls.CertificateStore) -> None:
+        if call.authority.encode() != self._identity.authority():
+            self._barrier.check_trust("replace the authorities that it trusts")
         await self._identity.store(call)
         self._renew_tls()
 

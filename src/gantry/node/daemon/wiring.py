@@ -86,6 +86,7 @@ def node(
         queue=folders.queue,
         lib=folders.lib,
         files=files,
+        barrier=barrier,
         replica_store=replica.Replica(runtime, folders, files=files, barrier=barrier, sign=clients.grant),
         definitions=definitions,
         hook_scripts=hooks.Hooks(runtime, folders),

@@ -51,7 +51,7 @@ class Callers:
         if not known:
             return ""
         node = known.get(security.key_of(certificate))
-        if node is None or self._is_revoked(certificate):
+        if node is None or security.serial_of(certificate) in self._revoked():
             raise errors.UnknownCallerError(
                 "the caller's certificate is not one of a master candidate of this cluster that this node knows",
                 hint="a node that was removed or demoted cannot call others; if the master itself is refused, copy "
@@ -86,8 +86,11 @@ class Callers:
 
     def _check_majority(self, what: str, statement: bytes, words: Sequence[calls.Grant | calls.Voucher]) -> None:
         """Raise UnprovenError unless a majority of the master candidates that this node knows has signed."""
-        known = self._known()
-        signers = {known[key] for word in words if (key := self._signer(statement, word)) in known}
+        # What a master without a proof has written since does not count.
+        keys = self._barrier.keys()
+        known = calls.nodes_by_key(keys) if keys else self._known()
+        revoked = () if keys else self._revoked()
+        signers = {known[key] for word in words if (key := _signer(statement, word, revoked)) in known}
         count = len(set(known.values()))
         if 2 * len(signers) <= count:
             raise errors.UnprovenError(
@@ -96,19 +99,9 @@ class Callers:
                 hint=f"if most of these nodes are gone for good, copy ssconf_{MASTERS} from another node",
             )
 
-    def _signer(self, statement: bytes, word: calls.Grant | calls.Voucher) -> str:
-        """Return the key that signed a statement; empty if it did not, or if its certificate was replaced."""
-        try:
-            certificate = word.certificate.encode()
-            der = security.der_of(certificate)
-            is_signed = security.is_signed(certificate, statement, word.signature)
-        except ValueError as error:
-            logger.info("a signature cannot be read: %s", error)
-            return ""
-        return security.key_of(der) if is_signed and not self._is_revoked(der) else ""
-
-    def _is_revoked(self, certificate: bytes) -> bool:
-        return security.serial_of(certificate) in self._files.read(REVOKED).splitlines()
+    def _revoked(self) -> Sequence[str]:
+        """Return the serial numbers of certificates that were replaced."""
+        return self._files.read(REVOKED).splitlines()
 
     async def vouch(self, call: calls.Vouch, caller: str) -> calls.Voucher:
         """Sign the keys of the master candidates for a node that does not know the master; WrongStateError if not.
@@ -151,6 +144,18 @@ class Callers:
                 hint="ask the candidates again for a voucher",
             )
         await self._files.write({MASTERS: "\n".join(sorted(call.masters))})
+
+
+def _signer(statement: bytes, word: calls.Grant | calls.Voucher, revoked: Sequence[str]) -> str:
+    """Return the key that signed a statement; empty if it did not, or if its certificate was replaced."""
+    try:
+        certificate = word.certificate.encode()
+        der = security.der_of(certificate)
+        is_signed = security.is_signed(certificate, statement, word.signature)
+    except ValueError as error:
+        logger.info("a signature cannot be read: %s", error)
+        return ""
+    return security.key_of(der) if is_signed and security.serial_of(der) not in revoked else ""
 
 
 def _statement(epoch: int, uuid: str, masters: tuple[str, ...]) -> bytes:

@@ -2,6 +2,8 @@
 
     lib/epoch       the epoch and the UUID of its master's node (``rpc.calls.epochs``); on stable storage before a call
                     of that master is carried out
+    lib/epoch-keys  the keys of the master candidates when the node obeyed a proven epoch last, while it obeys an
+                    unproven one; written before that
     lib/promise     the last promised epoch and the node it was promised to; on stable storage before the answer
     lib/given-up    highest epoch and serial of the replicas that the node has deleted; written before the deletion
 
@@ -13,7 +15,9 @@ how far the changes of these masters were acknowledged.
 
 These promises are the proof of an epoch, which ``callers`` verifies before it calls ``certify``. A proven epoch above
 the last proven one takes precedence. A master without a proof is obeyed only by a node that has not heard of the master
-that it obeys for ``calls.LEASE_SECONDS``, and only until a proven epoch comes, whatever the numbers of both are.
+that it obeys for ``calls.LEASE_SECONDS``, and only until a proven epoch comes, whatever the numbers of both are. What
+such a master writes does not decide about later proofs: those are compared with the keys from before. An unproven epoch
+counts as proven after ``TRUST_SECONDS`` in which the master of the proven one did not call.
 """
 
 import asyncio
@@ -31,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 _NO_MASTER = epochs.Mastership()
 
+TRUST_SECONDS = 3600.0
+"""How long a node obeys a master without a proof before it believes that there is no other."""
+
 
 class Fence:
     """The master that a node obeys, the last promise and the deleted replicas of the node."""
@@ -40,6 +47,7 @@ class Fence:
         self._host = runtime.host
         self._clock = runtime.clock
         self._path = f"{folders.lib}/epoch"
+        self._keys_path = f"{folders.lib}/epoch-keys"
         self._promise_path = f"{folders.lib}/promise"
         self._given_up_path = f"{folders.lib}/given-up"
         self._journal_end_path = folders.journal_end
@@ -52,6 +60,8 @@ class Fence:
         # When the node last heard of the master with this UUID; None is the one that it obeyed before it started.
         self._heard = self._clock.monotonic()
         self._heard_from: str | None = None
+        # Since when nothing speaks against the master that is obeyed without a proof, as far as this daemon knows.
+        self._undisputed = self._clock.monotonic()
         self._lock = asyncio.Lock()
 
     def _masterships(self) -> tuple[epochs.Mastership, epochs.Mastership]:
@@ -86,6 +96,25 @@ class Fence:
     def unproven_epoch(self) -> int:
         """Return the epoch that the node obeys without a proof, 0 if it has seen the proof."""
         return 0 if self.obeyed().is_proven else self.epoch()
+
+    def keys(self) -> str:
+        """Return the lines of the candidates' keys from before an unproven epoch; empty if the present ones count."""
+        if not self._is_unproven_above() or not self._disk.exists(self._keys_path):
+            return ""
+        return self._disk.read(self._keys_path).decode(errors="replace")
+
+    def _is_unproven_above(self) -> bool:
+        """Return whether the node obeys a master without a proof, and knows a proven epoch."""
+        return self.proven().epoch > 0 and not self.obeyed().is_proven
+
+    def check_trust(self, what: str) -> None:
+        """Raise WrongStateError if the node obeys a master without a proof: ``what`` would shut the proven one out."""
+        if self._is_unproven_above():
+            raise errors.WrongStateError(
+                f"{self._host} has not seen the proof of epoch {self.epoch()}, so it does not {what}",
+                hint="let a majority of the master candidates confirm the master, or wait: after an hour in which no "
+                "other master has called, the node believes this one",
+            )
 
     def certify(self, epoch: int, owner: str) -> None:
         """Note that the caller has verified the proof: the epoch is that of the node with UUID ``owner``.
@@ -127,11 +156,23 @@ class Fence:
         obeyed = self.obeyed()
         if self.is_certified(epoch, owner):
             return not obeyed.is_proven or obeyed.epoch != epoch
+        if self._is_trusted(epoch, owner):
+            return True
         return epoch > obeyed.epoch or (epoch == obeyed.epoch > 0 and owner > obeyed.owner == "")
+
+    def _is_trusted(self, epoch: int, owner: str) -> bool:
+        """Return whether a master has been obeyed without a proof for so long that it counts as proven."""
+        is_obeyed = (epoch, owner) == self.obeyed()[:2] and self._is_unproven_above()
+        return is_obeyed and self._undisputed + TRUST_SECONDS <= self._clock.monotonic()
 
     async def _record(self, epoch: int, owner: str) -> None:
         proven = self.proven()
-        obeyed = epochs.Mastership(epoch, owner, is_proven=self.is_certified(epoch, owner))
+        is_proven = self.is_certified(epoch, owner) or self._is_trusted(epoch, owner)
+        obeyed = epochs.Mastership(epoch, owner, is_proven=is_proven)
+        if not is_proven and proven.epoch and self.obeyed().is_proven:
+            keys = self._files.read("master_candidates_certs")
+            await self._disk.write(self._keys_path, keys.encode(), mode=0o444)
+            self._undisputed = self._clock.monotonic()
         lines = [obeyed] if obeyed.is_proven or not proven.epoch else [proven, obeyed]
         await self._disk.write(self._path, epochs.encode(lines), mode=0o444)
         self._stored = obeyed if obeyed.is_proven else proven, obeyed
@@ -144,6 +185,8 @@ class Fence:
         obeyed = self.obeyed()
         if self.is_certified(epoch, owner) and (epoch > self.proven().epoch or obeyed.is_proven):
             return
+        if epoch == self.proven().epoch:
+            self._undisputed = self._clock.monotonic()
         self.check(epoch)
         self.check_owner(epoch, owner)
         if epoch == obeyed.epoch or not self._disk.exists(self._path):
@@ -190,10 +233,6 @@ class Fence:
             used = epochs.Mastership(epoch, owner)
             self._used = used if is_certified else max(self._used, used)
         self._hear(owner)
-
-    def is_proven_master(self, epoch: int, owner: str) -> bool:
-        """Return whether a call is one of the master that this node obeys, and whose epoch is proven."""
-        return epochs.Mastership(epoch, owner, is_proven=True) == self.obeyed()
 
     def check_step(self, epoch: int, *, at_least: int = 0) -> None:
         """Refuse an epoch that no series of masters can have reached since the last that the node knows.
@@ -305,7 +344,7 @@ class Fence:
     async def forget(self) -> None:
         """Delete what the node knows of the past, because it leaves its cluster."""
         self._stored, self._used, self._certified, self._heard_from = None, _NO_MASTER, _NO_MASTER, None
-        for path in (self._path, self._promise_path, self._given_up_path, self._journal_end_path):
+        for path in (self._path, self._keys_path, self._promise_path, self._given_up_path, self._journal_end_path):
             if self._disk.exists(path):
                 await self._disk.remove(path)
         await self.acknowledged.forget()

@@ -120,6 +120,11 @@ class Files:
             if self._disk.exists(path):
                 await self._disk.remove(path)
 
+    def has(self, name: str, content: str) -> bool:
+        """Return whether a file of the cluster, by its name without folder, has a content already."""
+        path = self._uploads.get(name, "")
+        return bool(path) and self._disk.exists(path) and self._disk.read(path) == content.encode()
+
     async def upload(self, name: str, content: str) -> None:
         """Write a file of the cluster by its name without folder; InvalidError for a name that is not in the list."""
         if name not in self._uploads:

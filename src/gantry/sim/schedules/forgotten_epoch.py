@@ -51,8 +51,8 @@ def _has_heard(stage: stages.Stage, name: str, *, of: str) -> bool:
     if of not in stage.lab.daemons:
         raise stages.Unplayable(f"{of} is not the master any more")
     disk, path = stage.lab.world.machine(name).disk, f"{cluster.FOLDERS.lib}/epoch"
-    highest, _ = max(epochs.decode(disk.read(path)) if disk.exists(path) else [], default=(0, ""))
-    if highest >= stage.lab.daemons[of].store.epoch:
+    newest = max(epochs.decode(disk.read(path)) if disk.exists(path) else [], default=epochs.Mastership())
+    if newest.epoch >= stage.lab.daemons[of].store.epoch:
         return True
     stage.begin(_query(stage, of))
     return False
