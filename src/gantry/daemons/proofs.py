@@ -46,20 +46,22 @@ class Proofs:
             del self._proofs[next(iter(self._proofs))]
 
     async def bring(self, target: targets.Target, epoch: int) -> bool:
-        """Show a node the proof of an epoch; return whether it is convinced, or does not ask for proofs.
+        """Show a node the proof of an epoch; return whether it is convinced.
 
         Errors are those of a call, except those of a node that refuses the proof.
         """
         proof = self._proofs.get(epoch)
         if proof is None:
             return False
-        if await self._show(target, proof):
-            return True
-        await self._renew(epoch)
-        renewed = self._proofs.get(epoch, proof)
-        if renewed is proof:
+        try:
+            if await self._show(target, proof):
+                return True
+            await self._renew(epoch)
+            renewed = self._proofs.get(epoch, proof)
+            return renewed is not proof and await self._show(target, renewed)
+        except errors.ProtocolError as error:  # a node that is just joining, or of an earlier version, has no such call
+            log.info("%s", error)
             return False
-        return await self._show(target, renewed)
 
     async def _show(self, target: targets.Target, proof: calls.ProveEpoch) -> bool:
         try:
@@ -67,8 +69,6 @@ class Proofs:
         except errors.UnprovenError as error:
             log.info("%s", error)
             return False
-        except errors.ProtocolError as error:  # a node of an earlier version does not know the call
-            log.info("%s", error)
         return True
 
     async def _renew(self, epoch: int) -> None:

@@ -1,7 +1,8 @@
 """Tells all nodes how far changes are acknowledged, so that they can witness it when a master is confirmed.
 
 Each call of the master says it (``rpc.client``). But a change of which only the candidates hear, such as a tag, leads
-to no call to the other nodes: so after a change was acknowledged, each node gets a call, the smallest that there is.
+to no call to the other nodes: so after a change was acknowledged, each node gets a call. It is the smallest that is
+fenced, because a node believes only a master whose epoch is proven, and with such calls the proof comes (``proofs``).
 These calls begin at least ``INTERVAL_SECONDS``, and ``SECONDS_PER_NODE`` for each node, after those before them, which
 bounds their rate, whatever the number of changes and nodes. An idle cluster makes none.
 """
@@ -61,4 +62,4 @@ class Witnesses:
     async def _tell(self, target: targets.Target) -> None:
         with contextlib.suppress(errors.GantryError, TimeoutError):
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                await self._nodes.attempt(target, calls.Version())
+                await self._nodes.attempt(target, calls.InstanceList(hypervisors=()))
