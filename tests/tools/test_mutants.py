@@ -103,6 +103,7 @@ def test_each_kind_of_fault_replaces_only_its_own_text(source: str, expected: li
         "a = b + '/c'",
         "A_SECONDS = 10.0",
         "timeout = 3",
+        "LIMIT = 20_000",
         "a_bytes: int = 16",
         "def f(a, b_seconds=5, *, timeout=60): ...",
         "a = f(timeout=60)",

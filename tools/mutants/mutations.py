@@ -42,8 +42,8 @@ SWAPS: dict[type[ast.AST], tuple[str, str]] = {
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
 """The functions that are replaced by another one."""
 
-MEASURE = re.compile(r"(seconds|timeout|bytes)$", re.IGNORECASE)
-"""The names whose numbers are times or sizes."""
+MEASURE = re.compile(r"(seconds|timeout|bytes|limit)$", re.IGNORECASE)
+"""The names whose numbers are times or sizes, or limits of them."""
 
 MARGIN = 2
 """A time or size from this number on is chosen, not known, so that one more is as good: it is not counted up."""
