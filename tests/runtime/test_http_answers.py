@@ -1,12 +1,13 @@
 """What the real HTTP server makes of an answer on the wire, whatever a handler has put into it."""
 
+import asyncio
 import http.client
 from collections.abc import Mapping
 
 import pytest
 from tests import ports
 
-from gantry.runtime import http_interface
+from gantry.runtime import http_interface, limits
 from gantry.runtime.real import RealRuntime, connections, http_server
 
 
@@ -58,6 +59,26 @@ async def test_an_answer_after_which_a_client_may_try_again_says_when(
     answered, received = await wire_headers(status, headers)
     assert answered == status
     assert received.get_all("Retry-After") == (retry_after and [retry_after])
+
+
+async def test_headers_that_are_not_complete_in_time_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def handler(_: http_interface.Request) -> http_interface.Response:
+        return http_interface.Response(200, b"")
+
+    monkeypatch.setattr(http_server, "SWEEP_SECONDS", 0.01)
+    port, allowed = ports.free(), limits.HttpLimits(header_seconds=0.2)
+    runtime = RealRuntime("node1")
+    server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100, allowed=allowed)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\nHost")
+    try:
+        async with asyncio.timeout(60):
+            answers = await reader.read()
+        assert b"HTTP/1.1 408 " in answers
+        assert b"the request took too long to arrive" in answers
+    finally:
+        writer.close()
+        await server.close()
 
 
 async def test_a_request_whose_handler_has_not_begun_does_not_count_as_a_client_that_is_slow(

@@ -3,6 +3,7 @@
 import base64
 import json
 
+import msgspec
 import pytest
 from tests.doors.neutron import talk
 from tests.doors.neutron.talk import ADMIN, MEMBER, NETWORKS, RANGES, Answer, Talk
@@ -171,6 +172,33 @@ def test_a_token_ends_with_the_password_the_project_or_the_role_of_its_user(
         assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 401
     finally:
         lab.run(lab.master.disk.write(cluster.FOLDERS.users, talk.USERS.encode()))
+
+
+@pytest.mark.parametrize("extra", ["!", " ", ".", "\\n", "*"])
+def test_a_token_with_a_character_that_tokens_never_have_is_refused(client: Talk, extra: str) -> None:
+    token = _login(client).headers["X-Subject-Token"]
+    for changed, status in ((token, 200), (token[:8] + extra + token[8:], 401), (extra + token, 401)):
+        assert client.raw("GET", NETWORKS, headers={"x-auth-token": changed}).status == status
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+@pytest.mark.parametrize(("path", "title"), [(NETWORKS, "Network"), (RANGES, "Network Segment Range")])
+def test_a_change_names_one_object(client: Talk, method: str, path: str, title: str) -> None:
+    name = title.replace(" ", "")
+    assert client.refused(method, path, {}) == (404, f"{name}NotFound", f"{title} None could not be found.")
+
+
+def test_a_job_of_a_request_says_who_made_it_by_which_request_and_when(
+    client: Talk, lab: cluster.SimulatedCluster
+) -> None:
+    before = lab.master.clock.now()
+    client.add(NETWORKS, {"name": "traced"})
+    rows = msgspec.convert(lab.run(lab.luxi("QueryJobs", None, ["ops"])), list[tuple[list[dict[str, object]]]])
+    (trail,) = (op["reason"] for (ops,) in rows for op in ops if "traced" in (op.get("network_name"), op.get("label")))
+    first = msgspec.convert(trail, list[tuple[str, str, int]])[0]
+    assert first[:2] == (f"gnt:neutron:{ADMIN}", f"POST {NETWORKS}")
+    assert before <= first[2] / 1e9 <= lab.master.clock.now()
+    client.clear()
 
 
 def test_a_token_outlives_changes_of_other_lines(client: Talk, lab: cluster.SimulatedCluster) -> None:
