@@ -222,6 +222,8 @@ def test_a_new_priority_moves_a_job_that_waits_for_locks(house: House) -> None:
         assert (await house.queue.change_priority(1, 5))[0] is False
         with pytest.raises(errors.InvalidError):
             await house.queue.change_priority(2, 20)
+        with pytest.raises(errors.InvalidError):
+            await house.queue.change_priority(2, -21)
 
     house.run(scenario())
     assert house.memory.durable.jobs["3"].priority == -5
