@@ -37,7 +37,7 @@ def test_unknown_fields_and_nulls_are_passed_over_and_a_senseless_status_is_none
 
 
 def test_a_spec_of_the_wrong_type_is_an_error_that_names_the_field() -> None:
-    with pytest.raises(errors.InvalidError, match=r"\$\.spec\.namePrefix"):
+    with pytest.raises(errors.InvalidError, match=r"read: spec\.namePrefix: must be a text, not a whole number"):
         definitions.read(pool(spec={"namePrefix": 7}))
     with pytest.raises(errors.InvalidError, match="unknown kind Pod"):
         definitions.read({"apiVersion": "v1", "kind": "Pod"})
