@@ -232,7 +232,7 @@ async def test_a_conflict_is_logged_and_the_claim_is_reconciled_again(
 
 
 @pytest.mark.promise("claims-48")
-async def test_claims_are_served_while_no_pool_can_be_written_and_pools_while_no_claim_can(
+async def test_claims_are_served_while_no_status_of_a_pool_can_be_written_and_pools_while_no_claim_can(
     kube: namespace.Namespace, between: proxy.Proxy, program: programs.Program
 ) -> None:
     def fail(collection: str) -> proxy.Fault:
@@ -241,7 +241,8 @@ async def test_claims_are_served_while_no_pool_can_be_written_and_pools_while_no
 
         return fault
 
-    between.fault = fail("/ippools/")
+    # The pool itself must be writable: no address is allocated before its finalizer keeps it.
+    between.fault = fail("/ippools/pool-1/status")
     await kube.put(namespace.pool(), namespace.claim("one"))
     program.start()
     assert await kube.bound("one") == ["10.0.0.1"]
