@@ -152,7 +152,7 @@ def test_of_two_that_take_the_role_at_one_moment_without_a_vote_the_candidates_f
 
 def test_a_node_that_gave_up_a_newer_copy_keeps_an_older_one_from_the_role() -> None:
     async def scenario() -> None:
-        await lab.build(candidate_pool_size=3)
+        await lab.build(candidate_pool_size=3, replication="seed")
         await lab.world.clock.sleep(10)
         cut(lab, "node3")
         await lab.done({**TAG, "tags": ["on-node1-and-node2"]})
