@@ -29,6 +29,9 @@ BACK_OFF_SECONDS = 1.0
 MOST_ABOVE = calls.EPOCH_STEP // 4
 """How far promises to other nodes can lift the epoch: whatever one node reports, the others must still believe it."""
 
+HIGHEST = 10 ** (calls.EPOCH_DIGITS - 1)
+"""No series of promises can have reached a higher epoch: a node that reports one is broken."""
+
 Refusal = Callable[[vote.Verdict, Sequence[vote.Answer], Sequence[calls.LeaseState]], errors.WrongStateError]
 
 
@@ -119,9 +122,8 @@ class Promises:
             verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), granted)
             leases = [promise.lease for promise in promises if promise and promise.lease]
             reported = [promise.epoch for promise in promises if promise]
-            highest = max(
-                [epoch, *(promised_epoch for promised_epoch in reported if promised_epoch <= highest_possible)]
-            )
+            believed = [promised_epoch for promised_epoch in reported if promised_epoch <= highest_possible]
+            highest = max([epoch, self._promised_by_majority(answers, promises), *believed])
             is_late = clock.monotonic() > until
             # A node that has promised a higher epoch would refuse this master's first record, so try above that. If it
             # names a higher epoch each time, it is broken: what a majority has promised is enough.
@@ -139,6 +141,25 @@ class Promises:
             if verdict.outcome is not vote.Outcome.CONFIRMED:
                 self._give_way(await self._nodes.ask_all(ignore_offline=True))
             await clock.sleep(BACK_OFF_SECONDS * self._runtime.random.below(100) / 100)
+
+    def _promised_by_majority(self, answers: Sequence[vote.Answer], promises: Sequence[calls.Promise | None]) -> int:
+        """Return the epoch above which a majority of all nodes, and of the candidates, can still promise one.
+
+        Below it they cannot, whoever made them promise so much; a minority that reports anything does not count.
+        """
+        candidates = self._claim().candidates
+        everybody = [answer.node for answer in answers]
+        reports = {
+            answer.node: promise.epoch
+            for answer, promise in zip(answers, promises, strict=True)
+            if promise and promise.epoch <= HIGHEST
+        }
+        bounds = []
+        for names in (everybody, [name for name in everybody if name in candidates]):
+            epochs = sorted(reports[name] for name in names if name in reports)
+            needed = (1 + len(names)) // 2  # beside this machine
+            bounds.append(epochs[needed - 1] if 0 < needed <= len(epochs) else 0)
+        return max(bounds)
 
     def _stopped(self, answers: Sequence[vote.Answer]) -> dict[str, int]:
         """Return the candidates where no master daemon runs, with the epoch up to which that is known.

@@ -52,12 +52,21 @@ async def test_an_epoch_far_above_those_of_the_node_is_not_believed(folders: pat
     await barrier.admit(5)
     with pytest.raises(errors.ProtocolError, match="epoch 1006 is too far above epoch 5, the highest that node7 knows"):
         await barrier.admit(5 + calls.EPOCH_STEP + 1)
-    with pytest.raises(errors.ProtocolError, match="too far above"):
-        await barrier.promise(calls.Promised(epoch=10**9, node="node3"))
     await barrier.admit(5)
     assert barrier.promised() == calls.Promised()
     assert await barrier.promise(calls.Promised(epoch=5 + calls.EPOCH_STEP, node="node3"))
     await barrier.admit(5 + 2 * calls.EPOCH_STEP)
+
+
+async def test_an_epoch_far_above_is_promised_in_steps(folders: paths.Paths) -> None:
+    """So a master can go above what somebody made a majority promise."""
+    barrier = new_fence(folders)
+    await barrier.admit(5)
+    far = calls.Promised(epoch=2 * calls.EPOCH_STEP, node="node3")
+    assert not await barrier.promise(far)
+    assert barrier.promised().epoch == 5 + calls.EPOCH_STEP
+    assert await barrier.promise(far)
+    assert barrier.promised() == far
 
 
 @pytest.mark.parametrize(

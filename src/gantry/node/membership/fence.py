@@ -242,12 +242,16 @@ class Fence:
         """
         if not self._disk.exists(self._path):
             return
-        known = max(self.proven().epoch or self.epoch(), self.promised().epoch, at_least)
-        if epoch > known + calls.EPOCH_STEP:
+        most = self._most(at_least)
+        if epoch > most:
             raise errors.ProtocolError(
-                f"epoch {epoch} is too far above epoch {known}, the highest that {self._host} knows",
+                f"epoch {epoch} is too far above epoch {most - calls.EPOCH_STEP}, the highest that {self._host} knows",
                 hint=f"if the node was away for so long, remove {self._path} there and start gantry-noded again",
             )
+
+    def _most(self, at_least: int = 0) -> int:
+        """Return the highest epoch that a series of masters can have reached."""
+        return max(self.proven().epoch or self.epoch(), self.promised().epoch, at_least) + calls.EPOCH_STEP
 
     def check_promise(self, epoch: int) -> None:
         """Raise PromisedError for an epoch below the last promised epoch."""
@@ -308,18 +312,19 @@ class Fence:
     async def promise(self, request: calls.Promised) -> bool:
         """Promise an epoch above all proven and promised ones and return True; also for a repetition of a promise.
 
-        The last promise can be repeated, and that of the proven epoch which the node obeys. Return False for any other
-        epoch.
+        The last promise can be repeated, and that of the proven epoch which the node obeys. Of an epoch that is too far
+        above, the node promises what it may, so that a repetition comes nearer to it. Return False for any other epoch.
         """
         async with self._lock:
             obeyed = epochs.Mastership(request.epoch, request.uuid, is_proven=True)
             if request == self.promised() or (request.uuid and obeyed == self.obeyed()):
                 return True
-            self.check_step(request.epoch)
             if request.epoch <= max(self.proven().epoch, self.promised().epoch):
                 return False
-            await self._disk.write(self._promise_path, msgspec.json.encode(request), mode=0o444)
-            return True
+            is_new = not self._disk.exists(self._path)
+            promised = request if is_new else msgspec.structs.replace(request, epoch=min(request.epoch, self._most()))
+            await self._disk.write(self._promise_path, msgspec.json.encode(promised), mode=0o444)
+            return promised == request
 
     def given_up(self) -> tuple[int, int]:
         """Return the highest epoch and serial of the replicas that were deleted; StorageError if that cannot be read.
