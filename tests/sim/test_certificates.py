@@ -139,6 +139,7 @@ def test_a_certificate_of_the_authority_for_an_unknown_key_is_refused() -> None:
 def test_an_epoch_belongs_to_one_node(order: calls.Call[object]) -> None:
     async def scenario() -> None:
         await lab.build()
+        await lab.world.clock.sleep(10)
         thief = Thief(lab, "node2")
         epoch, keys = lab.daemons["node1"].store.epoch, read(lab, "node3", KEYS)
         own = order if isinstance(order, calls.WriteSsconf) else msgspec.structs.replace(order, epoch=epoch)

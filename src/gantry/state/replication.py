@@ -64,7 +64,7 @@ class Rule:
         return 2 * (1 + holders) > 1 + len(self.members)
 
     def copies_before(self, following: "Rule") -> int | None:
-        """Return how many copies are enough by this rule for a change to the rule ``following``; None: as for others.
+        """Return how many copies on members of ``following`` are enough by this rule for the change to that; or None.
 
         The change must not be missing to any later master. Whoever becomes one needs more than half of the candidates
         that it knows. If it does not know the change, these are the members here, with the master. So it meets the
@@ -348,8 +348,9 @@ class Candidates:
         return all(map(self._is_met, rules, [*rules[1:], None]))
 
     def _is_met(self, rule: Rule, following: Rule | None) -> bool:
-        if following and (copies_needed := rule.copies_before(following)):
-            return 1 + self._holders(following) >= copies_needed
+        enough = rule.copies_before(following) if following else None
+        if following and enough and 1 + self._holders(following) >= enough:
+            return True
         holders = self._holders(rule)
         match rule.policy:
             case cluster.Replication.ALL:
