@@ -167,8 +167,10 @@ def test_a_node_obeys_the_next_epoch_of_any_candidate_only_until_the_master_call
         await thief.call("node3", order, certificate=own, epoch=epoch + 1)
         assert read(lab, "node3", "/gantry/lib/ssconf/ssconf_cluster_name") == b"stolen\n"
         await lab.done({"OP_ID": "OP_TEST_DELAY", "duration": 1, "on_nodes": ["node3"]})
-        with pytest.raises(errors.UnprovenError):
+        with pytest.raises(errors.FencedError):
             await thief.call("node3", order, certificate=own, epoch=epoch + 1)
+        with pytest.raises(errors.UnprovenError):
+            await thief.call("node3", order, certificate=own, epoch=lab.daemons["node1"].store.epoch + 1)
 
     with cluster.SimulatedCluster(1) as lab:
         lab.run(scenario())

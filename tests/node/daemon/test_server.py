@@ -58,7 +58,7 @@ class Cluster:
         finally:
             await new_client.close()
 
-    async def join(self, master: client.Client) -> None:
+    async def join(self, master: client.Client, masters: tuple[str, ...] = ()) -> None:
         secret = security.JoinToken.decode(self.token()).secret
         ask = calls.Join(secret=secret, cluster="one", node="node1", uuid=UUID, address="127.0.0.1")
         token = self.token()
@@ -72,7 +72,10 @@ class Cluster:
             now=self.runtime.clock.now(),
         )
         answer = calls.Enrol(
-            secret=secret, certificate=certificate.decode(), authority=self.authority.certificates.decode()
+            secret=secret,
+            certificate=certificate.decode(),
+            authority=self.authority.certificates.decode(),
+            masters=masters,
         )
         await master.join(self.target, token, answer)
 
@@ -714,13 +717,22 @@ async def test_a_call_with_a_huge_epoch_does_not_make_the_node_refuse_its_master
         assert failures == []
 
 
-async def test_only_the_master_that_the_node_obeys_says_how_far_changes_are_acknowledged(cluster: Cluster) -> None:
-    async with cluster.master() as old, cluster.master() as new:
-        await cluster.join(old)
+async def test_only_a_master_of_a_proven_epoch_says_how_far_changes_are_acknowledged(cluster: Cluster) -> None:
+    pairs = [security.issue_master(cluster.authority, cluster.runtime.clock.now()) for _ in range(2)]
+    own_contexts = [cluster.context(pair, trust=cluster.authority) for pair in pairs]
+    keys = [security.key_of(security.der_of(pair.certificate)) for pair in pairs]
+    async with cluster.master(own_contexts[0]) as old, cluster.master(own_contexts[1]) as new:
+        await cluster.join(old, masters=(f"old={keys[0]}", f"new={keys[1]}"))
         old.fence(lambda: 3, lambda error: None, permitted=permitted, acknowledged=lambda: (3, 99))
         new.fence(lambda: 4, lambda error: None, permitted=permitted, acknowledged=lambda: (4, 20))
-        assert (await new.call(cluster.target, calls.CandidateStatus())).acknowledged == (0, 0)
         await new.call(cluster.target, calls.WriteSsconf(values={}))
+        assert (await new.call(cluster.target, calls.CandidateStatus())).acknowledged == (0, 0)
+        statement = calls.statement_of_epoch(4, "new")
+        grants = tuple(
+            calls.Grant(certificate=pair.certificate.decode(), signature=security.sign(pair.key, statement))
+            for pair in pairs
+        )
+        await new.call(cluster.target, calls.ProveEpoch(epoch=4, grants=grants))
         await old.call(cluster.target, calls.Version())
         assert (await new.call(cluster.target, calls.CandidateStatus())).acknowledged == (4, 20)
         # Nothing of a later epoch than that of the call can be acknowledged.
