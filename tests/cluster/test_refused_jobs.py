@@ -37,7 +37,7 @@ def _number(cluster: lab.Lab, *words: object) -> str:
     [
         ([DELAY] * 10_000, "a job of 10000 opcodes is too long, the maximum is 500; submit several jobs"),
         ([], "A job needs at least one opcode"),
-        ([{"OP_ID": "OP_NOTHING"}], "Invalid value 'OP_NOTHING'"),
+        ([{"OP_ID": "OP_NOTHING"}], "OP_ID: 'OP_NOTHING' is not a valid value"),
         ([{"OP_ID": "OP_TEST_DELAY"}], "missing required field `duration`"),
         ([{**DELAY, "colour": "red"}], "unknown field `colour`"),
         ([{**DELAY, "depends": [[987654, []]]}], "dependency on job 987654, which does not exist"),

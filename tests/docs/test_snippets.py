@@ -280,7 +280,7 @@ def _clean(prefix: str) -> None:
 )
 def test_every_command_of_a_page_has_options_that_exist(page: Path) -> None:
     for line in pages.typed(page):
-        for match in re.finditer(r"\b(gnt-[a-z]+) ([^|;&)]*)", re.sub(r"\d?[<>]\S*", "", line)):
+        for match in re.finditer(r"\b(gnt-[a-z]+) ([^|;&)]*)", re.sub(r"\d?[<>][^\s;]*", "", line)):
             program, words = match[1], shlex.split(match[2].strip(), comments=True)
             known = {name: entry for entry in main.commands(program)[0] for name in (entry.name, *entry.aliases)}
             assert words[0] in known, line
