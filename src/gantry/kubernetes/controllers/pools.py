@@ -28,10 +28,13 @@ class PoolController:
         self._pools: workqueue.WorkQueue[meta.Ref] = workqueue.WorkQueue(runtime)
         self._written_status: dict[meta.Ref, reconcile_pool.WrittenStatus] = {}
         self._durations: dict[meta.Ref, float] = {}
+        # Those that get their finalizer at once, and their first status after the usual delay.
+        self._new_pools: set[meta.Ref] = set()
 
     def add(self, pool: meta.Ref) -> None:
         """Queue a pool; with a delay, unless it lacks the finalizer, without which claims get no address."""
-        if self._needs_finalizer(pool):
+        if self._needs_finalizer(pool) and pool not in self._new_pools:
+            self._new_pools.add(pool)
             self._pools.add(pool)
         elif pool not in self._pools:
             self._pools.add(pool, after=max(STATUS_DELAY_SECONDS, DELAY_FACTOR * self._durations.get(pool, 0.0)))
@@ -54,6 +57,11 @@ class PoolController:
             if not decision.steps:
                 break
             await self._applier.apply(decision.steps)
+            if pool in self._new_pools:
+                # Its claims can go on; one status for all of them follows after the usual delay.
+                self._new_pools.discard(pool)
+                self.add(pool)
+                break
             self._durations[pool] = self._runtime.clock.monotonic() - started
             current = self._cache.pool(pool)
             if decision.new_status and current:
@@ -64,3 +72,4 @@ class PoolController:
         if self._cache.pool(pool) is None:
             self._written_status.pop(pool, None)
             self._durations.pop(pool, None)
+            self._new_pools.discard(pool)
