@@ -26,6 +26,8 @@ SEARCH_INTERVAL_SECONDS = 10.0
 
 RUN_JOB_SHARE = 0.4
 """The share of jobs with one opcode for which clients use ``RunJob``."""
+GIVING_UP = ("OP_NODE_SET_PARAMS", "OP_CLUSTER_SET_PARAMS")
+"""A job that gives a candidate up is stored with its end only (``jobs.brief``), so clients look at its status."""
 FOLLOWED = (
     "OP_INSTANCE_FAILOVER",
     "OP_INSTANCE_MIGRATE",
@@ -141,7 +143,11 @@ class Clients:
             return msgspec.convert(
                 await self.ask("RunJob", ops, CHANGE_TIMEOUT_SECONDS, on=on), tuple[int, str, list[object]]
             )
-        return msgspec.convert(await self.ask("SubmitJob", ops, on=on), int), copies.ACCEPTED, []
+        number = msgspec.convert(await self.ask("SubmitJob", ops, on=on), int)
+        if any(op["OP_ID"] in GIVING_UP for op in ops):
+            _, job_status = await self._find_job(mark, on=on)
+            return number, job_status or copies.ACCEPTED, []
+        return number, copies.ACCEPTED, []
 
     async def _begin_by_door(self, request: doors.Request, mark: str, *, on: str) -> tuple[int, str, list[object]]:
         """Send a request to a front end of the master; one of the Neutron API is answered when its job has ended."""
