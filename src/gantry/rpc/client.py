@@ -425,7 +425,7 @@ def _failure(node: str, kind: str, *, arguments: list[object]) -> errors.GantryE
 def _other_token(target: targets.Target) -> errors.RemoteError:
     return errors.RemoteError(
         f"node {target.name} ({target.address} port {target.port}) does not present the certificate in this join "
-        "token: the token has ended, was used, or is that of another machine",
+        "token: the token has ended, was used, or is that of another machine, or another machine answers there",
         hint=f"run gantry-node join there with a token that gnt-node add {target.name} prints now, or copy the line "
         "that is in lib/join-token there now; if it has joined a cluster, gnt-node remove it from that first",
     )
