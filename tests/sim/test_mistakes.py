@@ -70,8 +70,12 @@ def epoch_is_not_compared(patch: pytest.MonkeyPatch) -> None:
     def check(self: fence.Fence, epoch: int, *, at_least: int = 0) -> None:
         """Accept every epoch."""
 
+    def judge(self: fence.Fence, epoch: int, owner: str) -> None:
+        """Accept every master."""
+
     patch.setattr(fence.Fence, "check", check)
     patch.setattr(fence.Fence, "check_promise", check)
+    patch.setattr(fence.Fence, "_judge", judge)
 
 
 def an_epoch_is_promised_to_everybody(patch: pytest.MonkeyPatch) -> None:
