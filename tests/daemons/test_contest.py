@@ -28,6 +28,9 @@ def test_only_the_first_by_name_goes_on() -> None:
     state = candidates()
     assert contest.first_rival(state, "node2", [locked("node1")]) == "node1"
     assert contest.first_rival(state, "node1", [locked("node2")]) == ""
+    assert contest.is_first_of_several(state, "node1", [locked("node2")])
+    assert not contest.is_first_of_several(state, "node2", [locked("node1")])
+    assert not contest.is_first_of_several(state, "node1", [])
 
 
 @pytest.mark.parametrize(

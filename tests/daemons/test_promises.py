@@ -31,7 +31,7 @@ def test_a_node_that_was_removed_since_the_vote_counts_as_silent() -> None:
             nodes=poll.Poll(store, client.Client(machine.network, None), own_uuid="n0"),
             claim=lambda: vote.Claim("node0", END, ["node0"], taking_over=True, by_majority=True),
             refusal=refusal,
-            give_way=lambda answers: None,
+            give_way=lambda answers: False,
             keep=lambda epoch, grants: None,
         )
         removed = vote.Answer("removed", master="node0", copy=END)

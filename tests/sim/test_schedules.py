@@ -11,7 +11,7 @@ from gantry.sim.schedules import table
 PLAYED = {
     "sleeping-node": 11,
     "forgotten-promise": 0,
-    "forgotten-epoch": 11,
+    "forgotten-epoch": 218,
     "moved-meanwhile": 2,
     "small-node": 2,
     "candidates-offline": 5,

@@ -5,7 +5,8 @@ such nodes may need each other's word: then each would refuse the other until bo
 first by name gives way: ``master.serve`` closes everything, which releases the lock, waits a few seconds by chance, and
 asks again. If another node has become the master meanwhile, the takeover is refused: nobody wanted to replace that one.
 
-What has the lock of a node need not want the role, so a node gives way for a limited time.
+What has the lock of a node need not want the role, so a node gives way for a limited time. The first by name waits as
+long for the others: several of them are seldom without their locks at the same moment.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,10 @@ from gantry.runtime import interface
 from gantry.state import snapshot as states
 
 LIMIT_SECONDS = 30.0
-"""For how long a node gives way: longer than the lease of the former master, for which the first by name may wait."""
+"""For how long a node gives way, and the first by name waits for those that do.
+
+It is longer than the lease of the former master, for which the first may wait too.
+"""
 SHORTEST_WAIT_SECONDS = 2.0
 LONGEST_WAIT_SECONDS = 5.0
 
@@ -35,14 +39,21 @@ def first_rival(state: states.Snapshot, own: str, answers: Sequence[vote.Answer]
 
     ``own`` is the name of this machine's node. Neither the master that is replaced nor a new one counts.
     """
+    return min((name for name in _rivals(state, answers) if name < own), default="")
+
+
+def is_first_of_several(state: states.Snapshot, own: str, answers: Sequence[vote.Answer]) -> bool:
+    """Return whether other candidates may want the role too, and all of them come after ``own``: they give way."""
+    names = _rivals(state, answers)
+    return bool(names) and own < min(names)
+
+
+def _rivals(state: states.Snapshot, answers: Sequence[vote.Answer]) -> list[str]:
     owner, roles = state.the_cluster, (cluster.Role.CANDIDATE, cluster.Role.MASTER)
     names = {node.name for node in state.nodes.values() if node.uuid != owner.master_node and node.role(owner) in roles}
-    rivals = [
-        answer.node
-        for answer in answers
-        if answer.locked and answer.node in names and answer.master != answer.node and answer.node < own
+    return [
+        answer.node for answer in answers if answer.locked and answer.node in names and answer.master != answer.node
     ]
-    return min(rivals, default="")
 
 
 def check_unchanged(state: states.Snapshot, own: str, answers: Sequence[vote.Answer], *, former: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from gantry import errors, security
-from gantry.daemons import poll, vote
+from gantry.daemons import contest, poll, vote
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 from gantry.state import transaction
@@ -39,7 +39,8 @@ class Promises:
     """The promises to this machine's node; ``own`` are its UUID and name.
 
     ``claim`` returns the claim to the role at that moment, ``refusal`` the error for a verdict. ``give_way`` gets the
-    nodes' answers after a vain attempt, and raises an error if another node is to become the master first. ``keep``
+    nodes' answers after a vain attempt, raises an error if another node is to become the master first, and returns
+    whether others give way to this one. ``keep``
     gets an epoch and the signed promises of it.
     """
 
@@ -53,7 +54,7 @@ class Promises:
         nodes: poll.Poll,
         claim: Callable[[], vote.Claim],
         refusal: Refusal,
-        give_way: Callable[[Sequence[vote.Answer]], None],
+        give_way: Callable[[Sequence[vote.Answer]], bool],
         keep: Callable[[int, tuple[calls.Grant, ...]], None],
     ) -> None:
         self._runtime = runtime
@@ -112,6 +113,7 @@ class Promises:
         await self._wait_for_own_lease(stopped)
         until = clock.monotonic() + TIMEOUT_SECONDS
         leased_until = clock.monotonic() + calls.LEASE_SECONDS
+        contested_until = clock.monotonic() + contest.LIMIT_SECONDS
         while True:
             epoch = highest + 1
             promises = await asyncio.gather(*(self._ask_promise(answer.node, epoch, stopped) for answer in answers))
@@ -139,7 +141,9 @@ class Promises:
             elif is_late:
                 raise self._refusal(verdict, granted, leases)
             if verdict.outcome is not vote.Outcome.CONFIRMED:
-                self._give_way(await self._nodes.ask_all(ignore_offline=True))
+                are_rivals_waiting = self._give_way(await self._nodes.ask_all(ignore_offline=True))
+                if are_rivals_waiting and clock.monotonic() < contested_until:
+                    until = clock.monotonic() + TIMEOUT_SECONDS
             await clock.sleep(BACK_OFF_SECONDS * self._runtime.random.below(100) / 100)
 
     def _promised_by_majority(self, answers: Sequence[vote.Answer], promises: Sequence[calls.Promise | None]) -> int:

@@ -199,7 +199,7 @@ class Role:
         With ``before_stop`` the old master counts as confirming while its daemon holds the lock: it is stopped later.
         """
         clock = self._runtime.clock
-        until = clock.monotonic() + VOTE_TIMEOUT_SECONDS
+        begin = clock.monotonic()
         while True:
             answers = await self._poll.ask_all(ignore_offline=self._request.ignore_offline)
             if not self._request.voting:
@@ -219,25 +219,28 @@ class Role:
             verdict = vote.decide(self._claim(), self._taken_for_granted(answers) if before_stop else answers)
             if verdict.outcome is vote.Outcome.CONFIRMED:
                 return answers
-            if verdict.outcome is vote.Outcome.REFUSED or clock.monotonic() > until:
+            if verdict.outcome is vote.Outcome.REFUSED:
                 raise self._refusal(verdict, answers)
-            self._give_way(answers)
+            limit = contest.LIMIT_SECONDS if self._give_way(answers) else VOTE_TIMEOUT_SECONDS
+            if clock.monotonic() > begin + limit:
+                raise self._refusal(verdict, answers)
             reasons, replies = "; ".join(verdict.reasons), vote.described(answers)
             log.info("the vote is undecided, asking the nodes again: %s (%s)", reasons, replies)
             self._report(f"waits for the nodes' confirmation: {reasons} ({replies})")
             await clock.sleep(BACK_OFF_SECONDS)
 
-    def _give_way(self, answers: Sequence[vote.Answer]) -> None:
-        """Raise GiveWayError if another node that wants the role comes first."""
+    def _give_way(self, answers: Sequence[vote.Answer]) -> bool:
+        """Raise GiveWayError if another node that wants the role comes first; return whether others give way to it."""
         state, request = self._store.snapshot, self._request
         if not (request.taking_over and request.gives_way):
-            return
+            return False
         if rival := contest.first_rival(state, self._own.node, answers):
             raise contest.GiveWayError(
                 f"node {rival} seems to become the master at the same moment ({vote.described(answers)})",
                 hint="repeat the command when that has ended",
                 former=request.former or state.the_cluster.master_node,
             )
+        return contest.is_first_of_several(state, self._own.node, answers)
 
     def _copy(self) -> calls.CandidateState:
         position, state = self._store.position, self._store.durable
