@@ -52,7 +52,7 @@ class Replacement:
         """Copy a state that was kept aside, in a folder of this machine; NotFoundError if there is none."""
         if not self._disk.exists(f"{folder}/config.data"):
             raise errors.NotFoundError(
-                f"there is no copy of the state in {folder}: it has no config.data",
+                f"folder {folder} has no copy of the state: config.data is missing",
                 hint="gnt-cluster verify lists the copies that nodes have kept",
             )
         await self.begin()
