@@ -1,7 +1,7 @@
 """Fields, filters, sorting and pages of lists: the functions alone, and through the API."""
 
 import pytest
-from tests.doors.neutron.talk import MEMBER, NETWORKS, PORTS, RANGES, SUBNETS, Object, Talk
+from tests.doors.neutron.talk import MEMBER, NETWORKS, POOLS, PORTS, RANGES, SUBNETS, Object, Talk
 
 from gantry.doors.neutron import faults, listing
 from gantry.doors.neutron.resources import networks, ports, ranges, subnetpools, subnets
@@ -91,11 +91,13 @@ def test_the_master_gets_the_filters_that_it_can_apply() -> None:
 
 
 LISTS = {
-    "network": (networks.TABLE, "name admin_state_up project_id shared provider:network_type "
-                "provider:physical_network provider:segmentation_id"),
-    "subnet": (subnets.TABLE, "name project_id ip_version enable_dhcp network_id gateway_ip cidr subnetpool_id"),
-    "port": (ports.TABLE, "name project_id network_id mac_address device_owner device_id fixed_ips status"),
-    "subnetpool": (subnetpools.TABLE, "name project_id shared is_default"),
+    "network": (networks.TABLE, "name admin_state_up project_id shared status router:external "
+                "provider:network_type provider:physical_network provider:segmentation_id"),
+    "subnet": (subnets.TABLE, "name project_id ip_version enable_dhcp network_id gateway_ip cidr subnetpool_id "
+               "service_types"),
+    "port": (ports.TABLE, "name project_id network_id mac_address device_owner device_id fixed_ips status "
+             "binding:host_id security_groups"),
+    "subnetpool": (subnetpools.TABLE, "name project_id shared is_default address_scope_id"),
 }  # fmt: skip
 """The filters that the options of the stock client's list commands set."""
 
@@ -106,6 +108,30 @@ def test_what_the_options_of_the_stock_client_set_are_filters(noun: str) -> None
     for name in names.split():
         text = "ip_address=10.0.0.7" if name == "fixed_ips" else "1"
         assert listing.read(table, {name: [text]}, admin=True).filters, name
+
+
+def test_what_the_cluster_does_not_have_can_be_searched_for(seeded: Talk) -> None:
+    """``openstack network list --external`` and its like find nothing; they are not refused."""
+    network = seeded.add(NETWORKS, {"name": "inner", "router:external": "false"})
+    port = seeded.add(PORTS, {"network_id": network["id"], "name": "inner"})
+    expected = {
+        f"{NETWORKS}?name=inner&router:external=False": 1,
+        f"{NETWORKS}?router:external=True": 0,
+        f"{NETWORKS}?name=inner&status=ACTIVE": 1,
+        f"{NETWORKS}?status=DOWN": 0,
+        f"{PORTS}?name=inner&binding:host_id=": 1,
+        f"{PORTS}?binding:host_id=node1": 0,
+        f"{PORTS}?security_groups=web": 0,
+        f"{SUBNETS}?service_types=network:dhcp": 0,
+        f"{POOLS}?address_scope_id={network['id']}": 0,
+    }
+    for query, number in expected.items():
+        noun = query.partition("?")[0].rpartition("/")[2]
+        assert len(seeded.get(query).all(noun)) == number, query
+    wrong = seeded.get(f"{NETWORKS}?router:external=perhaps")
+    assert (wrong.status, "cannot be converted to boolean" in str(wrong.body)) == (400, True)
+    assert seeded.say("DELETE", f"{PORTS}/{port['id']}").status == 204
+    assert seeded.say("DELETE", f"{NETWORKS}/{network['id']}").status == 204
 
 
 def test_subnets_are_found_by_the_version_of_their_addresses(seeded: Talk) -> None:

@@ -48,13 +48,13 @@ TABLE = attributes.table(
     standard.PROJECT,
     standard.flag("admin_state_up", "Whether it is in operation", default=True),
     standard.read_only("mtu", "Maximum size of a packet (MTU), in bytes", "mtu", show=standard.plain("mtu")),
-    standard.read_only("status", "Always ACTIVE", show=lambda row: "ACTIVE"),
+    standard.read_only("status", "Always ACTIVE", show=lambda row: "ACTIVE", filtered=True),
     standard.read_only("subnets", "Its subnets", "subnet_list", show=standard.plain("subnet_list", [])),
     attributes.Attribute(
         "shared", "Whether all projects can use it", ("shared",), standard.plain("shared", False), post=True, put=True,
         convert=values.boolean, filter=True, sort=True, reserved=True,
     ),
-    standard.constant("router:external", False, "Always false"),
+    standard.constant("router:external", False, "Always false", filtered=True),
     _provider("provider:network_type", "Type of its segment", convert=_type),
     _provider("provider:physical_network", "Its physical network", validate=values.text(64)),
     _provider(

@@ -43,9 +43,13 @@ def flag(
     )  # fmt: skip
 
 
-def constant(name: str, value: object, about: str) -> attributes.Attribute:
+def constant(name: str, value: object, about: str, *, filtered: bool = False) -> attributes.Attribute:
     """Return an attribute for a feature that the cluster does not have: only its constant value may be set."""
-    return attributes.Attribute(name, about, (), lambda row: value, post=True, put=True, validate=values.only(value))
+    return attributes.Attribute(
+        name, about, (), lambda row: value, post=True, put=True,
+        convert=values.boolean if isinstance(value, bool) else lambda requested: requested,
+        validate=values.only(value), filter=filtered,
+    )  # fmt: skip
 
 
 def read_only(

@@ -34,7 +34,7 @@ TABLE = attributes.table(
         lambda row: row.get("default_quota") or None, post=True, put=True, convert=values.integer_or_none,
         validate=values.or_none(values.between(0, 2**31 - 1)),
     ),
-    standard.constant("address_scope_id", None, "Always null"),
+    standard.constant("address_scope_id", None, "Always null", filtered=True),
     standard.DESCRIPTION,
     standard.TENANT,
     *standard.STANDARD,

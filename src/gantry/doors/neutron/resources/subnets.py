@@ -90,7 +90,7 @@ TABLE = attributes.table(
     ),
     standard.DESCRIPTION,
     standard.constant("router:external", False, "Always false"),
-    standard.constant("service_types", [], "Always empty"),
+    standard.constant("service_types", [], "Always empty", filtered=True),
     standard.TENANT,
     *standard.STANDARD,
 )  # fmt: skip
