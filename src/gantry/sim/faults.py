@@ -6,8 +6,9 @@ and move masters; they know only which machines seem to be down.
 """
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 
 from gantry import errors
@@ -53,9 +54,12 @@ class Faults:
         self._starting: dict[asyncio.Task[None], str] = {}
         self._losing: set[str] = set()
         self._step = 0
+        self._paused = False
 
     def begin(self) -> None:
-        """Begin a random fault."""
+        """Begin a random fault, unless a schedule wants none."""
+        if self._paused:
+            return
         kinds = [self._end_machine] * 4 + [self._end_at_write] * 4 + [self._cut] * 3 + [self._noise] * 3
         kinds += [self._failing_disk] * 2 + [self._failing_guests] * 4
         kinds += [self._full_disk, self._skew, self._isolate, self._take_over]
@@ -96,6 +100,26 @@ class Faults:
                 end()
 
         return end_now
+
+    @contextlib.contextmanager
+    def no_others(self) -> Iterator[None]:
+        """End all faults that do not take a machine down, and begin no random ones until the end of the block."""
+        self._story.tell(story.OUTSIDE, "no random faults from here on")
+        self._end_active()
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+            self._story.tell(story.OUTSIDE, "random faults again")
+
+    def _end_active(self) -> None:
+        self._lab.hooks.failing = 0.0
+        for name in self._lab.names:
+            self._lab.world.machine(name).disk.on_visit = None
+        for fault in self._active:
+            fault.end()
+        self._active.clear()
 
     async def take_over(self, name: str) -> None:
         """Let an administrator make a machine the master, and wait for the outcome."""
@@ -406,12 +430,7 @@ class Faults:
         ``knock`` makes the masters commit something, so that a master that was replaced during a partition notices.
         """
         self._story.tell(story.OUTSIDE, "all faults end")
-        self._lab.hooks.failing = 0.0
-        for name in self._lab.names:
-            self._lab.world.machine(name).disk.on_visit = None
-        for fault in self._active:
-            fault.end()
-        self._active.clear()
+        self._end_active()
         for _ in range(HEALING_ROUNDS):
             self.pass_time(NEVER)
             while self._starting:

@@ -25,10 +25,6 @@ SCHEDULES: Mapping[str, Play] = {
     "candidates-offline": candidates_offline.play,
     "restored-files": restored_files.play,
 }
-"""A schedule without a share is played on request only.
-
-``restored-files`` breaks a promise as long as nodes do not keep the highest serial that was acknowledged.
-"""
 
 SHARES: Mapping[str, float] = {
     "sleeping-node": 0.15,
@@ -37,6 +33,7 @@ SHARES: Mapping[str, float] = {
     "moved-meanwhile": 0.05,
     "small-node": 0.1,
     "candidates-offline": 0.1,
+    "restored-files": 0.08,
 }
 """The share of the runs that have each schedule; a schedule that the policy or the nodes of a run forbid ends at once.
 
