@@ -101,6 +101,30 @@ async def test_the_programs_of_a_stream_are_ended_too(tmp_path: Path) -> None:
         assert writers(path) == []
 
 
+OTHER_MACHINE = """
+mount -t tmpfs tmpfs "$0" && : >"$0/mark" && exec 3<"$0/mark" && echo ready && exec sleep 1000
+"""
+
+
+def test_a_daemon_ends_no_program_of_another_machine_that_has_folders_of_the_same_name(tmp_path: Path) -> None:
+    """Two node daemons in containers that share the process ids must not end each other and their programs."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "mark").touch()
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", OTHER_MACHINE, str(programs)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        assert program.stdout
+        assert program.stderr
+        try:
+            if program.stdout.readline() != b"ready\n":
+                pytest.skip(f"no mount namespace can be made here: {program.stderr.read().decode().strip()}")
+            assert str(programs / "mark") == os.readlink(f"/proc/{program.pid}/fd/3")
+            asyncio.run(real.RealRuntime().processes.track(str(programs)))
+            assert program.poll() is None
+        finally:
+            program.kill()
+
+
 async def test_a_program_that_is_not_tracked_goes_on(tmp_path: Path) -> None:
     with killed_daemon(tmp_path, PROGRAMS["a shell"], tracked="no") as path:
         await real.RealRuntime().processes.track(str(tmp_path / "programs"))

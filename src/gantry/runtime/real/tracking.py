@@ -103,7 +103,10 @@ class Tracker:
         """Return the processes that have the mark open, and those in a session with them or of a record."""
         processes = list(_processes())
         mark, own = f"{self._folder}/mark", os.getpid()
-        marked = [process for process in processes if process.pid != own and _has_open(process.pid, mark)]
+        file = os.stat(mark) if os.path.exists(mark) else None
+        marked = [
+            process for process in processes if file and process.pid != own and _has_open(process.pid, mark, file)
+        ]
         sessions = {process.session for process in marked} | self._sessions(processes)
         sessions.discard(os.getsid(0))
         return [process for process in processes if process in marked or process.session in sessions]
@@ -141,15 +144,21 @@ def _process(pid: int) -> _Process | None:
     return _Process(pid, int(fields[3]), fields[19].decode())
 
 
-def _has_open(pid: int, path: str) -> bool:
-    """Return whether a process has a file open; False for a process of another user."""
+def _has_open(pid: int, path: str, file: os.stat_result) -> bool:
+    """Return whether a process has a file open; False for a process of another user.
+
+    In a mount namespace of its own a process may have another file under this path: a daemon of another machine that
+    shares only the process ids, such as a container. Its files are examined only if the path is equal, because that
+    may wait for a disk.
+    """
     try:
         numbers = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return False
     for number in numbers:
         with contextlib.suppress(OSError):
-            if os.readlink(f"/proc/{pid}/fd/{number}") == path:
+            link = f"/proc/{pid}/fd/{number}"
+            if os.readlink(link) == path and os.path.samestat(os.stat(link), file):
                 return True
     return False
 
