@@ -1,12 +1,17 @@
 #!/bin/bash
-# usage: demo.sh up | down | status | gnt COMMAND [ARGUMENT...]
+# usage: demo.sh up | down | status | gnt COMMAND [ARGUMENT...] | shell N [COMMAND [ARGUMENT...]]
 #
 # The demonstration: three nodes on this machine, a cluster on them, a network, and a virtual machine that answers on
 # an IPv4 and an IPv6 address.  `up` prints each command before it runs it and leaves the cluster up; `down` takes
-# away its processes, namespaces, bridges and files; `gnt` runs a command as on the first node (demo/gnt does that).
+# away its processes, namespaces, bridges and files; `gnt` runs a command as on the first node (demo/gnt does that),
+# `shell` a shell or a command as on node N (demo/shell does that).
+#
+# Each node is a machine of its own for its processes (machine.sh): /var/lib/gantry and the other folders of Gantry are
+# the node's, also for the commands.  Nothing on this machine changes except for these, which `down` removes again: the
+# namespaces, DEMO_DIR, and empty folders of Gantry where this machine has none, as places for the nodes' own.
 #
 #   DEMO_PREFIX (gdemo)                 what the names of its namespaces begin with; ends with a letter
-#   DEMO_DIR (/var/lib/gantry-demo)     node1, node2, node3: the nodes' folders (GANTRY_ROOT)
+#   DEMO_DIR (/var/lib/gantry-demo)     node1, node2, node3: the nodes' folders; hosts: their /etc/hosts
 #                                       since: when it was started, and the mark that the folder is a demo's
 #   build/guest in the checkout         the guest's kernel, kept by `down`: a cache that costs a download
 set -euo pipefail
@@ -18,22 +23,25 @@ guest=$checkout/build/guest
 DEMO_DIR=${DEMO_DIR:-/var/lib/gantry-demo}
 prefix=${DEMO_PREFIX:-gdemo}
 nodes=3
-instance=web1.example
+place_mark=.place-of-a-demo
+network=demo
+instance=hello.example
 port=1811
+folders=(/var/lib/gantry /var/log/gantry /etc/gantry /run/gantry /srv/gantry)
 
 # The options that the demonstration shows; an array a command.
 address() { echo "10.99.0.$1"; }
 init=(gnt-cluster init --enabled-hypervisors kvm --allow "images=$guest"
     -H "kvm:kernel_path=$guest/vmlinuz,initrd_path=$guest/initrd,root_path=/dev/vda,kernel_args=ro quiet no_timer_check"
-    --enabled-disk-templates file --master-netdev br0 -N "mode=bridged,link=br0"
+    --enabled-disk-templates file,diskless --master-netdev br0 -N "mode=bridged,link=br0"
     --node-name node1 --primary-ip "$(address 1)" demo.example)
 add_node() { run gnt-node add --join-token-file "$(root "$1")/lib/join-token" --primary-ip "$(address "$1")" "node$1"; }
 add_network=(gnt-network add
-    --subnet "cidr=192.0.2.0/24,gateway=192.0.2.1" --subnet cidr=2001:db8::/64
-    --pool "192.0.2.10-192.0.2.100,name=lan4" --pool "2001:db8::1:0-2001:db8::1:ffff,name=lan6" net1)
-connect=(gnt-network connect -N "mode=bridged,link=br0" net1 default)
+    --subnet "cidr=198.51.100.0/24,gateway=198.51.100.1" --subnet cidr=2001:db8:d::/64
+    --pool "198.51.100.10-198.51.100.100,name=demo4" --pool "2001:db8:d::1:0-2001:db8:d::1:ffff,name=demo6" "$network")
+connect=(gnt-network connect -N "mode=bridged,link=br0" "$network" default)
 add_instance=(gnt-instance add -t file --disk 0:size=64M -o busybox -B memory=128
-    --net "0:ip0=lan4,ip1=lan6,ip2=192.0.2.200,network=net1" -n node2 "$instance")
+    --net "0:ip0=demo4,ip1=demo6,ip2=198.51.100.200,network=$network" -n node2 "$instance")
 addresses_of=(gnt-instance list --no-headers -o nic.ips "$instance")
 
 say() { printf '%s\n' "$*"; }
@@ -41,11 +49,14 @@ die() { printf 'demo: %s\n' "$*" >&2; exit 1; }
 root() { echo "$DEMO_DIR/node$1"; }
 has_spaces() { ip netns list | grep -qE "^$prefix(sw|[0-9]+)( |\$)"; }
 
-# inside N COMMAND...: runs a command as a user of node N would.
+# inside N COMMAND...: runs a command as a user of node N would, in the present folder.
 inside() {
     local node=$1
     shift
-    ip netns exec "$prefix$node" env "GANTRY_ROOT=$(root "$node")" "PATH=$programs:$PATH" "$@"
+    # shellcheck disable=SC2046  # no number: nsenter says so
+    nsenter --target "$(cat "$(root "$node")/machine.pid" 2>/dev/null)" --net --mount --uts --root \
+        env --unset=GANTRY_ROOT --chdir="$PWD" "HOME=$(root "$node")/root" "DEMO_DIR=$DEMO_DIR" \
+        "PATH=$here/bin:$programs:$PATH" "$@"
 }
 
 # run COMMAND...: prints a command as it would be typed, and runs it on the first node.
@@ -101,14 +112,53 @@ claim_folder() {
     date '+%Y-%m-%d %H:%M:%S' > "$DEMO_DIR/since"
 }
 
-start_node() {
+# Gives a node addresses from which it reaches the guests of the demonstration's network, and the switch the gateway's.
+reach_guests() {
+    ip -n "$prefix$1" addr add "198.51.100.$((240 + $1))/24" dev br0
+    ip -n "$prefix$1" addr add "2001:db8:d::f:$1/64" dev br0 nodad
+    [ "$1" != 1 ] || ip -n "${prefix}sw" addr add 198.51.100.1/24 dev br0
+}
+
+# Makes the folders of Gantry that this machine does not have: the nodes' own are mounted there.
+make_places() {
     local folder
-    folder=$(root "$1")
-    mkdir -p "$folder/srv/os" "$folder/log"
-    cp -R "$here/../os/busybox" "$folder/srv/os/busybox"
-    # Not through `inside`: a shell function in the background would stay as the daemon's parent.
-    ip netns exec "$prefix$1" env "GANTRY_ROOT=$folder" "PATH=$programs:$PATH" \
-        setsid gantry-noded --bind "$(address "$1")" </dev/null >"$folder/log/noded.out" 2>&1 &
+    for folder in "${folders[@]}"; do
+        [ -d "$folder" ] || { mkdir -p "$folder"; : >"$folder/$place_mark"; }
+    done
+}
+
+# Removes these folders, unless another demonstration uses them.
+remove_places() {
+    local folder
+    for folder in "${folders[@]}"; do
+        [ -e "$folder/$place_mark" ] || continue
+        ! grep -qs " $folder " /proc/[0-9]*/mountinfo || continue
+        rm -- "$folder/$place_mark"
+        rmdir -- "$folder"
+    done
+}
+
+write_hosts() {
+    local i
+    {
+        echo "127.0.0.1 localhost"
+        echo "::1 localhost ip6-localhost ip6-loopback"
+        for ((i = 1; i <= nodes; i++)); do echo "$(address "$i") node$i"; done
+    } >"$DEMO_DIR/hosts"
+}
+
+start_machine() {
+    ip netns exec "$prefix$1" unshare --uts "$here/machine.sh" "$DEMO_DIR" "$1" </dev/null >"$DEMO_DIR/machine$1.out" 2>&1 &
+    wait_for 20 "Is node$1 a machine of its own?" test -s "$(root "$1")/machine.pid" || {
+        cat "$DEMO_DIR/machine$1.out" >&2
+        die "the namespaces of node$1 cannot be made on this machine"
+    }
+}
+
+start_node() {
+    mkdir -p "$(root "$1")/srv/os"
+    cp -R "$here/../os/busybox" "$(root "$1")/srv/os/busybox"
+    inside "$1" setsid --fork gantry-noded --bind "$(address "$1")" </dev/null >"$(root "$1")/log/noded.out" 2>&1
 }
 
 up() {
@@ -120,6 +170,10 @@ up() {
 
     say "Building $nodes nodes: network namespaces ${prefix}1 to $prefix$nodes, bridges joined by a switch in ${prefix}sw."
     "$here/net.sh" up "$nodes" "$prefix"
+    for ((i = 1; i <= nodes; i++)); do reach_guests "$i"; done
+    make_places
+    write_hosts
+    for ((i = 1; i <= nodes; i++)); do start_machine "$i"; done
     for ((i = 1; i <= nodes; i++)); do start_node "$i"; done
     for ((i = 1; i <= nodes; i++)); do
         wait_for 120 "Is the node daemon of node$i up?" answers "$i" || node_failed "$i"
@@ -134,8 +188,8 @@ up() {
     run gnt-instance list
 
     printf '\n'
-    mapfile -t ips < <(inside 1 "${addresses_of[@]}" | grep -oE '192\.0\.2\.[0-9]+|2001:db8:[0-9a-f:]+')
-    [ "${#ips[@]}" = 3 ] || die "$instance has ${#ips[@]} addresses, expected one from each pool and 192.0.2.200"
+    mapfile -t ips < <(inside 1 "${addresses_of[@]}" | grep -oE '198\.51\.100\.[0-9]+|2001:db8:[0-9a-f:]+')
+    [ "${#ips[@]}" = 3 ] || die "$instance has ${#ips[@]} addresses, expected one from each pool and 198.51.100.200"
     for ip in "${ips[@]}"; do wait_for 180 "Does $ip answer to node3?" pings "$ip" || die "$instance does not answer"; done
     for ip in "${ips[@]}"; do
         printf '\nnode3$ ping -c 2 %s\n' "$ip"
@@ -166,11 +220,12 @@ The cluster is up ($1 s), and stays up. Try next (as root):
     demo/gnt gnt-instance console $instance      its console
     demo/gnt gnt-instance stop $instance         the power button, then the plug
     demo/gnt gnt-instance start $instance
-    demo/gnt gnt-instance modify --net add:ip=lan4,network=net1 $instance      a second NIC, while it runs
+    demo/gnt gnt-instance modify --net add:ip=demo4,network=$network $instance      a second NIC, while it runs
     demo/gnt gnt-instance remove $instance       gives its addresses back
-    demo/gnt gnt-network info net1                  subnets, pools, who has which address
+    demo/gnt gnt-network info $network                  subnets, pools, who has which address
     demo/gnt gnt-job list                           what was done
-    ip netns exec ${prefix}3 busybox wget -qO- http://$2/     the guest's web page, seen from node3
+    demo/shell 3 busybox wget -qO- http://$2/     the guest's web page, seen from node3
+    demo/shell 1                                    a shell on node1, in which every page of docs/how-to holds
 
     make demo-down                                  takes everything away again
 END
@@ -203,6 +258,7 @@ down() {
         say "Removing $DEMO_DIR."
         rm -rf -- "$DEMO_DIR"
     fi
+    remove_places
     [ -n "$found" ] || say "No demo is up."
 }
 
@@ -219,7 +275,36 @@ status() {
     done
 }
 
-[ $# -ge 1 ] || die "usage: demo.sh up | down | status | gnt COMMAND [ARGUMENT...]"
+# A shell of root on node N, in its home folder; or a command there.
+shell() {
+    local node=${1-}
+    [[ $node =~ ^[1-9]$ && $node -le $nodes ]] || die "'$node' is not a node: choose a number from 1 to $nodes"
+    shift
+    mkdir -p "$(root "$node")/root"
+    cd "$(root "$node")/root"
+    if [ $# -gt 0 ]; then
+        inside "$node" "$@"
+    else
+        inside "$node" env "PS1=root@node$node:\w# " bash --noprofile --norc -i
+    fi
+}
+
+# login HOST COMMAND: runs a command of root's shell on the node with a name or address, a shell if it is empty.
+login() {
+    local i
+    for ((i = 1; i <= nodes; i++)); do
+        case $1 in
+            "node$i" | "$(address "$i")")
+                if [ -n "${2-}" ]; then shell "$i" bash -c "$2"; else shell "$i"; fi
+                return
+                ;;
+        esac
+    done
+    printf 'ssh: Could not resolve hostname %s: Name or service not known\n' "$1" >&2
+    exit 255
+}
+
+[ $# -ge 1 ] || die "usage: demo.sh up | down | status | gnt COMMAND [ARGUMENT...] | shell N [COMMAND [ARGUMENT...]]"
 [ "$(id -u)" = 0 ] || die "the demo makes network namespaces and bridges and needs root: run it as root, or with sudo"
 case $1 in
     up | down | status) "$1" ;;
@@ -229,5 +314,10 @@ case $1 in
         [ $# -ge 1 ] || set -- gnt-instance list
         inside 1 "$@"
         ;;
-    *) die "'$1' is not up, down, status or gnt" ;;
+    shell | login)
+        # A login comes from a node, which does not see the namespaces.
+        [ "$1" = login ] || has_spaces || die "no demo is up; start one with 'make demo'"
+        "$@"
+        ;;
+    *) die "'$1' is not up, down, status, gnt or shell" ;;
 esac

@@ -14,8 +14,9 @@ import pytest
 from tests import leftovers
 
 CHECKOUT = Path(__file__).parents[2]
-NAME = "web1.example"
-IPV4, IPV6, FIXED = "192.0.2.10", "2001:db8::1:0", "192.0.2.200"
+NAME = "hello.example"
+NETWORK = "demo"
+IPV4, IPV6, FIXED = "198.51.100.10", "2001:db8:d::1:0", "198.51.100.200"
 
 MINUTES = pytest.mark.skipif(not os.environ.get("GANTRY_REAL"), reason="takes minutes; make test-real runs it")
 
@@ -56,6 +57,10 @@ class Demo:
 
     def gnt(self, *arguments: str) -> str:
         return self.script("gnt", *arguments).stdout
+
+    def on(self, node: int, *command: str) -> str:
+        """Run a command on a node."""
+        return self.script("shell", str(node), *command).stdout
 
     def answers(self, address: str) -> bool:
         ping = ["ip", "netns", "exec", f"{self.prefix}3", "ping", "-c", "1", "-W", "1", address]

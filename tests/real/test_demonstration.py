@@ -1,6 +1,7 @@
 """The demonstration as a new user runs it: three nodes, a real virtual machine, three addresses that answer."""
 
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,27 @@ def test_each_step_is_shown_before_it_runs_and_the_end_says_what_to_try(demo: De
         assert f"\n$ {step}" in demo.said
     assert "gnt-instance console" in demo.said
     assert "make demo-down" in demo.said
+
+
+@pytest.mark.round
+def test_a_shell_on_a_node_is_that_of_a_machine_of_its_own(demo: Demo) -> None:
+    assert demo.on(3, "hostname") == "node3\n"
+    assert demo.on(3, "cat", "/var/lib/gantry/ssconf/ssconf_node_list").split() == ["node1", "node2", "node3"]
+    assert demo.on(3, "gnt-cluster", "getmaster") == "node1\n"
+    assert "GANTRY_ROOT" not in demo.on(3, "env")
+    demo.on(3, "bash", "-c", "echo word > /etc/gantry/word && scp /etc/gantry/word node2:")
+    answer = demo.script("shell", "3", "ssh", "node2", "hostname; pwd; cat ~/word /etc/gantry/word", check=False)
+    assert answer.stdout.splitlines() == ["node2", f"{demo.folder}/node2/root", "word"]
+    assert "/etc/gantry/word" in answer.stderr  # node2 has none
+    assert not demo.on(2, "bash", "-c", "ls -A /run/systemd 2>/dev/null || true")
+
+
+def test_commands_that_use_ssh_reach_the_other_nodes(demo: Demo) -> None:
+    assert [
+        line for line in demo.gnt("gnt-cluster", "command", "hostname").splitlines() if line.startswith("node")
+    ] == [line for name in ("node2", "node3", "node1") for line in (f"node: {name}", name)]
+    demo.on(1, "bash", "-c", "echo 1 > /etc/gantry/copied && gnt-cluster copyfile /etc/gantry/copied")
+    assert demo.on(3, "cat", "/etc/gantry/copied") == "1\n"
 
 
 def test_a_second_demonstration_says_that_one_is_up(demo: Demo) -> None:
@@ -81,9 +103,10 @@ def test_stop_start_and_reboot_of_the_guest(demo: Demo) -> None:
 
 def test_the_console_leads_to_the_guest(demo: Demo) -> None:
     demo.wait(IPV4)
-    command = demo.gnt("gnt-instance", "console", "--show-cmd", NAME).split()
-    assert command[-1] == f"UNIX-CONNECT:{demo.guest}/serial"
-    assert demo.console("echo $((6 * 7))-$(hostname)", until="42-web1.example")
+    command = shlex.split(demo.gnt("gnt-instance", "console", "--show-cmd", NAME))
+    assert command[:3] == ["ssh", "-t", "node2"]
+    assert command[-1].endswith(f" UNIX-CONNECT:/run/gantry/instances/{NAME}/serial")
+    assert demo.console("echo $((6 * 7))-$(hostname)", until="42-hello.example")
 
 
 @pytest.mark.promise("networks-14")
@@ -99,4 +122,4 @@ def test_removing_the_instance_gives_its_addresses_back(demo: Demo) -> None:
 
 
 def _reserved(demo: Demo) -> int:
-    return int(demo.gnt("gnt-network", "list", "--no-headers", "-o", "reserved_count", "net1"))
+    return int(demo.gnt("gnt-network", "list", "--no-headers", "-o", "reserved_count", demonstration.NETWORK))

@@ -46,19 +46,19 @@ def remembered(demo: Demo) -> list[list[str]]:
 
 @pytest.mark.promise("networks-6", "networks-66", "cluster-140", "cluster-141")
 def test_a_nic_with_two_addresses_comes_and_goes_while_the_guest_runs(demo: Demo) -> None:
-    modify(demo, "-1:add,ip0=lan4,ip1=2001:db8::77,network=net1")
+    modify(demo, "-1:add,ip0=demo4,ip1=2001:db8:d::77,network=demo")
     added = nics(demo, "nic.macs")[1]
     demo.console("cat /sys/class/net/*/address", until=added)
     demo.console(LINKS, until="cards:2")
-    assert remembered(demo) == [[IPV4, IPV6, FIXED], ["192.0.2.11", "2001:db8::77"]]
-    demo.console(f"ip link set eth1 up; ip addr add 192.0.2.11/24 dev eth1; {LINKS}", until="cards:2")
-    demo.wait("192.0.2.11")
+    assert remembered(demo) == [[IPV4, IPV6, FIXED], ["198.51.100.11", "2001:db8:d::77"]]
+    demo.console(f"ip link set eth1 up; ip addr add 198.51.100.11/24 dev eth1; {LINKS}", until="cards:2")
+    demo.wait("198.51.100.11")
     modify(demo, "add:mac=auto")
     demo.console(LINKS, until="cards:3")
     modify(demo, "remove")
     modify(demo, "1:remove")
     demo.console(LINKS, until="cards:1")
-    demo.wait("192.0.2.11", answer=False)
+    demo.wait("198.51.100.11", answer=False)
     assert remembered(demo) == [[IPV4, IPV6, FIXED]]
     demo.wait(IPV4)
 
@@ -69,11 +69,11 @@ def test_addresses_change_while_the_guest_runs_and_the_interface_script_receives
     script.parent.mkdir(exist_ok=True)
     script.write_text(SCRIPT.format(seen=seen))
     script.chmod(0o755)
-    modify(demo, "0:modify,ip1=192.0.2.100", "0:modify,ip2=none")
+    modify(demo, "0:modify,ip1=198.51.100.100", "0:modify,ip2=none")
     variables = set(seen.read_text().split("\0"))
-    assert {f"IP={IPV4}", f"IP:0={IPV4}", "IP:1=192.0.2.100", "IP_1=192.0.2.100", "ACTION=up"} <= variables
+    assert {f"IP={IPV4}", f"IP:0={IPV4}", "IP:1=198.51.100.100", "IP_1=198.51.100.100", "ACTION=up"} <= variables
     assert not any(variable.startswith("IP:2=") for variable in variables)
-    assert remembered(demo) == [[IPV4, "192.0.2.100"]]
+    assert remembered(demo) == [[IPV4, "198.51.100.100"]]
     demo.wait(IPV4)
 
 
@@ -137,14 +137,10 @@ def _daemon(space: str) -> tuple[int, list[str]]:
 
 def restart_daemon(demo: Demo) -> None:
     """Kill the daemon of the guest's node and start another one in its place."""
-    space = f"{demo.prefix}2"
-    pid, command = _daemon(space)
+    pid, command = _daemon(f"{demo.prefix}2")
     os.kill(pid, signal.SIGKILL)
-    environment = {**os.environ, "GANTRY_ROOT": str(demo.node)}
     # It ends with the namespace, when the demonstration is taken down.
-    subprocess.Popen(
-        ["ip", "netns", "exec", space, *command], env=environment, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    demo.on(2, "setsid", "--fork", "sh", "-c", 'exec "$@" </dev/null >/dev/null 2>&1', "sh", *command)
     deadline = time.monotonic() + 60
     while "Y" not in demo.gnt("gnt-instance", "list", "--no-headers", "-o", "oper_state", NAME):
         assert time.monotonic() < deadline, "the daemon does not answer"
@@ -152,7 +148,7 @@ def restart_daemon(demo: Demo) -> None:
 
 
 def test_a_restarted_daemon_unplugs_a_nic_that_was_plugged_in_before(demo: Demo) -> None:
-    modify(demo, "add:ip=lan4,network=net1")
+    modify(demo, "add:ip=demo4,network=demo")
     demo.console(LINKS, until="cards:2")
     restart_daemon(demo)
     modify(demo, "1:remove")
