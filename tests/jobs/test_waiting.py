@@ -99,6 +99,59 @@ def test_whoever_waits_sees_each_log_message_when_it_is_written(house: House) ->
     ]
 
 
+async def copies(environment: base.Environment) -> None:
+    for percent in (10, 60):
+        await environment.sleep(1)
+        environment.log.progress(f"{percent} %")
+    await environment.sleep(1)
+    environment.log.progress("")
+    await environment.sleep(1)
+
+
+def test_whoever_waits_sees_how_far_the_work_is_and_it_is_never_stored(house: House) -> None:
+    house.scripts["copies"] = Script(inspect=copies)
+    seen = list[tuple[float, list[object]]]()
+
+    async def scenario() -> None:
+        number = await house.queue.submit([op("copies")])
+
+        def with_progress(job: jobs.Job) -> list[object]:
+            return [str(job.status), house.queue.progress(number)]
+
+        previous: list[object] | None = None
+        while house.job(number).status not in jobs.FINAL:
+            change = await house.queue.wait_for_change(number, with_progress, previous=previous, serial=0, timeout=60)
+            assert change is not None
+            previous, _ = change
+            seen.append((round(house.runtime.clock.monotonic()), previous))
+
+    house.run(scenario())
+    begin = seen[0][0]
+    assert [(moment - begin, *values) for moment, values in seen] == [
+        (0, "running", ""),
+        (1, "running", "10 %"),
+        (2, "running", "60 %"),
+        (3, "running", ""),
+        (4, "success", ""),
+    ]
+    assert [str(job.status) for job in house.memory.stored] == ["running", "success"]
+
+
+def test_the_progress_of_a_job_ends_with_it(house: House) -> None:
+    async def fail(environment: base.Environment) -> None:
+        environment.log.progress("10 %")
+        raise errors.ExecutionError("the disk is broken")
+
+    house.scripts["fails"] = Script(inspect=fail)
+
+    async def scenario() -> None:
+        number = await house.queue.submit([op("fails")])
+        await house.wait(number)
+        assert house.queue.progress(number) == ""
+
+    house.run(scenario())
+
+
 @pytest.mark.promise("cluster-62")
 def test_log_messages_cost_no_transaction_of_their_own(house: House) -> None:
     house.scripts["chat"] = Script(inspect=chat)

@@ -253,6 +253,8 @@ class Machine:
                 return 4711
             case calls.StreamSend() | calls.StreamClose():
                 return calls.Streamed(size=64, digest="d")
+            case calls.StreamProgress():
+                return 64 << 20
             case calls.StreamCancel():
                 return ""
             case calls.ExportFinalize():
@@ -427,12 +429,16 @@ class Authority:
 @dataclass
 class Log:
     lines: list[str] = field(default_factory=list)
+    progresses: list[str] = field(default_factory=list)
 
     def info(self, message: str) -> None:
         self.lines.append(message)
 
     def warning(self, message: str) -> None:
         self.lines.append(f"WARNING {message}")
+
+    def progress(self, text: str) -> None:
+        self.progresses.append(text)
 
 
 @dataclass

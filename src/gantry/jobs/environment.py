@@ -102,6 +102,10 @@ class JobLog:
         """Log a problem that does not stop the job."""
         self._book.log(self._record, self._index, f"- WARNING: {message}")
 
+    def progress(self, text: str) -> None:
+        """Show how far the present work is to clients that wait for the job."""
+        self._book.show_progress(self._record, text)
+
 
 class ReadLog:
     """The log of an opcode that only reads: it keeps the warnings for the client."""
@@ -116,6 +120,9 @@ class ReadLog:
 
     def info(self, message: str) -> None:
         """Drop a message about what happens."""
+
+    def progress(self, text: str) -> None:
+        """Drop a text about the present work."""
 
     def warning(self, message: str) -> None:
         """Keep a problem that does not prevent an answer."""

@@ -269,10 +269,15 @@ class Queue:
         """
         return await self._archiving.archive_old(age, timeout)
 
+    def progress(self, number: int) -> str:
+        """Return how far the present work of a job is; empty if that is not measured."""
+        record = self._book.get(number)
+        return record.progress if record else ""
+
     async def wait_for_change(
         self,
         number: int,
-        values: Callable[[model.Job], list[object]],
+        values: records.Values,
         *,
         previous: list[object] | None,
         serial: int | None,

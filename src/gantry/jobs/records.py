@@ -62,7 +62,8 @@ class Record:
     """A live job; ``request`` is its request for locks while it waits for them.
 
     While it is ``stoppable``, a running job can be canceled: it checks by itself whether it was. A job that is
-    ``killed`` ends at once while its task is ``killable``, otherwise when it is killable again.
+    ``killed`` ends at once while its task is ``killable``, otherwise when it is killable again. ``progress`` says how
+    far its present work is, empty if that is not measured; it is never stored.
     """
 
     newest: jobs.Job
@@ -72,6 +73,7 @@ class Record:
     stoppable: bool = False
     killed: bool = False
     killable: asyncio.Task[object] | None = None
+    progress: str = ""
 
     def check_killed(self) -> None:
         """Raise JobCanceledError if the job was killed while it was not killable."""
@@ -187,6 +189,12 @@ class Records:
         record.update(index, log=(*record.newest.ops[index].log, entry))
         self._show(record, record.shown)
 
+    def show_progress(self, record: Record, text: str) -> None:
+        """Show how far the present work of a job is; empty when that work has ended."""
+        if record.progress != text:
+            record.progress = text
+            self._notify(record)
+
     async def commit(self, record: Record, index: int = 0) -> None:
         """Store ``newest`` and make it visible; StorageError if it is not durable, with the change still in memory."""
         await self._commit([record], cause(record.newest, index))
@@ -241,13 +249,18 @@ class Records:
         """Make a stored job visible, with all of its log."""
         ended = record.shown.end_timestamp is None and durable.end_timestamp is not None
         record.shown = _with_log(durable, record.newest)
-        if record.changed is not None:
-            record.changed.set_result(None)
-            record.changed = None
+        self._notify(record)
         if ended:
+            record.progress = ""
             for index in range(len(durable.ops)):
                 self.secrets.pop((durable.id, index), None)
             self.on_end(record)
+
+    def _notify(self, record: Record) -> None:
+        """Wake the clients that wait for a change of a job."""
+        if record.changed is not None:
+            record.changed.set_result(None)
+            record.changed = None
 
     async def _save_later(self) -> None:
         back_off_seconds = 0.0

@@ -79,6 +79,10 @@ class Log(Protocol):
         """Log a problem that does not stop the job."""
         ...
 
+    def progress(self, text: str) -> None:
+        """Show how far the present work is, until the next text, to clients that wait for the job; it is not stored."""
+        ...
+
 
 class Authority(Protocol):
     """The cluster's certificate authority; certificates and keys are PEM text."""

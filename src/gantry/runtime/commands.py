@@ -112,6 +112,11 @@ class BulkListener(Protocol):
         """Return the TCP port that the sender has to connect to."""
         ...
 
+    @property
+    def received(self) -> int:
+        """Return how many bytes of the stream have arrived."""
+        ...
+
     async def receive(self, stages: Sequence[Stage], *, timeout: float) -> Streamed:
         """Feed the whole stream to the first program of a pipeline; otherwise as ``Streams.send``.
 

@@ -79,6 +79,20 @@ def test_on_a_terminal_one_line_shows_what_goes_on(
     ]
 
 
+def test_on_a_terminal_the_line_shows_how_far_the_work_is(
+    master: Master, luxi: client.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    copying = "disk 0: 512 of 4096 MiB (12 %), 210 MiB/s, 17 s to go"
+    master.changes = [[["running", ""], []], [["running", copying], []], [["running", ""], []], [["success", ""], []]]
+    submit.follow(luxi, 1, log=None)
+    lines = capsys.readouterr().err.split(terminal.ERASE)
+    assert lines == ["", "Job 1 is running, 0 s", copying, "Job 1 is running, 0 s", ""]
+    assert [arguments[1:3] for arguments in waits(master)] == [
+        [["status", "progress"], before] for before in (None, ["running", ""], ["running", copying], ["running", ""])
+    ]
+
+
 def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(
     master: Master, gnt: Gnt, monkeypatch: pytest.MonkeyPatch
 ) -> None:

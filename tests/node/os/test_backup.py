@@ -165,6 +165,28 @@ async def test_a_stream_whose_programs_hang_is_broken_off_at_both_ends(folders: 
         await ask(calls.StreamClose(token=TOKEN))
 
 
+async def test_the_receiver_says_how_much_has_arrived(folders: paths.Paths, ask: Ask) -> None:
+    os.makedirs(f"{folders.exports}/vm1")
+    os.mkfifo(f"{folders.exports}/vm1/dump0")
+    port = await ask(calls.StreamOpen(token=TOKEN, end=disk_end(folders, b"content")))
+    assert isinstance(port, int)
+    assert await ask(calls.StreamProgress(token=TOKEN)) == 0
+    sending = asyncio.ensure_future(ask(calls.StreamSend(token=TOKEN, host="127.0.0.1", port=port, end=DUMP)))
+    writer = await opened_for_writing(f"{folders.exports}/vm1/dump0")
+    os.write(writer, b"x" * 1000)
+    async with asyncio.timeout(60):
+        while True:
+            if await ask(calls.StreamProgress(token=TOKEN)) == 1000:
+                break
+            await asyncio.sleep(0.01)
+    os.close(writer)
+    await sending
+    assert await ask(calls.StreamProgress(token=TOKEN)) == 1000
+    await ask(calls.StreamClose(token=TOKEN))
+    with pytest.raises(errors.NotFoundError, match="does not know this stream"):
+        await ask(calls.StreamProgress(token=TOKEN))
+
+
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "../x", "a/b", "x.new", "a\0b"])
 async def test_no_name_leads_out_of_the_exports(ask: Ask, name: str) -> None:
     for call in (

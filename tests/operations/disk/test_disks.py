@@ -135,7 +135,11 @@ async def test_new_disks_are_wiped_part_by_part_when_the_cluster_says_so(house: 
     await house.run(op("plain", Disk(size=100)))
     wiped = house.nodes.calls_of(calls.BlockdevWipe)
     assert [(call.offset, call.size) for call in wiped] == [(offset, 10) for offset in range(0, 100, 10)]
-    assert "disk 0 of new: 100 % wiped" in house.log.lines
+    assert [text.partition(", ")[0] for text in house.log.progresses] == [
+        *(f"wipe disk 0: {done} of 100 MiB ({done} %)" for done in range(10, 101, 10)),
+        "",
+    ]
+    assert "disk 0 of new: wiped 100 MiB" in house.log.lines
 
 
 @pytest.mark.promise("cluster-104")

@@ -143,7 +143,11 @@ def follow(luxi: client.Client, job: int, *, log: TextIO | None) -> str:
     try:
         while watch.status not in FINAL:
             change = luxi.wait_for_change(
-                job, ["status"], previous=watch.previous, serial=watch.serial, timeout_seconds=watch.timeout_seconds
+                job,
+                ["status", "progress"],
+                previous=watch.previous,
+                serial=watch.serial,
+                timeout_seconds=watch.timeout_seconds,
             )
             watch.update(change)
     except KeyboardInterrupt:
@@ -170,15 +174,17 @@ class _Watch:
         self._log = log
         self._began = time.monotonic()
         self._printed: set[str] = set()
+        self._values: list[object] | None = None
 
     @property
     def previous(self) -> list[object] | None:
-        return [self.status] if self.status else None
+        return self._values
 
     def update(self, change: client.Change | None) -> None:
         unchanged = change is None or (not change.log and change.values == self.previous)
         if change is not None:
             self._print(change)
+            self._values = change.values
             self.status = str(change.values[0])
         if self.progress.visible:
             self.timeout_seconds = PROGRESS_SECONDS
@@ -197,7 +203,8 @@ class _Watch:
     def _report(self, unchanged: bool) -> None:
         notice = NOTICES.get(self.status, "Job {} is " + self.status).format(self._job)
         if self.progress.visible:
-            self.progress.show(f"{notice}, {time.monotonic() - self._began:.0f} s")
+            shown = str(self._values[1]) if self._values and len(self._values) > 1 else ""
+            self.progress.show(shown or f"{notice}, {time.monotonic() - self._began:.0f} s")
         elif unchanged and self.status in ("queued", "waiting") and notice not in self._printed:
             self._printed.add(notice)
             print(notice, file=sys.stderr, flush=True)

@@ -15,6 +15,7 @@ from gantry.rpc import calls
 Ops = Sequence[dict[str, object]]
 
 WAITING = {"WaitForJobChange"}
+PROGRESS = "progress"
 """The methods that change nothing."""
 
 REFUSED = "refused"
@@ -121,15 +122,20 @@ async def _wait_for_change(
     serial: int | None,
     timeout: float,
 ) -> object:
-    """Wait for a change of the requested fields, or a log message (contracts/jobs.md#waiting-for-a-change)."""
+    """Wait for a change of the requested fields, or a log message (contracts/jobs.md#waiting-for-a-change).
+
+    Besides the fields of jobs there is ``progress``: how far the present work is (not in Ganeti).
+    """
     getters = engine.GETTERS["job"]
-    unknown = [name for name in names if name not in getters]
+    unknown = [name for name in names if name not in getters and name != PROGRESS]
     if unknown:
         raise errors.InvalidError(f"unknown output fields of job: {', '.join(unknown)}")
     context = engine.context(services.source)
 
     def values(current: job.Job) -> list[object]:
-        cells = [getters[name](context, current) for name in names]
+        cells = [
+            services.queue.progress(number) if name == PROGRESS else getters[name](context, current) for name in names
+        ]
         decoded: list[object] = msgspec.json.decode(msgspec.json.encode(cells))
         return decoded
 

@@ -75,6 +75,7 @@ class Backup:
         """Add all calls to a table."""
         table.add(calls.StreamOpen, self._open)
         table.add(calls.StreamSend, self._send)
+        table.add(calls.StreamProgress, self._progress)
         table.add(calls.StreamClose, self._close)
         table.add(calls.StreamCancel, self._cancel)
         table.add(calls.ExportFinalize, self._finalize)
@@ -156,15 +157,21 @@ class Backup:
             )
         return calls.Streamed(size=streamed.size, digest=streamed.digest)
 
+    async def _progress(self, call: calls.StreamProgress) -> int:
+        return self._arrival(call.token)[0].received
+
     async def _close(self, call: calls.StreamClose) -> calls.Streamed:
-        if call.token not in self._arrivals:
+        streamed = await asyncio.shield(self._arrival(call.token)[1])
+        self._arrivals.pop(call.token, None)
+        return streamed
+
+    def _arrival(self, token: str) -> tuple[commands.BulkListener, asyncio.Task[calls.Streamed]]:
+        if token not in self._arrivals:
             raise errors.NotFoundError(
                 f"node {self._registry.node} does not know this stream",
                 hint="if its node daemon was restarted, repeat the job",
             )
-        streamed = await asyncio.shield(self._arrivals[call.token][1])
-        self._arrivals.pop(call.token, None)
-        return streamed
+        return self._arrivals[token]
 
     async def _cancel(self, call: calls.StreamCancel) -> str:
         """Cancel a stream and return why its receiving program failed, empty if that is not the reason.

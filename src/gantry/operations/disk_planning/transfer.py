@@ -10,8 +10,10 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance
-from gantry.operations import base, cancellable
+from gantry.operations import base, cancellable, progress
 from gantry.rpc import calls, targets
+
+MIB = 1 << 20
 
 Side = tuple[targets.Target, calls.Instance]
 """A node, and an instance with its disks as that node sees them."""
@@ -26,6 +28,7 @@ class Transfer:
         self._source = source
         self._sink = sink
         self._token = environment.inputs.uuid()
+        self._meter: progress.Meter | None = None
         self.done: calls.Streamed | None = None
 
     async def run(self, begin: calls.StreamEnd, end: calls.StreamEnd) -> None:
@@ -35,12 +38,17 @@ class Transfer:
         """
         port = await self._nodes.call(self._sink, calls.StreamOpen(token=self._token, end=end))
         send = calls.StreamSend(token=self._token, host=self._sink.address, port=port, end=begin)
+        meter = self._meter = _meter(self._environment, begin, end)
+        sending = self._nodes.call(self._source, send)
         try:
-            sent = await cancellable.run(self._environment, self._nodes.call(self._source, send), self._stop)
+            sent = await cancellable.run(self._environment, sending, self._stop, look=self._look)
         except errors.JobCanceledError:
             raise
         except errors.GantryError as error:
             raise await self._cause(error) from None
+        finally:
+            self._meter = None
+            meter.end()
         received = await self._nodes.call(self._sink, calls.StreamClose(token=self._token))
         if sent.size != received.size:
             raise errors.ExecutionError(
@@ -61,6 +69,18 @@ class Transfer:
 
         return base.Procedure("ignores a node that does not answer: it has dropped the stream itself", cancel)
 
+    async def _look(self) -> None:
+        """Report how much has arrived; never again if the receiver does not say, as one of an earlier version."""
+        meter = self._meter
+        if meter is None:
+            return
+        try:
+            received = await self._nodes.call(self._sink, calls.StreamProgress(token=self._token))
+        except errors.GantryError:
+            self._meter = None
+        else:
+            meter.report(received / MIB)
+
     async def _stop(self) -> None:
         await self._nodes.call(self._source, calls.StreamCancel(token=self._token))
         await self.cancel()
@@ -76,6 +96,15 @@ class Transfer:
             return await self._nodes.call(self._sink, calls.StreamCancel(token=self._token))
         except errors.RemoteError:
             return ""  # a node that does not answer breaks off the stream itself
+
+
+def _meter(environment: base.Environment, begin: calls.StreamEnd, end: calls.StreamEnd) -> progress.Meter:
+    """Return a meter for a stream; its size is known in advance if it is neither compressed nor that of a script."""
+    disk, ends = begin.disk or end.disk, (begin, end)
+    is_plain = all(side.compress == "none" and not side.scripted for side in ends)
+    return progress.Meter(
+        environment, f"disk {disk.index}" if disk else "stream", total=disk.size if disk and is_plain else 0
+    )
 
 
 def copies(environment: base.Environment, source: Side, sink: Side, *, compress: str = "none") -> list[base.Step]:

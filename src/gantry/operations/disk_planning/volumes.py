@@ -12,7 +12,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, lock, opcodes, pairing, templates
-from gantry.operations import base, fill
+from gantry.operations import base, fill, progress
 from gantry.operations.disk_planning import disk_owners
 from gantry.operations.placement import builtin_allocator
 from gantry.rpc import calls, targets
@@ -257,11 +257,15 @@ class Volumes:
     def _wipe_actions(self, seat: _Seat, disk: calls.Disk, start: int) -> base.Actions:
         async def wipe() -> None:
             part = max(1, min(WIPE_PART_MIB, (disk.size - start) // WIPE_PARTS))
-            for offset in range(start, disk.size, part):
-                size = min(part, disk.size - offset)
-                await self._nodes.call(seat.target, calls.BlockdevWipe(disk=disk, offset=offset, size=size))
-                done = 100 * (offset + size - start) // (disk.size - start)
-                self.environment.log.info(f"disk {disk.index} of {self.vm.name}: {done} % wiped")
+            meter = progress.Meter(self.environment, f"wipe disk {disk.index}", total=disk.size - start)
+            try:
+                for offset in range(start, disk.size, part):
+                    size = min(part, disk.size - offset)
+                    await self._nodes.call(seat.target, calls.BlockdevWipe(disk=disk, offset=offset, size=size))
+                    meter.report(offset + size - start)
+            finally:
+                meter.end()
+            self.environment.log.info(f"disk {disk.index} of {self.vm.name}: wiped {disk.size - start} MiB")
 
         return (base.Procedure("logs the progress between many calls", wipe),)
 
@@ -285,10 +289,13 @@ class Volumes:
                 stuck = 0 if synchronizing else stuck + 1
                 if stuck > STUCK_POLLS:
                     raise errors.ExecutionError(_stuck(self.vm.name, *degraded[0]), hint="see gnt-instance info")
+                line = "; ".join(_progress(disk, state) for disk, state in degraded)
+                self.environment.log.progress(line)
                 if polls % LOG_EVERY_POLLS == 0:
-                    self.environment.log.info("; ".join(_progress(disk, state) for disk, state in degraded))
+                    self.environment.log.info(line)
                 polls += 1
                 await self.environment.sleep(POLL_INTERVAL_SECONDS)
+            self.environment.log.progress("")
 
         return (base.Procedure("polls until the disks are in sync", wait),)
 

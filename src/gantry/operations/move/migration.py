@@ -242,6 +242,7 @@ class Passage:
                 f"the migration of instance {whole.name} to {target.name} {problem}",
                 hint=f"the instance continues on {source.name}",
             )
+        self._environment.log.progress("")
         self._environment.log.info(
             f"migration complete: {status.transferred // MIB} MiB in {status.seconds:.1f} s, "
             f"downtime {status.downtime} ms"
@@ -270,6 +271,7 @@ class Passage:
                 ended = await self._cancel()
                 lost = msgspec.structs.replace(ended, status="failed", reason=problem)
                 return ended if ended.status == "completed" else lost
+            self._environment.log.progress(_progress(status))
             if polls % LOG_EVERY_POLLS == 0:
                 self._environment.log.info(_progress(status))
             polls += 1

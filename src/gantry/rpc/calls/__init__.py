@@ -21,6 +21,7 @@ from gantry.rpc.calls.backup import (
     Streamed,
     StreamEnd,
     StreamOpen,
+    StreamProgress,
     StreamSend,
 )
 from gantry.rpc.calls.base import (
@@ -358,6 +359,7 @@ __all__ = [
     "StreamClose",
     "StreamEnd",
     "StreamOpen",
+    "StreamProgress",
     "StreamSend",
     "Streamed",
     "Subnet",

@@ -2,7 +2,8 @@
 
 An export is a folder of a node: a description (``config.ini``, written by the master) and a dump per disk. A dump is
 transferred as a stream between two nodes: the master opens the stream at the receiver (``StreamOpen``), starts the
-sender (``StreamSend``), and asks the receiver for the result (``StreamClose``).
+sender (``StreamSend``), asks the receiver meanwhile how much has arrived (``StreamProgress``), and then for the result
+(``StreamClose``).
 """
 
 from typing import ClassVar
@@ -60,6 +61,13 @@ class StreamClose(Call[Streamed], frozen=True):
     """Wait for the end of a received stream and forget it; raises ExecutionError with the error of this node."""
 
     LIMIT: ClassVar[float] = NORMAL
+    token: Token
+
+
+class StreamProgress(Call[int], frozen=True):
+    """Return how many bytes of a stream the receiver has received; raises NotFoundError."""
+
+    LIMIT: ClassVar[float] = FAST
     token: Token
 
 

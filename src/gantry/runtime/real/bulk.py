@@ -135,6 +135,7 @@ class _Transfer:
         self._tracker = tracker
         self._lock = threading.Lock()
         self._canceled = False
+        self.received = 0
         self._socket: socket.socket | None = None
         self._pipeline: _Pipeline | None = None
 
@@ -221,14 +222,33 @@ class _Transfer:
         with wire, self._running(stages, fed=True) as pipeline:
             wire.settimeout(IDLE_TIMEOUT_SECONDS)
             try:
-                size, digest = _pump_in(wire, pipeline.end)
+                digest = self._pump_in(wire, pipeline.end)
             except BrokenPipeError:
                 return commands.Streamed(0, "", pipeline.finish())
             pipeline.end.close()
             exits = pipeline.finish()
             if all(program.code == 0 for program in exits):
                 wire.sendall(ARRIVED)
-        return commands.Streamed(size, digest, exits)
+        return commands.Streamed(self.received, digest, exits)
+
+    def _pump_in(self, wire: socket.socket, sink: IO[bytes]) -> str:
+        """Pass the data of a stream on, and return its SHA-256 in hex."""
+        digest = hashlib.sha256()
+        view, head = memoryview(bytearray(CHUNK_BYTES)), memoryview(bytearray(HEAD.size))
+        while True:
+            _fill(wire, head)
+            (count,) = HEAD.unpack(head)
+            if not count:
+                return digest.hexdigest()
+            if count > CHUNK_BYTES:
+                raise ConnectionAbortedError(f"the sender announced {count} bytes at once, the limit is {CHUNK_BYTES}")
+            data = view[:count]
+            _fill(wire, data)
+            digest.update(data)
+            written = 0
+            while written < count:
+                written += sink.write(data[written:])
+            self.received += count
 
 
 def _pump_out(source: IO[bytes], wire: socket.socket) -> int:
@@ -240,25 +260,6 @@ def _pump_out(source: IO[bytes], wire: socket.socket) -> int:
         wire.sendall(view[: HEAD.size + count])
         size += count
     return size
-
-
-def _pump_in(wire: socket.socket, sink: IO[bytes]) -> tuple[int, str]:
-    digest, size = hashlib.sha256(), 0
-    view, head = memoryview(bytearray(CHUNK_BYTES)), memoryview(bytearray(HEAD.size))
-    while True:
-        _fill(wire, head)
-        (count,) = HEAD.unpack(head)
-        if not count:
-            return size, digest.hexdigest()
-        if count > CHUNK_BYTES:
-            raise ConnectionAbortedError(f"the sender announced {count} bytes at once, the limit is {CHUNK_BYTES}")
-        data = view[:count]
-        _fill(wire, data)
-        digest.update(data)
-        size += count
-        written = 0
-        while written < count:
-            written += sink.write(data[written:])
 
 
 def _fill(wire: socket.socket, view: memoryview) -> None:
@@ -297,6 +298,11 @@ class BulkListener:
         self._tls = tls
         self._transfer = _Transfer(tracker)
         self._is_receiving = False
+
+    @property
+    def received(self) -> int:
+        """Return how many bytes have arrived and were passed on."""
+        return self._transfer.received
 
     async def receive(self, stages: Sequence[commands.Stage], *, timeout: float) -> commands.Streamed:
         """Feed the stream to a pipeline."""

@@ -56,6 +56,12 @@ class BulkListener:
         self._programs = programs
         listeners.by_port[self._key] = self
 
+    @property
+    def received(self) -> int:
+        """Return how many bytes have arrived: all of them at once."""
+        has_arrived = self.data.done() and not self.data.cancelled() and not self.data.exception()
+        return len(self.data.result()) if has_arrived else 0
+
     async def receive(self, stages: Sequence[commands.Stage], *, timeout: float) -> commands.Streamed:
         """Feed the stream to a pipeline."""
         try:
