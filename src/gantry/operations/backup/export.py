@@ -196,7 +196,7 @@ class _Copy:
         ]
         discard = calls.ExportDiscard(export=self.vm.name)
         return [
-            base.call_step(f"discard an incomplete export on {target.name}", target, discard, discard),
+            base.call_step(f"prepare the export on {target.name}", target, discard, discard),
             *(self._copy(index, target) for index in range(len(self.whole.disks))),
         ]
 
