@@ -45,6 +45,9 @@ help: ## this list
 demo: system-demo venv ## three nodes and a virtual machine on this one machine, as root
 	@demo/demo.sh up
 
+picture: venv ## draws the terminal in README.md with commands on the demonstration, which must be up, as root
+	@$(BIN)/python -m tools.picture
+
 demo-down: ## takes away all that the demo made
 	@demo/demo.sh down
 
@@ -227,6 +230,6 @@ changelog: venv ## the notes in changes/ as the next version will have them
 promises: venv ## how many promises the last runs of the tests of this tree kept, and which not
 	@$(BIN)/python -m tools.promises
 
-.PHONY: help demo demo-down system system-demo venv check check-format check-lint check-layers check-seam check-reach check-citations check-language check-types \
+.PHONY: help demo picture demo-down system system-demo venv check check-format check-lint check-layers check-seam check-reach check-citations check-language check-types \
 	test test-all test-clean steady quick unit test-slow test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
 	golden bench soak docs changelog promises man packages packages-twice images build-packages wheel sbom release
