@@ -133,10 +133,10 @@ def ends(compress: str) -> tuple[calls.StreamEnd, calls.StreamEnd]:
 
 
 @pytest.mark.parametrize(
-    ("compress", "shown"), [("none", "disk 3: 2 of 64 MiB (3 %)"), ("gzip", "disk 3: 2 MiB")], ids=["plain", "gzip"]
+    ("compress", "line"), [("none", "disk 3: 2 of 64 MiB (3 %)"), ("gzip", "disk 3: 2 MiB")], ids=["plain", "gzip"]
 )
 async def test_a_copy_of_a_disk_reports_what_has_arrived(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch, compress: str, shown: str
+    environment: Environment, monkeypatch: pytest.MonkeyPatch, compress: str, line: str
 ) -> None:
     monkeypatch.setattr(cancellable, "POLL_INTERVAL_SECONDS", 0.0)
     nodes = Nodes(looks=3)
@@ -144,7 +144,7 @@ async def test_a_copy_of_a_disk_reports_what_has_arrived(
     source, sink = (targets.Target(uuid, uuid, "192.0.2.1", 1811) for uuid in ("node1", "node2"))
     copy = transfer.Transfer(environment, source=source, sink=sink)
     await copy.run(*ends(compress))
-    assert environment.log.progresses[1] == shown
+    assert environment.log.progresses[1] == line
     assert environment.log.progresses[-1] == ""
     assert copy.done
 

@@ -203,8 +203,8 @@ class _Watch:
     def _report(self, unchanged: bool) -> None:
         notice = NOTICES.get(self.status, "Job {} is " + self.status).format(self._job)
         if self.progress.visible:
-            shown = str(self._values[1]) if self._values and len(self._values) > 1 else ""
-            self.progress.show(shown or f"{notice}, {time.monotonic() - self._began:.0f} s")
+            work = str(self._values[1]) if self._values and len(self._values) > 1 else ""
+            self.progress.show(work or f"{notice}, {time.monotonic() - self._began:.0f} s")
         elif unchanged and self.status in ("queued", "waiting") and notice not in self._printed:
             self._printed.add(notice)
             print(notice, file=sys.stderr, flush=True)
