@@ -2,6 +2,7 @@
 
 import datetime
 
+import msgspec
 import pytest
 from tests.kubernetes.claims import server
 
@@ -88,7 +89,9 @@ def test_an_address_is_owned_by_pool_and_claim_is_ready_and_known_to_the_claim()
     assert address.metadata.finalizers == (ipam.ADDRESS_FINALIZER,)
     assert address.status.ready
     where = {"name": "pool-1-10-0-0-1", "namespace": server.SITE}
-    assert api.get(ref("a"))["status"] == {"address": where, "ipAddress": where}
+    ready = {"type": "Ready", "status": "True", "reason": "Allocated", "message": "10.0.0.1 is allocated"}
+    condition = {**ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    assert api.get(ref("a"))["status"] == {"address": where, "ipAddress": where, "conditions": [condition]}
 
 
 @pytest.mark.promise("claims-17", "claims-20")
@@ -550,6 +553,29 @@ def test_a_claim_that_cannot_be_bound_gets_the_reason(claim: schema.Json, reason
     api, controller = begin(elsewhere, claim)
     assert reason in server.error(api, "a")
     assert [report.warning for report in controller.reports if report.about.kind == "IPClaim"] == [True]
+
+
+def test_an_ip_claim_says_whether_it_is_ready() -> None:
+    """``kubectl wait --for=condition=Ready ipclaim/a`` waits for it; other programs' conditions stay."""
+    api, controller = begin(server.claim("a"))
+
+    def conditions() -> list[tuple[str, str, str, str]]:
+        claim = server.struct(api.get(ref("a")))
+        assert isinstance(claim, ipam.IPClaim)
+        return [(each.type, each.status, each.reason, each.message) for each in claim.status.conditions]
+
+    assert conditions() == [("Ready", "False", "PoolNotReady", "IPPool pool-1 does not exist in namespace site-a")]
+    other = {"type": "Synced", "status": "True", "reason": "Other", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    claim = server.struct(api.get(ref("a")))
+    assert isinstance(claim, ipam.IPClaim)
+    own = [msgspec.to_builtins(condition) for condition in claim.status.conditions]
+    api.patch(ref("a"), {"status": {"conditions": [other, *own]}}, subresource="status")
+    api.create(server.pool())
+    controller.settle()
+    assert conditions() == [
+        ("Synced", "True", "Other", ""),
+        ("Ready", "True", "Allocated", "10.0.0.1 is allocated"),
+    ]
 
 
 def test_a_claim_is_served_when_its_pool_appears() -> None:

@@ -3,7 +3,7 @@
 Fields that Metal3 has renamed are read and written under both names: a pool's ``status.allocations`` (old, includes
 pre-allocations) and ``indexes`` (new, existing addresses only), a claim's ``status.ipAddress`` (old) and ``address``
 (new). Servers with other definitions prune the fields that these do not have (``excludedAddresses``, ``owner``, an
-address's ``status``, counts and conditions of a pool); nothing relies on them.
+address's ``status``, counts and conditions of a pool, conditions of a claim); nothing relies on them.
 """
 
 from typing import Annotated
@@ -127,6 +127,7 @@ class ClaimStatus(meta.Plain, frozen=True):
         meta.ObjectReference()
     )
     error_message: Annotated[str, schema.Rule(text="why there is no address; retried automatically")] = ""
+    conditions: tuple[meta.Condition, ...] = ()
 
 
 class IPClaim(meta.Resource, frozen=True):

@@ -100,8 +100,8 @@ def bound_status(
     name, text = address.metadata.name, address.spec.address
     absent = () if claim.address_name == name else (_other_kind_address(address), *_previous_address(claim))
     status: schema.Json
+    ready = meta.Condition(type=capi.READY, status="True", reason="Allocated", message=f"{text} is allocated")
     if isinstance(claim, capi.IPAddressClaim):
-        ready = meta.Condition(type=capi.READY, status="True", reason="Allocated", message=f"{text} is allocated")
         if claim.address_name == name and _is_same(claim.ready, ready):
             return ()
         status = {"addressRef": {"name": name}, "conditions": _conditions(claim, ready, now)}
@@ -111,7 +111,12 @@ def bound_status(
         if names == {name} and not current.error_message:
             return ()
         reference: schema.Json = {"name": name, "namespace": claim.metadata.namespace}
-        status = {"address": reference, "ipAddress": reference, "errorMessage": None}
+        status = {
+            "address": reference,
+            "ipAddress": reference,
+            "errorMessage": None,
+            "conditions": _conditions(claim, ready, now),
+        }
     message = f"allocated {text} to {claim.ref} as IPAddress {name}"
     return actions.patch_status(claim, status, absent=absent), actions.report(claim, "Allocated", message)
 
@@ -135,17 +140,22 @@ def problem_status(
     The update requires that the address object in the status now does not exist.
     """
     status: schema.Json
+    ready = meta.Condition(
+        type=capi.READY, status="False", reason=problem_status.reason, message=problem_status.message
+    )
     if isinstance(claim, capi.IPAddressClaim):
-        ready = meta.Condition(
-            type=capi.READY, status="False", reason=problem_status.reason, message=problem_status.message
-        )
         if not claim.address_name and _is_same(claim.ready, ready):
             return ()
         status = {"addressRef": None, "conditions": _conditions(claim, ready, now)}
     else:
         if not claim.address_name and claim.status.error_message == problem_status.message:
             return ()
-        status = {"address": None, "ipAddress": None, "errorMessage": problem_status.message}
+        status = {
+            "address": None,
+            "ipAddress": None,
+            "errorMessage": problem_status.message,
+            "conditions": _conditions(claim, ready, now),
+        }
     event = actions.report(claim, problem_status.reason, problem_status.message, warning=True)
     return actions.patch_status(claim, status, absent=_previous_address(claim)), event
 
@@ -154,6 +164,6 @@ def _is_same(old: meta.Condition, new: meta.Condition) -> bool:
     return (old.status, old.reason, old.message) == (new.status, new.reason, new.message)
 
 
-def _conditions(claim: capi.IPAddressClaim, ready: meta.Condition, now: datetime.datetime) -> list[schema.Json]:
+def _conditions(claim: actions.Claim, ready: meta.Condition, now: datetime.datetime) -> list[schema.Json]:
     conditions = meta.with_condition(claim.status.conditions, ready, now=now)
     return [msgspec.to_builtins(condition) for condition in conditions]
