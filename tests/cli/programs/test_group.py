@@ -125,6 +125,13 @@ def test_the_sizes_of_a_policy_become_the_command_that_sets_them(gnt: Gnt, maste
     assert second == "gnt-group add rack2"
 
 
+def test_the_command_for_a_group_may_have_the_sizes_of_the_cluster(gnt: Gnt, master: Master) -> None:
+    policy = {"minmax": [{"max": {"nic-count": 2}}], "std": {"memory-size": 256}}
+    master.answers["Query"] = table("name:N:text", "ipolicy:P:other", rows=[["rack1", policy]])
+    ran = gnt("gnt-group show-ispecs-cmd --include-defaults rack1")
+    assert ran.out == "gnt-group add --ipolicy-bounds-specs max:nic-count=2 rack1\n"
+
+
 def test_a_group_is_evacuated_and_what_stays_makes_it_fail(gnt: Gnt, master: Master) -> None:
     master.results["OP_GROUP_EVACUATE"] = {"jobs": [], "stay": {"web1": "it is marked offline"}}
     assert gnt("gnt-group evacuate --to rack2 --to rack3 --sequential --force-failover rack1").code == 1

@@ -23,7 +23,7 @@ _gantry() {
     case "$program $command" in
         'gnt-cluster ') values='init modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify repair-stray-guests destroy upgrade renew-crypto command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
         'gnt-cluster init')
-            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --stray-guests --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --allow --disallow -d --debug --reason -h --help'; kind=none
+            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --stray-guests --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --allow --disallow --maintain-node-health --use-external-mip-script --drbd-usermode-helper --enabled-data-collectors --data-collector-interval --no-etc-hosts --no-ssh-init --ssh-key-type --ssh-key-bits --primary-ip-version -d --debug --reason -h --help'; kind=none
             case $previous in
                 --node-name) values=''; kind=none ;;
                 --primary-ip) values=''; kind=none ;;
@@ -59,10 +59,18 @@ _gantry() {
                 --master-netdev) values=''; kind=none ;;
                 --allow) values=''; kind=none ;;
                 --disallow) values=''; kind=none ;;
+                --maintain-node-health) values=''; kind=none ;;
+                --use-external-mip-script) values=''; kind=none ;;
+                --drbd-usermode-helper) values=''; kind=none ;;
+                --enabled-data-collectors) values=''; kind=none ;;
+                --data-collector-interval) values=''; kind=none ;;
+                --ssh-key-type) values=''; kind=none ;;
+                --ssh-key-bits) values=''; kind=none ;;
+                --primary-ip-version) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster modify')
-            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --stray-guests --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --allow --disallow --ipam-driver --ipam-database -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --stray-guests --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --allow --disallow --ipam-driver --ipam-database -f --force --maintain-node-health --use-external-mip-script --drbd-usermode-helper --enabled-data-collectors --data-collector-interval --modify-etc-hosts --max-tracked-jobs --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
@@ -97,11 +105,18 @@ _gantry() {
                 --disallow) values=''; kind=none ;;
                 --ipam-driver) values='embedded sql'; kind=none ;;
                 --ipam-database) values=''; kind=none ;;
+                --maintain-node-health) values=''; kind=none ;;
+                --use-external-mip-script) values=''; kind=none ;;
+                --drbd-usermode-helper) values=''; kind=none ;;
+                --enabled-data-collectors) values=''; kind=none ;;
+                --data-collector-interval) values=''; kind=none ;;
+                --modify-etc-hosts) values=''; kind=none ;;
+                --max-tracked-jobs) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster info'|'gnt-cluster show')
-            options='-d --debug --reason -h --help'; kind=none
+            options='--roman -d --debug --reason -h --help'; kind=none
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -147,13 +162,13 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster redist-conf')
-            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--yes-do-it --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster verify')
-            options='-v --verbose --error-codes --dry-run --priority -d --debug --reason -h --help'; kind=none
+            options='-v --verbose --error-codes --no-nplus1-mem --verify-ssh-clutter --dry-run --priority -d --debug --reason -h --help'; kind=none
             case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
@@ -238,7 +253,7 @@ _gantry() {
             esac ;;
         'gnt-node ') values='add list list-fields info show modify list-invitations revoke-invitation remove evacuate migrate failover volumes list-storage modify-storage repair-storage list-tags add-tags remove-tags' ;;
         'gnt-node add')
-            options='--join-token-file --join-token --primary-ip --port -g --node-group --master-capable --vm-capable --node-parameters --no-conflicts-check --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--join-token-file --join-token --primary-ip --port -g --node-group --master-capable --vm-capable --node-parameters --no-conflicts-check --no-ssh-key-check --no-node-setup -v --verbose --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --join-token-file) values=''; kind=file ;;
                 --join-token) values=''; kind=none ;;
@@ -329,22 +344,24 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-node volumes')
-            options='--no-headers --separator --format --units -o --output -v --verbose -d --debug --reason -h --help'; kind=node
+            options='--no-headers --separator --format --units -o --output -v --verbose --priority -d --debug --reason -h --help'; kind=node
             case $previous in
                 --separator) values=''; kind=none ;;
                 --format) values='table json yaml csv'; kind=none ;;
                 --units) values='h m g t'; kind=none ;;
                 -o|--output) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-node list-storage')
-            options='-t --storage-type --no-headers --separator --format --units -o --output -v --verbose -d --debug --reason -h --help'; kind=node
+            options='-t --storage-type --no-headers --separator --format --units -o --output -v --verbose --priority -d --debug --reason -h --help'; kind=node
             case $previous in
                 -t|--storage-type) values='file lvm-pv lvm-vg sharedfile'; kind=none ;;
                 --separator) values=''; kind=none ;;
                 --format) values='table json yaml csv'; kind=none ;;
                 --units) values='h m g t'; kind=none ;;
                 -o|--output) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-node modify-storage')
@@ -449,7 +466,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-group show-ispecs-cmd')
-            options='-d --debug --reason -h --help'; kind=group
+            options='--include-defaults -d --debug --reason -h --help'; kind=group
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -480,7 +497,7 @@ _gantry() {
             esac ;;
         'gnt-instance ') values='add list list-fields info show modify startup start up shutdown stop down reboot remove console reinstall rename batch-create failover migrate move change-group grow-disk activate-disks deactivate-disks recreate-disks replace-disks list-tags add-tags remove-tags' ;;
         'gnt-instance add')
-            options='-t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters --os-parameters-private --os-parameters-secret -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --no-ip-check --no-name-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='-t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters --os-parameters-private --os-parameters-secret -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --no-ip-check --no-name-check --opportunistic-locking --file-driver -c --communication --helper-startup-timeout --helper-shutdown-timeout --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 -t|--disk-template) values=''; kind=none ;;
                 -s|--os-size) values=''; kind=none ;;
@@ -495,6 +512,10 @@ _gantry() {
                 -I|--iallocator) values=''; kind=none ;;
                 -B|--backend-parameters) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                --file-driver) values=''; kind=none ;;
+                -c|--communication) values=''; kind=none ;;
+                --helper-startup-timeout) values=''; kind=none ;;
+                --helper-shutdown-timeout) values=''; kind=none ;;
                 --tags) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
@@ -516,13 +537,13 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance info'|'gnt-instance show')
-            options='-s --static --all --priority -d --debug --reason -h --help'; kind=instance
+            options='-s --static --all --roman --priority -d --debug --reason -h --help'; kind=instance
             case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance modify')
-            options='--net --disk -t --disk-template -n --node -I --iallocator -e --ext-params --no-wait-for-sync -B --backend-parameters -H --hypervisor-parameters --hypervisor -O --os-parameters --os-parameters-private --no-conflicts-check -f --force --hotplug --hotplug-if-possible --no-hotplug -m --runtime-memory --offline --online --ignore-ipolicy --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            options='--net --disk -t --disk-template -n --node -I --iallocator -e --ext-params --no-wait-for-sync -B --backend-parameters -H --hypervisor-parameters --hypervisor -O --os-parameters --os-parameters-private --no-conflicts-check -f --force --hotplug --hotplug-if-possible --no-hotplug -m --runtime-memory --offline --online --ignore-ipolicy --file-driver -c --communication --force-variant --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
                 --net) values=''; kind=none ;;
                 --disk) values=''; kind=none ;;
@@ -535,11 +556,13 @@ _gantry() {
                 -O|--os-parameters) values=''; kind=none ;;
                 --os-parameters-private) values=''; kind=none ;;
                 -m|--runtime-memory) values=''; kind=none ;;
+                --file-driver) values=''; kind=none ;;
+                -c|--communication) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance startup'|'gnt-instance start'|'gnt-instance up')
-            options='-f --force --all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-remember --paused --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            options='-f --force --all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-remember --paused --ignore-offline --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
                 -B|--backend-parameters) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
@@ -547,14 +570,14 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance shutdown'|'gnt-instance stop'|'gnt-instance down')
-            options='-f --force --all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple --timeout --no-remember --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            options='-f --force --all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple --timeout --no-remember --ignore-offline --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
                 --timeout) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance reboot')
-            options='--all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple -t --type --shutdown-timeout --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            options='--all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple -t --type --shutdown-timeout --ignore-secondaries --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
                 -t|--type) values='full hard soft'; kind=none ;;
                 --shutdown-timeout) values=''; kind=none ;;
@@ -591,8 +614,9 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance batch-create')
-            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='-I --iallocator --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=file
             case $previous in
+                -I|--iallocator) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -863,19 +887,22 @@ _gantry() {
             esac ;;
         'gnt-backup ') values='export import list list-fields remove' ;;
         'gnt-backup export')
-            options='-n --node --transport-compression --compress --noshutdown --shutdown-timeout --remove-instance --ignore-remove-failures -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            options='-n --node --transport-compression --compress --noshutdown --shutdown-timeout --remove-instance --ignore-remove-failures -f --force --long-sleep --zeroing-timeout-fixed --zeroing-timeout-per-mib --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
                 -n|--node) values=''; kind=node ;;
                 --transport-compression|--compress) values='none gzip gzip-fast gzip-slow zstd lzop'; kind=none ;;
                 --shutdown-timeout) values=''; kind=none ;;
+                --zeroing-timeout-fixed) values=''; kind=none ;;
+                --zeroing-timeout-per-mib) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-backup import')
-            options='--src-node --src-dir -t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters --os-parameters-private --os-parameters-secret -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --no-ip-check --no-name-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--src-node --src-dir --compress -t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters --os-parameters-private --os-parameters-secret -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --no-ip-check --no-name-check --opportunistic-locking --file-driver -c --communication --helper-startup-timeout --helper-shutdown-timeout --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --src-node) values=''; kind=none ;;
                 --src-dir) values=''; kind=none ;;
+                --compress) values=''; kind=none ;;
                 -t|--disk-template) values=''; kind=none ;;
                 -s|--os-size) values=''; kind=none ;;
                 --disk) values=''; kind=none ;;
@@ -889,6 +916,10 @@ _gantry() {
                 -I|--iallocator) values=''; kind=none ;;
                 -B|--backend-parameters) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                --file-driver) values=''; kind=none ;;
+                -c|--communication) values=''; kind=none ;;
+                --helper-startup-timeout) values=''; kind=none ;;
+                --helper-shutdown-timeout) values=''; kind=none ;;
                 --tags) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
@@ -971,7 +1002,7 @@ _gantry() {
             esac ;;
         'gnt-debug ') values='delay submit-job locks' ;;
         'gnt-debug delay')
-            options='--no-master -n --node -r --repeat -l --no-locks --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--no-master -n --node -r --repeat -l --no-locks -i --interruptible --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 -n|--node) values=''; kind=node ;;
                 -r|--repeat) values=''; kind=none ;;

@@ -37,6 +37,20 @@ def _nics(texts: Sequence[str], none: bool) -> list[syntax.Structure]:
 CREATE = "OP_INSTANCE_CREATE"
 ARGUMENTS = (command.Argument("INSTANCE", field="instance_name"),)
 IGNORE_POLICY = command.field_option(CREATE, "ignore_ipolicy", "--ignore-ipolicy")
+UNCHECKED = (
+    command.accepted("--no-ip-check", because="addresses are never looked up"),
+    command.accepted("--no-name-check", because="names are never looked up"),
+)
+FILE_DRIVER = command.accepted(
+    "--file-driver", metavar="DRIVER", idle=("loop",), because="the hypervisor decides how it opens a file"
+)
+COMMUNICATION = command.accepted(
+    "-c",
+    "--communication",
+    metavar="YES|NO",
+    idle=("no",),
+    because="there is no network between an instance and its node",
+)
 OPTIONS = (
     command.field_option(
         CREATE,
@@ -114,8 +128,14 @@ OPTIONS = (
         help="Allow addresses that belong to a network the NIC is not in",
         negated=True,
     ),
-    command.Option(("--no-ip-check",), "Accepted for older scripts; addresses are never looked up"),
-    command.Option(("--no-name-check",), "Accepted for older scripts; names are never looked up"),
+    *UNCHECKED,
+    command.accepted("--opportunistic-locking", because="a job waits for all its locks at once"),
+    FILE_DRIVER,
+    COMMUNICATION,
+    *(
+        command.accepted(f"--helper-{phase}-timeout", metavar="SECONDS", because="no helper machine writes the disks")
+        for phase in ("startup", "shutdown")
+    ),
     IGNORE_POLICY,
     command.TAGS,
     command.field_option(CREATE, "force", "-f", "--force"),

@@ -130,8 +130,8 @@ _MODE = (
     command.field_option(MIGRATE, "mode", "--migration-mode", metavar="MODE"),
 )
 _OLD = (
-    command.Option(("--no-runtime-changes",), "Accepted for older scripts; has no effect"),
-    command.Option(("--ignore-hvversions",), "Accepted for older scripts; has no effect"),
+    command.accepted("--no-runtime-changes", because="the memory stays unchanged"),
+    command.accepted("--ignore-hvversions", because="versions of hypervisors are not compared"),
 )
 _TO = command.field_option(GROUP_EVACUATE, "target_groups", "--to", metavar="GROUP", repeatable=True, completes="group")
 _EARLY = command.field_option(GROUP_EVACUATE, "early_release", "--early-release")
@@ -222,7 +222,7 @@ NODE_COMMANDS = (
             command.field_option(EVACUATE, "remote_node", "-n", "--new-secondary", metavar="NODE", completes="node"),
             command.ALLOCATOR,
             _EARLY,
-            command.Option(("--ignore-soft-errors",), "Accepted for older scripts; has no effect"),
+            command.accepted("--ignore-soft-errors", because="an instance that cannot move never stops the others"),
             *command.JOB,
         ),
         text="""

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Callable
 from typing import TypeVar
 
-from gantry.cli import errors
+from gantry.cli import client, errors
 from gantry.cli.framework import command, query
 from gantry.cli.grammar import syntax
 
@@ -125,11 +125,15 @@ def show_cluster(call: command.Call) -> int:
 def show_groups(call: command.Call) -> int:
     """Print the commands that create node groups with the instance sizes of these groups."""
     where = query.names_filter(call.arguments, query.Listing("group", ()))
-    for group in call.client.records("group", ["name", "custom_ipolicy"], where=where):
-        print(shlex.join(["gnt-group", "add", *command_words(group["custom_ipolicy"]), str(group["name"])]))
+    field = "ipolicy" if call.options.include_defaults else "custom_ipolicy"
+    for group in call.client.records("group", ["name", field], where=where):
+        # The standard instance is the cluster's alone.
+        bounds_alone = {"minmax": client.expect(group[field], dict).get("minmax")}
+        print(shlex.join(["gnt-group", "add", *command_words(bounds_alone), str(group["name"])]))
     return 0
 
 
+INCLUDE_DEFAULTS = command.Option(("--include-defaults",), "Also print the sizes that a group has from the cluster")
 STD = command.Option(
     ("--ipolicy-std-specs",), "Set the standard instance, for capacity planning", "SPECS", parse=or_default(specs)
 )

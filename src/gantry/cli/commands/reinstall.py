@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 
 from gantry.cli import client, errors
-from gantry.cli.commands import selection
+from gantry.cli.commands import creation, selection
 from gantry.cli.framework import command, submit
 from gantry.cli.output import terminal
 
@@ -50,7 +50,8 @@ def rename(call: command.Call) -> int:
 
 def batch_create(call: command.Call) -> int:
     """Create the instances that a file describes, each by a job; all jobs are submitted at once."""
-    ops = [_creation(entry, index) for index, entry in enumerate(_read_entries(call.arguments[0]))]
+    allocator = call.options.iallocator
+    ops = [_creation(entry, index, allocator) for index, entry in enumerate(_read_entries(call.arguments[0]))]
     return submit.carry_out_many(call, [(str(op["instance_name"]), op) for op in ops])
 
 
@@ -75,10 +76,13 @@ def _read_entries(path: str) -> list[object]:
     return entries
 
 
-def _creation(entry: object, index: int) -> Mapping[str, object]:
+def _creation(entry: object, index: int, allocator: str | None) -> Mapping[str, object]:
+    """Return the opcode of an entry; ``allocator`` places the instance if the entry does not say where it goes."""
     if not isinstance(entry, dict) or not (name := entry.get("instance_name", entry.get("name"))):
         raise errors.InvalidError(f"entry {index} of the file has no instance_name")
     fields = {key: value for key, value in entry.items() if key != "name"}
+    if allocator and not fields.get("pnode"):
+        fields.setdefault("iallocator", allocator)
     return {"mode": "create", "disks": [], "nics": [], **fields, "OP_ID": "OP_INSTANCE_CREATE", "instance_name": name}
 
 
@@ -116,8 +120,7 @@ COMMANDS = (
         ),
         (
             command.FORCE,
-            command.Option(("--no-ip-check",), "Accepted for older scripts; addresses are never looked up"),
-            command.Option(("--no-name-check",), "Accepted for older scripts; names are never looked up"),
+            *creation.UNCHECKED,
             *command.JOB,
         ),
     ),
@@ -125,8 +128,8 @@ COMMANDS = (
         "batch-create",
         batch_create,
         "Create the instances that a file describes",
-        (command.Argument("FILE"),),
-        command.JOB,
+        (command.Argument("FILE", completes="file"),),
+        (command.ALLOCATOR, *command.JOB),
         text=BATCH_TEXT,
     ),
 )

@@ -227,6 +227,35 @@ OPTIONS = (
         parse=_entry,
     ),
 )
+ACCEPTED = (
+    command.accepted(
+        "--maintain-node-health",
+        metavar="YES|NO",
+        idle=("no",),
+        because="--stray-guests sets what the watcher does with guests that should not run",
+    ),
+    command.accepted(
+        "--use-external-mip-script", metavar="YES|NO", idle=("no",), because="the master has no address of its own"
+    ),
+    command.accepted(
+        "--drbd-usermode-helper",
+        metavar="PATH",
+        idle=("/bin/true", "/usr/bin/true"),
+        because="the module drbd is loaded with the helper /bin/true",
+    ),
+    command.accepted("--enabled-data-collectors", metavar="LIST", because="there are no data collectors"),
+    command.accepted("--data-collector-interval", metavar="LIST", because="there are no data collectors"),
+)
+"""Options of Ganeti's that ``init`` and ``modify`` take."""
+ACCEPTED_AT_INIT = (
+    *ACCEPTED,
+    command.accepted("--no-etc-hosts", because="/etc/hosts is never written"),
+    *(
+        command.accepted(name, metavar=metavar, because="no SSH keys are managed")
+        for name, metavar in (("--no-ssh-init", ""), ("--ssh-key-type", "TYPE"), ("--ssh-key-bits", "BITS"))
+    ),
+    command.accepted("--primary-ip-version", metavar="4|6", because="each node has the version of its address"),
+)
 TEXT = """
     Settings that no option names stay unchanged. The word default resets a setting, as in -C default or
     -B vcpus=default. A hypervisor or disk template that an instance uses cannot be disabled. Nodes check the values
@@ -254,6 +283,9 @@ MODIFY = command.Command(
             help="Continue although nodes or the database do not answer, nodes lack a bridge, "
             "or a later master used the database",
         ),
+        *ACCEPTED,
+        command.accepted("--modify-etc-hosts", metavar="YES|NO", idle=("no",), because="/etc/hosts is never written"),
+        command.accepted("--max-tracked-jobs", metavar="COUNT", because="a job that waits takes no process"),
         *command.JOB,
     ),
     text=TEXT,

@@ -98,7 +98,9 @@ UNIT = (
 )
 NODES = (command.Argument("NODE", minimum=0, maximum=None, completes="node"),)
 NODE_COMMANDS = (
-    command.Command("volumes", volumes, "List the logical volumes of nodes", NODES, command.QUERY),
+    command.Command(
+        "volumes", volumes, "List the logical volumes of nodes", NODES, (*command.QUERY, *command.PRIORITY)
+    ),
     command.Command(
         "list-storage",
         units,
@@ -114,6 +116,7 @@ NODE_COMMANDS = (
                 metavar="TYPE",
             ),
             *command.QUERY,
+            *command.PRIORITY,
         ),
     ),
     command.Command(

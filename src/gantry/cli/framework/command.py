@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from gantry.cli import client, errors
-from gantry.cli.framework import opcode_fields
+from gantry.cli.framework import ganeti, opcode_fields
 from gantry.cli.grammar import syntax
 from gantry.cli.output import tables
 
@@ -156,6 +156,20 @@ def field_option(opcode: str, field: str, *names: str, **values: Any) -> Option:
     return option
 
 
+def accepted(*names: str, because: str, metavar: str = "", idle: tuple[str, ...] = ()) -> Option:
+    """Return an option that scripts for Ganeti pass and that has nothing to do here; ``because`` says why.
+
+    Of an option with ``idle`` values, any other value requests a feature that does not exist, and is refused.
+    """
+
+    def check(text: str) -> str:
+        if idle and text not in idle:
+            raise errors.InvalidError(f"{text!r} is not available: {because}", hint=f"valid: {', '.join(idle)}")
+        return text
+
+    return Option(names, f"Accepted for older scripts; {because}", metavar, parse=check)
+
+
 COMMON = (
     Option(("-d", "--debug"), "Show errors in full; repeat for more detail", counted=True, default=0),
     Option(("--reason",), "Set the reason, which is stored with the job", metavar="TEXT"),
@@ -216,6 +230,7 @@ OS_SECRET = Option(
 )
 HYPERVISOR_NAMES = ("-H", "--hypervisor-parameters", "--hypervisor")
 TAGS = Option(("--tags",), "Tags, separated by commas", "TAGS", parse=syntax.words, default=(), field="tags")
+ROMAN = accepted("--roman", because="numbers are always decimal")
 SHUTDOWN_TIMEOUT = field_option("OP_INSTANCE_REBOOT", "shutdown_timeout", "--shutdown-timeout", metavar="SECONDS")
 
 
@@ -226,6 +241,10 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        for word in message.removeprefix("unrecognized arguments: ").split():
+            name = word.partition("=")[0]
+            if instead := ganeti.REFUSED.get(self.prog, {}).get(name):
+                raise errors.MisuseError(f"{self.prog}: Ganeti's option {name} does not exist here", hint=instead)
         raise errors.MisuseError(f"{self.prog}: {message}", hint=self._nearest(message) or f"see {self.prog} --help")
 
     def _nearest(self, message: str) -> str:

@@ -65,6 +65,11 @@ EXPORT_OPTIONS = (
     command.field_option(EXPORT, "remove_instance", "--remove-instance"),
     command.field_option(EXPORT, "ignore_remove_failures", "--ignore-remove-failures"),
     command.FORCE,
+    command.accepted("--long-sleep", because="storage without snapshots always keeps the instance down for the copy"),
+    *(
+        command.accepted(f"--zeroing-timeout-{part}", metavar="SECONDS", because="no helper machine writes the disks")
+        for part in ("fixed", "per-mib")
+    ),
     *command.JOB,
 )
 EXPORT_TEXT = """
@@ -74,6 +79,7 @@ EXPORT_TEXT = """
 IMPORT_OPTIONS = (
     command.field_option(creation.CREATE, "src_node", "--src-node", metavar="NODE"),
     command.field_option(creation.CREATE, "src_path", "--src-dir", metavar="EXPORT"),
+    command.accepted("--compress", metavar="PROGRAM", because="an export says how it is compressed"),
     *creation.OPTIONS,
 )
 IMPORT_TEXT = """

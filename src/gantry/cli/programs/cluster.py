@@ -193,6 +193,7 @@ INIT_OPTIONS = (
     ),
     command.Option(("--port",), "Set the port of the node daemons", "PORT", parse=syntax.number),
     *settings.OPTIONS,
+    *settings.ACCEPTED_AT_INIT,
 )
 INIT_TEXT = """
     gantry-noded must already run on this machine. init writes its files below /var/lib/gantry, or
@@ -215,7 +216,7 @@ COMMANDS = (
         text=INIT_TEXT,
     ),
     settings.MODIFY,
-    command.Command("info", info, "Show the cluster", aliases=("show",)),
+    command.Command("info", info, "Show the cluster", options=(command.ROMAN,), aliases=("show",)),
     command.Command(
         "show-ispecs-cmd",
         policies.show_cluster,
@@ -233,7 +234,12 @@ COMMANDS = (
         (command.Argument("pause|continue|info"), command.Argument("DURATION", minimum=0)),
         text="    A duration is in seconds, or has a unit: 30s, 10m, 2h, 1d.",
     ),
-    command.Command("redist-conf", redist_conf, "Send the cluster's files to all nodes again", options=command.JOB),
+    command.Command(
+        "redist-conf",
+        redist_conf,
+        "Send the cluster's files to all nodes again",
+        options=(command.accepted("--yes-do-it", because="there is no question to confirm"), *command.JOB),
+    ),
     command.Command(
         "verify",
         verify,
@@ -241,6 +247,8 @@ COMMANDS = (
         options=(
             command.field_option("OP_CLUSTER_VERIFY", "verbose", "-v", "--verbose"),
             command.field_option("OP_CLUSTER_VERIFY", "error_codes", "--error-codes"),
+            command.accepted("--no-nplus1-mem", because="the memory for failovers is always checked"),
+            command.accepted("--verify-ssh-clutter", because="no SSH keys are managed"),
             *JOB_OPTIONS,
         ),
     ),

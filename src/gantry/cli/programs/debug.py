@@ -117,6 +117,7 @@ COMMANDS = (
             ),
             command.field_option(DELAY, "repeat", "-r", "--repeat", metavar=COUNT),
             command.field_option(DELAY, "no_locks", "-l", "--no-locks"),
+            command.accepted("-i", "--interruptible", because="gnt-job cancel --kill ends any job"),
             *command.JOB,
         ),
     ),

@@ -83,6 +83,7 @@ COMMANDS = (
         policies.show_groups,
         "Print the commands that create node groups with the same instance sizes",
         GROUPS,
+        (policies.INCLUDE_DEFAULTS,),
     ),
     command.Command("remove", remove, "Remove a node group without nodes", GROUP, command.JOB),
     *tags.commands("nodegroup", *GROUP),

@@ -158,6 +158,7 @@ START_OPTIONS = (
     ),
     command.field_option(START, "no_remember", "--no-remember"),
     command.field_option(START, "startup_paused", "--paused"),
+    command.accepted("--ignore-offline", because="an instance on an offline node is never started"),
     *command.JOB,
 )
 STOP_OPTIONS = (
@@ -165,6 +166,7 @@ STOP_OPTIONS = (
     *selection.OPTIONS,
     command.field_option(STOP, "timeout", "--timeout", metavar="SECONDS"),
     command.field_option(STOP, "no_remember", "--no-remember"),
+    command.accepted("--ignore-offline", because="-f stops an instance on an offline node"),
     *command.JOB,
 )
 MODIFY_OPTIONS = (
@@ -229,6 +231,9 @@ MODIFY_OPTIONS = (
     command.field_option(MODIFY, "offline", "--offline", help="Mark a stopped instance offline: nothing will start it"),
     command.field_option(MODIFY, "offline", "--online", help="Mark an offline instance stopped again", negated=True),
     creation.IGNORE_POLICY,
+    creation.FILE_DRIVER,
+    creation.COMMUNICATION,
+    command.accepted("--force-variant", because="the operating system stays as it is"),
     *command.JOB,
 )
 MODIFY_TEXT = """
@@ -255,6 +260,7 @@ COMMANDS = (
         (
             command.Option(("-s", "--static"), "Do not ask the nodes"),
             command.Option(("--all",), "Show all instances"),
+            command.ROMAN,
             *command.PRIORITY,
         ),
         aliases=("show",),
@@ -285,6 +291,9 @@ COMMANDS = (
             *selection.OPTIONS,
             command.field_option("OP_INSTANCE_REBOOT", "reboot_type", "-t", "--type", metavar="TYPE"),
             command.SHUTDOWN_TIMEOUT,
+            command.accepted(
+                "--ignore-secondaries", because="gnt-instance startup -f starts without the secondary node"
+            ),
             *command.JOB,
         ),
     ),

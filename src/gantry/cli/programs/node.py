@@ -171,6 +171,11 @@ COMMANDS = (
                 help="Do not check whether guests have the address, and do not reserve it in networks",
                 negated=True,
             ),
+            *(
+                command.accepted(name, because="a node is not set up by SSH")
+                for name in ("--no-ssh-key-check", "--no-node-setup")
+            ),
+            command.accepted("-v", "--verbose", because="all messages of the job are always printed"),
             *command.JOB,
         ),
         text=ADD_TEXT,
