@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from gantry.cli import main
-from gantry.cli.framework import command
+from gantry.cli.framework import command, ganeti
 from tools.reference import page, programs
 
 SCRIPTS: dict[str, str] = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
@@ -57,6 +57,8 @@ def pages() -> dict[str, Callable[[], str]]:
 
 
 def _program(name: str) -> str:
+    if name in ganeti.PROGRAMS:
+        return page.render(name, _of_ganeti(name), [])
     if name not in main.PROGRAMS:
         return programs.render(name, SCRIPTS[name])
     commands, about = main.commands(name)
@@ -66,6 +68,10 @@ def _program(name: str) -> str:
         lines += _command(name, each)
     lines += ["All commands also take the [options of every command](README.md#conventions)."]
     return page.render(name, about, lines)
+
+
+def _of_ganeti(name: str) -> str:
+    return f"Says that Ganeti's {name} does not exist here: {ganeti.PROGRAMS[name]}."
 
 
 def _anchor(program: str, declared: command.Command) -> str:
@@ -97,8 +103,10 @@ def _option_rows(options: Iterable[command.Option]) -> Iterator[tuple[str, str]]
 
 def _index() -> str:
     commands = ((_link(name), main.commands(name)[1]) for name in main.PROGRAMS)
-    daemons = ((_link(name), programs.about(SCRIPTS[name])) for name in SCRIPTS if name not in main.PROGRAMS)
-    lines = page.table(("program", ""), commands)
+    foreign = ((_link(name), _of_ganeti(name)) for name in ganeti.PROGRAMS)
+    known = {*main.PROGRAMS, *ganeti.PROGRAMS}
+    daemons = ((_link(name), programs.about(SCRIPTS[name])) for name in SCRIPTS if name not in known)
+    lines = page.table(("program", ""), [*commands, *foreign])
     lines += ["## Daemons and tools", "", *page.table(("program", ""), daemons)]
     lines += [*CONVENTIONS.strip().splitlines(), "", *page.table(("option", ""), _option_rows(command.COMMON))]
     return page.render("Commands", INDEX, lines)
@@ -115,5 +123,5 @@ def missing() -> Iterator[str]:
             yield from (f"{program} {each.name}" for _ in range(not each.help))
             yield from (f"{program} {each.name} {option.names[0]}" for option in each.options if not option.help)
     for name, entry in SCRIPTS.items():
-        if name not in main.PROGRAMS:
+        if name not in {*main.PROGRAMS, *ganeti.PROGRAMS}:
             yield from (f"{name} {words}" for words in programs.missing(entry))

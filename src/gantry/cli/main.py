@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gantry import __version__
 from gantry.cli import errors
-from gantry.cli.framework import command, refusals
+from gantry.cli.framework import command, ganeti, refusals
 
 PROGRAMS = {
     "gnt-cluster": "cluster",
@@ -70,6 +70,8 @@ def _internal(error: Exception, words: Sequence[str]) -> int:
 
 
 def _dispatch(program: str, words: Sequence[str]) -> int:
+    if program in ganeti.PROGRAMS:
+        raise errors.MisuseError(f"{program} does not exist here", hint=ganeti.PROGRAMS[program], exit_code=1)
     known, about = commands(program)
     first = words[0] if words else ""
     if first == "--version":
@@ -83,12 +85,32 @@ def _dispatch(program: str, words: Sequence[str]) -> int:
             parts = name.split()
             if [*words[: len(parts)]] == parts:
                 return _call(program, subcommand, words=words[len(parts) :])
+    if group := [subcommand for subcommand in known if subcommand.name.startswith(f"{first} ")]:
+        return _group(program, group, words=words)
+    if instead := ganeti.COMMANDS.get(program, {}).get(first):
+        raise errors.MisuseError(f"{program}: there is no command {first!r} here", hint=instead, exit_code=1)
     names = [name for subcommand in known for name in (subcommand.name, *subcommand.aliases)]
     hint = command.nearest(first, names) if first else ""
     if not hint:
         print(command.usage(program, known, about=about), "\n", sep="", file=sys.stderr)
     problem = f"there is no command {first!r}" if first else "a command is missing"
     raise errors.MisuseError(f"{program}: {problem}", hint=hint or "the commands are listed above", exit_code=1)
+
+
+def _group(program: str, group: Sequence[command.Command], *, words: Sequence[str]) -> int:
+    """Show the commands with a common beginning, of which only the beginning was typed."""
+    is_help = bool({"-h", "--help"} & {*words})
+    start = group[0].name.split()[0]
+    print(
+        command.usage(program, group, about=f"The commands of {program} {start}."),
+        file=sys.stdout if is_help else sys.stderr,
+    )
+    if is_help:
+        return 0
+    typed = " ".join(words)
+    raise errors.MisuseError(
+        f"{program}: there is no command {typed!r}", hint="the commands are listed above", exit_code=1
+    )
 
 
 def _call(program: str, subcommand: command.Command, *, words: Sequence[str]) -> int:
@@ -161,6 +183,16 @@ def job() -> int:
 def debug() -> int:
     """Run ``gnt-debug``."""
     return run("gnt-debug", sys.argv[1:])
+
+
+def storage() -> int:
+    """Run ``gnt-storage``, which only says what serves instead."""
+    return run("gnt-storage", sys.argv[1:])
+
+
+def job_filter() -> int:
+    """Run ``gnt-filter``, which only says what serves instead."""
+    return run("gnt-filter", sys.argv[1:])
 
 
 def gantry() -> int:

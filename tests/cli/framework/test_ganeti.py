@@ -1,6 +1,7 @@
 """What scripts for Ganeti pass: options without effect here, and options that are refused."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,24 @@ from tests.cli.conftest import Gnt, Master
 from gantry.cli import main
 from gantry.cli.framework import ganeti
 
+COMMANDS = """
+gnt-backup: export import list list-fields remove
+gnt-cluster: activate-master-ip add-tags command copyfile deactivate-master-ip destroy epo getmaster info init list-tags
+  master-failover masterfailover master-ping modify queue redist-conf remove-tags rename renew-crypto repair-disk-sizes
+  search-tags show show-ispecs-cmd upgrade verify verify-disks version watcher
+gnt-debug: allocator delay iallocator locks metad submit-job test-jobqueue test-osparams wconfd
+gnt-group: add add-tags assign-nodes evacuate info list list-fields list-tags modify remove remove-tags rename
+  show-ispecs-cmd
+gnt-instance: activate-disks add add-tags batch-create change-group console deactivate-disks failover grow-disk info
+  list list-fields list-tags migrate modify move reboot recreate-disks reinstall remove remove-tags rename replace-disks
+  show shutdown snapshot start startup stop
+gnt-job: archive autoarchive cancel change-priority info list list-fields show wait watch
+gnt-network: add add-tags connect disconnect info list list-fields list-tags modify remove remove-tags rename
+gnt-node: add add-tags evacuate failover health info list list-drbd list-fields list-storage list-tags migrate modify
+  modify-storage power powercycle remove remove-tags repair-storage restricted-command show volumes
+gnt-os: diagnose info list modify show
+"""
+"""The commands and aliases in Ganeti's man pages."""
 REFUSED = [
     (command, option, sentence) for command, options in ganeti.REFUSED.items() for option, sentence in options.items()
 ]
@@ -108,3 +127,53 @@ def test_an_allocator_places_the_instances_of_a_file_that_have_no_node(
     )
     assert gnt(f"gnt-instance batch-create --submit -I hail {tmp_path}/file").code == 0
     assert [op.get("iallocator") for op in master.ops] == ["hail", None, "gantry"]
+
+
+def test_every_command_of_ganeti_is_here_or_has_a_sentence() -> None:
+    for line in COMMANDS.replace("\n  ", " ").strip().splitlines():
+        program, _, names = line.partition(":")
+        known = {name for each in main.commands(program)[0] for name in (each.name, *each.aliases)}
+        absent = ganeti.COMMANDS.get(program, {})
+        assert set(names.split()) <= known | absent.keys()
+        assert not known & absent.keys()
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "sentence"),
+    [(program, name, text) for program, names in ganeti.COMMANDS.items() for name, text in names.items()],
+)
+def test_a_command_that_is_elsewhere_is_one_line(gnt: Gnt, program: str, name: str, sentence: str) -> None:
+    code = gnt(f"{program} frobnicate").code
+    assert gnt(f"{program} {name} x --force") == (
+        code,
+        "",
+        f"{program}: there is no command {name!r} here; {sentence}\n",
+    )
+
+
+@pytest.mark.parametrize("program", ganeti.PROGRAMS)
+@pytest.mark.parametrize("words", ["", "list", "--help"])
+def test_a_program_that_does_not_exist_says_what_serves_instead(gnt: Gnt, program: str, words: str) -> None:
+    code = gnt("gnt-node frobnicate").code
+    assert gnt(f"{program} {words}") == (code, "", f"{program} does not exist here; {ganeti.PROGRAMS[program]}\n")
+
+
+def test_sentences_name_commands_that_exist() -> None:
+    texts = [*ganeti.PROGRAMS.values(), *(text for texts in ganeti.COMMANDS.values() for text in texts.values())]
+    texts += [text for options in ganeti.REFUSED.values() for text in options.values()]
+    named = [match for text in texts for match in re.findall(r"\b(gnt-[a-z]+|gantry) ([a-z][a-z-]+)", text)]
+    assert len(named) > 20
+    for program, name in named:
+        assert name in {each.name for each in main.commands(program)[0]}, (program, name)
+
+
+@pytest.mark.parametrize("words", ["segment", "segment range", "segment range frobnicate"])
+def test_the_beginning_of_a_command_lists_the_commands_that_begin_so(gnt: Gnt, words: str) -> None:
+    ran = gnt(f"gantry {words}")
+    assert (ran.code, ran.out) == (gnt("gantry frobnicate").code, "")
+    assert "segment range create" in ran.err
+    assert "history" not in ran.err
+    assert ran.err.endswith(f"gantry: there is no command {words!r}; the commands are listed above\n")
+    asked = gnt(f"gantry {words} --help")
+    assert (asked.code, asked.err) == (0, "")
+    assert asked.out == ran.err.rpartition("gantry: there")[0]

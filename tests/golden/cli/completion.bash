@@ -853,7 +853,7 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-os ') values='list info modify diagnose' ;;
+        'gnt-os ') values='list info show modify diagnose' ;;
         'gnt-os list')
             options='--no-headers --separator --format --priority -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -862,7 +862,7 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-os info')
+        'gnt-os info'|'gnt-os show')
             options='--priority -d --debug --reason -h --help'; kind=os
             case $previous in
                 --priority) values='low normal high'; kind=none ;;

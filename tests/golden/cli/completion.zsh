@@ -950,7 +950,7 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-os ') options=('list:List operating systems with their variants' 'info:Show operating systems in full' 'modify:Change the defaults of an operating system'\''s parameters' 'diagnose:Show the operating systems on each node') ;;
+        'gnt-os ') options=('list:List operating systems with their variants' 'info:Show operating systems in full' 'show:Show operating systems in full' 'modify:Change the defaults of an operating system'\''s parameters' 'diagnose:Show the operating systems on each node') ;;
         'gnt-os list')
             options=('--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '--priority:Set the priority among waiting jobs' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
             kind=none
@@ -960,7 +960,7 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-os info')
+        'gnt-os info'|'gnt-os show')
             options=('--priority:Set the priority among waiting jobs' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
             kind=os
             case $previous in

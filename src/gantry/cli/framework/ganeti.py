@@ -1,9 +1,62 @@
-"""What Ganeti's command line has and Gantry's has not: options that are refused, each with what serves instead.
+"""What Ganeti's command line has and Gantry's has not: programs, commands and options, each with what serves instead.
 
 Scripts for Ganeti pass options by habit. Options that request nothing here are accepted where the command is declared
 (``command.accepted``); an option that requests a feature which Gantry does not have is refused, and ``command`` prints
-the sentence of this table instead of "unrecognized arguments". Data alone, in the words of Ganeti's man pages.
+the sentence of this table instead of "unrecognized arguments". ``main`` does the same with commands and programs.
+Data alone, in the words of Ganeti's man pages.
 """
+
+_MASTER_IP = "the master has no address of its own; gnt-cluster getmaster prints the node that has the role"
+_POWER = "power is switched outside of the cluster; gnt-node modify --offline yes marks a node that is down"
+_ALLOCATOR = "gnt-instance add --dry-run shows the nodes that an allocator chooses"
+_OWNERS = "gnt-network map shows the addresses of a network, and gnt-network history their owners"
+
+PROGRAMS = {
+    "gnt-storage": "providers of the disk template ext are folders of scripts in /srv/gantry/extstorage on each node",
+    "gnt-filter": "jobs are not filtered; gnt-cluster queue drain refuses new ones, gnt-job change-priority reorders",
+}
+"""Maps a program to a sentence."""
+
+COMMANDS: dict[str, dict[str, str]] = {
+    "gnt-cluster": {
+        "rename": "the name of a cluster is chosen by gnt-cluster init, and cannot be changed",
+        "repair-disk-sizes": "disks have the size that is recorded; gnt-instance grow-disk --absolute sets another",
+        "epo": "gnt-instance shutdown --all stops all instances; power is switched outside of the cluster",
+        "activate-master-ip": _MASTER_IP,
+        "deactivate-master-ip": _MASTER_IP,
+    },
+    "gnt-node": {
+        "powercycle": _POWER,
+        "power": _POWER,
+        "health": "gnt-cluster verify checks all nodes, and gantry doctor examines the machine it runs on",
+        "list-drbd": "gnt-instance info shows the nodes, minors and port of each mirrored disk",
+        "restricted-command": "gnt-cluster command -n NODE COMMAND runs a command by SSH",
+    },
+    "gnt-instance": {
+        "snapshot": "gnt-backup export -n NODE INSTANCE copies the disks, and gnt-backup import creates an instance",
+    },
+    "gnt-debug": {
+        "iallocator": _ALLOCATOR,
+        "allocator": _ALLOCATOR,
+        "test-jobqueue": "gnt-debug delay and gnt-debug submit-job test the job queue",
+        "test-osparams": "gnt-os modify -O NAME=VALUE checks parameters on the nodes before it sets them",
+        "wconfd": "gantry-masterd keeps the configuration; gantry export-config prints it, gnt-debug locks the locks",
+        "metad": "there is no metadata daemon; OS parameters reach the scripts of an OS definition as variables",
+    },
+    "gantry": {
+        "network": "see gnt-network --help",
+        "subnet": "subnets are part of a network: gnt-network modify --subnet, gnt-network info",
+        "pool": "pools are part of a network: gnt-network modify --pool, gnt-network map",
+        "address": _OWNERS,
+        "ip": _OWNERS,
+        "port": "ports belong to Neutron's API: openstack port list",
+        **{
+            noun: f"see gnt-{noun} --help"
+            for noun in ("cluster", "node", "group", "instance", "os", "backup", "job", "debug")
+        },
+    },
+}
+"""Maps a program to commands that it does not have, each with a sentence; in ``gantry`` people look for all."""
 
 _FOLDERS = "file disks are in /srv/gantry/file-storage and shared-file-storage; mount the storage there"
 _ADDRESS = "a node has one address, --primary-ip, which also carries the traffic of mirrored disks"

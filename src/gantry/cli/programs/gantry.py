@@ -13,7 +13,10 @@ from gantry.cli.framework import command, query
 from gantry.cli.grammar import moments, syntax
 from gantry.cli.output import documents
 
-ABOUT = "Shows history and events, exports the configuration, examines a machine, and manages segment ranges."
+ABOUT = """\
+Shows history and events, exports the configuration, examines a machine, and
+manages segment ranges. Instances, networks, nodes and the rest are managed by
+gnt-instance, gnt-network, gnt-node and the other gnt-* programs."""
 
 KINDS = ("cluster", "group", "node", "network", "port", "segmentrange", "subnetpool", "instance", "job")
 EVENTS_PER_REQUEST = 1000

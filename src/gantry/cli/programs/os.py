@@ -76,7 +76,7 @@ COMMANDS = (
         "List operating systems with their variants",
         options=(*command.FIELDS_QUERY, *command.PRIORITY),
     ),
-    command.Command("info", info, "Show operating systems in full", SYSTEMS, command.PRIORITY),
+    command.Command("info", info, "Show operating systems in full", SYSTEMS, command.PRIORITY, aliases=("show",)),
     command.Command(
         "modify",
         settings.modify_system,
