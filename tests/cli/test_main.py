@@ -23,7 +23,7 @@ def test_every_program_tells_its_version_and_its_commands(gnt: Gnt, program: str
 @pytest.mark.parametrize("line", ["gnt-instance", "gnt-instance frobnicate"])
 def test_no_or_an_unknown_command_shows_the_commands_and_fails(gnt: Gnt, line: str) -> None:
     ran = gnt(line)
-    assert (ran.code, ran.out) == (1, "")
+    assert (ran.code, ran.out) == (2, "")
     assert "startup" in ran.err
 
 
@@ -61,9 +61,9 @@ def test_a_wrong_option_ends_with_2_in_one_line(gnt: Gnt, line: str) -> None:
         ("gnt-network connect", "Error: Command connect expects NETWORK [GROUP...], but got 0 arguments"),
     ],
 )
-def test_a_wrong_number_of_arguments_ends_with_1(gnt: Gnt, line: str, complaint: str) -> None:
+def test_a_wrong_number_of_arguments_ends_with_2(gnt: Gnt, line: str, complaint: str) -> None:
     ran = gnt(line)
-    assert ran.code == 1
+    assert ran.code == 2
     assert ran.err.startswith(complaint)
 
 
@@ -124,7 +124,7 @@ def test_ctrl_c_before_a_job_is_known_is_one_line(gnt: Gnt, monkeypatch: pytest.
 
     monkeypatch.setattr(client.Client, "query", interrupted)
     ran = gnt("gnt-instance list")
-    assert ran.code == 1
+    assert ran.code == 130
     assert ran.err.startswith("Aborted")
 
 

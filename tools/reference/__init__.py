@@ -5,6 +5,7 @@
     fields.md       from the registry of query fields
     parameters.md   from the parameter classes
     errors.md       from the exception tree
+    exit-codes.md   from the exit codes of the commands
     remote-api.md   from the routes of the remote API
     neutron.md      from the attribute tables of the Neutron API
     configuration.md  from the argument parsers of the daemons
@@ -23,6 +24,7 @@ from tools.reference import (
     commands,
     configuration,
     errors,
+    exit_codes,
     fields,
     kubernetes,
     neutron,
@@ -41,6 +43,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "fields.md": fields.render,
     "parameters.md": parameters.render,
     "errors.md": errors.render,
+    "exit-codes.md": exit_codes.render,
     "remote-api.md": remote.render,
     "neutron.md": neutron.render,
     "kubernetes.md": kubernetes.render,

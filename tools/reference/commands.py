@@ -21,22 +21,10 @@ SCRIPTS: dict[str, str] = tomllib.loads((Path(__file__).parents[2] / "pyproject.
 INDEX = """
 The `gnt-*` programs and `gantry` have commands, as in `gnt-instance list`. `PROGRAM --help` lists the commands of a
 program, `PROGRAM COMMAND --help` the options of a command, and `PROGRAM --version` prints the version. Run them on the
-master node; they reach the master daemon through its socket.
+master node; they reach the master daemon through its socket. Their ends are on the page [Exit codes](../exit-codes.md).
 """
 
 CONVENTIONS = """
-## Exit codes
-
-| exit code | |
-|---|---|
-| 0 | done |
-| 1 | failed or refused |
-| 2 | an option is not valid, or the stored state is damaged |
-| 5 | this machine has no cluster |
-| 11 | this node is not the master |
-| 13 | the user did not confirm |
-| 14 | a column does not exist |
-
 ## Conventions
 
 | | |

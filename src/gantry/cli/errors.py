@@ -7,13 +7,33 @@ Any module of ``cli`` raises them; only ``main`` prints them. Scripts search for
 from collections.abc import Sequence
 from typing import ClassVar
 
+FAILED, MISUSE, NO_CLUSTER, NOT_MASTER, NOT_CONFIRMED, UNKNOWN_FIELD, INTERRUPTED, PIPE_CLOSED = (
+    1, 2, 5, 11, 13, 14, 130, 141,
+)  # fmt: skip
+EXIT_CODES = {
+    0: "The request was carried out. `--help`, `--version` and `--dry-run` end so too.",
+    FAILED: "The command was refused or failed: the error says why. `gnt-cluster verify` found errors, a job or one of "
+    "several jobs failed, a node did not answer.",
+    MISUSE: "The command line is wrong, and nothing was done: there is no such command or option, the number of "
+    "arguments is wrong, or a word is not one of an option's values. Also, as in Ganeti: the stored state is damaged "
+    "(`Corrupt configuration file`).",
+    NO_CLUSTER: "This machine is not part of a cluster.",
+    NOT_MASTER: "This machine is not the master; the error names the master.",
+    NOT_CONFIRMED: "The user did not confirm the question, or there was no terminal for it; nothing was done. `-f` "
+    "skips the question.",
+    UNKNOWN_FIELD: "The list is complete, but it has a column that does not exist.",
+    INTERRUPTED: "Ctrl-C ended the command. A job that was submitted continues; the message names it.",
+    PIPE_CLOSED: "The program that read the output ended first, as `head` does.",
+}
+"""The exit codes, each with its kinds of ends; the codes 5 to 14 are Ganeti's, the last two those of shells."""
+
 
 class CommandError(Exception):
     """The command cannot continue; ``hint`` says what the user can do."""
 
     heading: ClassVar[str] = "Failure: "
 
-    def __init__(self, message: str, *, hint: str = "", exit_code: int = 1) -> None:
+    def __init__(self, message: str, *, hint: str = "", exit_code: int = FAILED) -> None:
         self.message = message
         self.hint = hint
         self.exit_code = exit_code
@@ -25,12 +45,12 @@ class CommandError(Exception):
 
 
 class MisuseError(CommandError):
-    """The command line has invalid words; for options the exit code is 2, as usual for option parsers."""
+    """The command line does not fit the command: unknown words, or too many or few."""
 
     heading = ""
 
-    def __init__(self, message: str, *, hint: str, exit_code: int = 2) -> None:
-        super().__init__(message, hint=hint, exit_code=exit_code)
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message, hint=hint, exit_code=MISUSE)
 
 
 class InvalidError(CommandError):
@@ -63,14 +83,17 @@ class RefusedError(CommandError):
 
     heading = ""
 
-    def __init__(self, *, exit_code: int = 1) -> None:
-        super().__init__("Operation aborted", exit_code=exit_code)
+    def __init__(self) -> None:
+        super().__init__("Operation aborted", exit_code=NOT_CONFIRMED)
 
 
 class LeftRunningError(CommandError):
     """The user pressed Ctrl-C while a job ran; the job continues."""
 
     heading = ""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint, exit_code=INTERRUPTED)
 
 
 class ConnectionLostError(CommandError):
@@ -84,7 +107,9 @@ class ServerError(CommandError):
         self.name = name
         self.arguments = arguments
         self.prefix = prefix
-        super().__init__(str(arguments[0]) if arguments else name, exit_code=2 if name == "ConfigurationError" else 1)
+        super().__init__(
+            str(arguments[0]) if arguments else name, exit_code=2 if name == "ConfigurationError" else FAILED
+        )
 
     def text(self) -> str:
         """Return the text of the error's class, after the prefix about the job's earlier opcodes."""

@@ -140,7 +140,7 @@ def without_master() -> errors.CommandError:
         return errors.CommandError(
             "this machine is not part of a cluster: it has no ssconf and no master daemon",
             hint="create a cluster with gnt-cluster init, or add this machine with gnt-node add on a master",
-            exit_code=5,
+            exit_code=errors.NO_CLUSTER,
         )
     if is_here(master):
         return errors.CommandError(
@@ -148,5 +148,7 @@ def without_master() -> errors.CommandError:
             hint=f"start gantry-masterd; its log is {master_log()}",
         )
     return errors.CommandError(
-        f"this is not the master node; the master is {master}", hint="run the command there", exit_code=11
+        f"this is not the master node; the master is {master}",
+        hint="run the command there",
+        exit_code=errors.NOT_MASTER,
     )

@@ -47,11 +47,11 @@ def run(program: str, words: Sequence[str]) -> int:
         return failure.exit_code
     except KeyboardInterrupt:
         print("Aborted; a job that was already submitted continues, see gnt-job list", file=sys.stderr)
-        return 1
+        return errors.INTERRUPTED
     except BrokenPipeError:
         # The reader closed the pipe. Without this, Python's flush at exit would report an error.
         system.dup2(system.open(system.devnull, system.O_WRONLY), 1)
-        return 1
+        return errors.PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - no caller would report it
         return _internal(error, words)
     return code
@@ -71,7 +71,7 @@ def _internal(error: Exception, words: Sequence[str]) -> int:
 
 def _dispatch(program: str, words: Sequence[str]) -> int:
     if program in ganeti.PROGRAMS:
-        raise errors.MisuseError(f"{program} does not exist here", hint=ganeti.PROGRAMS[program], exit_code=1)
+        raise errors.MisuseError(f"{program} does not exist here", hint=ganeti.PROGRAMS[program])
     known, about = commands(program)
     first = words[0] if words else ""
     if first == "--version":
@@ -88,13 +88,13 @@ def _dispatch(program: str, words: Sequence[str]) -> int:
     if group := [subcommand for subcommand in known if subcommand.name.startswith(f"{first} ")]:
         return _group(program, group, words=words)
     if instead := ganeti.COMMANDS.get(program, {}).get(first):
-        raise errors.MisuseError(f"{program}: there is no command {first!r} here", hint=instead, exit_code=1)
+        raise errors.MisuseError(f"{program}: there is no command {first!r} here", hint=instead)
     names = [name for subcommand in known for name in (subcommand.name, *subcommand.aliases)]
     hint = command.nearest(first, names) if first else ""
     if not hint:
         print(command.usage(program, known, about=about), "\n", sep="", file=sys.stderr)
     problem = f"there is no command {first!r}" if first else "a command is missing"
-    raise errors.MisuseError(f"{program}: {problem}", hint=hint or "the commands are listed above", exit_code=1)
+    raise errors.MisuseError(f"{program}: {problem}", hint=hint or "the commands are listed above")
 
 
 def _group(program: str, group: Sequence[command.Command], *, words: Sequence[str]) -> int:
@@ -108,9 +108,7 @@ def _group(program: str, group: Sequence[command.Command], *, words: Sequence[st
     if is_help:
         return 0
     typed = " ".join(words)
-    raise errors.MisuseError(
-        f"{program}: there is no command {typed!r}", hint="the commands are listed above", exit_code=1
-    )
+    raise errors.MisuseError(f"{program}: there is no command {typed!r}", hint="the commands are listed above")
 
 
 def _call(program: str, subcommand: command.Command, *, words: Sequence[str]) -> int:

@@ -104,7 +104,7 @@ def test_what_is_not_understood_is_one_line_and_no_job(gnt: Gnt, master: Master,
 
 def test_an_unknown_option_is_a_usage_error(gnt: Gnt, master: Master) -> None:
     assert gnt(MODIFY + "--colour red").code == 2
-    assert gnt(MODIFY + "web1").code == 1
+    assert gnt(MODIFY + "web1").code == 2
     assert not master.ops
 
 

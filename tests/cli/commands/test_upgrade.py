@@ -238,7 +238,7 @@ def test_a_command_that_was_killed_goes_on_when_it_is_repeated(cluster: Cluster,
 def test_an_interrupted_command_says_how_to_go_on_and_how_to_go_back(cluster: Cluster, gnt: Gnt, root: Path) -> None:
     cluster.interrupt = lambda: _thread.interrupt_main() if cluster.node("r").waits else None
     ran = gnt(f"gnt-cluster upgrade --to {LATER}")
-    assert ran.code == 1
+    assert ran.code == 130
     assert "Interrupted; the queue stays drained. To go on, repeat the command; to go back, run gnt-clus" in ran.err
     assert cluster.drained
     cluster.interrupt = lambda: None
@@ -252,7 +252,7 @@ def test_a_command_that_is_interrupted_before_the_first_node_changes_nothing(
 ) -> None:
     cluster.jobs = ["running", INTERRUPTED, "running"]
     ran = gnt(f"gnt-cluster upgrade --to {LATER}")
-    assert (ran.code, ran.err) == (1, "Interrupted; nothing was changed\n")
+    assert (ran.code, ran.err) == (130, "Interrupted; nothing was changed\n")
     assert not cluster.drained
     assert not (root / "lib/upgrade.json").exists()
 

@@ -174,6 +174,6 @@ def test_the_beginning_of_a_command_lists_the_commands_that_begin_so(gnt: Gnt, w
     assert "segment range create" in ran.err
     assert "history" not in ran.err
     assert ran.err.endswith(f"gantry: there is no command {words!r}; the commands are listed above\n")
-    asked = gnt(f"gantry {words} --help")
-    assert (asked.code, asked.err) == (0, "")
-    assert asked.out == ran.err.rpartition("gantry: there")[0]
+    requested_help = gnt(f"gantry {words} --help")
+    assert (requested_help.code, requested_help.err) == (0, "")
+    assert requested_help.out == ran.err.rpartition("gantry: there")[0]

@@ -101,7 +101,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(
 
     monkeypatch.setattr(client.Client, "wait_for_change", interrupted)
     ran = gnt("gnt-instance remove -f web1")
-    assert ran.code == 1
+    assert ran.code == 130
     assert ran.err == "Interrupted; job 1 continues; to watch it again: gnt-job watch 1\n"
     assert not [method for method, _ in master.requests if method == "CancelJob"]
 

@@ -226,7 +226,7 @@ def test_a_network_is_renamed(gnt: Gnt, master: Master) -> None:
     assert gnt("gnt-network rename net1 lan").code == 0
     op = {"OP_ID": "OP_NETWORK_RENAME", "network_name": "net1", "new_name": "lan"}
     assert master.ops[0] | op == master.ops[0]
-    assert gnt("gnt-network rename net1").code == 1
+    assert gnt("gnt-network rename net1").code == 2
 
 
 def test_removing_says_whether_by_force(gnt: Gnt, master: Master) -> None:

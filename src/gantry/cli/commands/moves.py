@@ -19,7 +19,7 @@ NODE_ARGUMENT = (command.Argument("NODE", completes="node", field="node_name"),)
 def _confirm(call: command.Call, question: str, *, names: list[str] | None = None) -> None:
     """Ask for confirmation, except with ``-f``, ``--dry-run`` or ``--cleanup``."""
     if not (call.options.force or call.option("dry_run") or call.option("cleanup")):
-        terminal.confirm(question, names=names or [], exit_code=13 if call.program == "gnt-node" else 1)
+        terminal.confirm(question, names=names or [])
 
 
 def failover(call: command.Call) -> int:

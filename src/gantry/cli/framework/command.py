@@ -346,7 +346,6 @@ def _check_count(call: Call) -> None:
     raise errors.MisuseError(
         f"Error: Command {call.command.name} expects {expected}, but got {_counted(count)}",
         hint=f"see {call.program} {call.command.name} --help",
-        exit_code=1,
     )
 
 

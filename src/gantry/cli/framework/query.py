@@ -12,10 +12,6 @@ from gantry.cli.framework import command
 from gantry.cli.grammar import filters, syntax
 from gantry.cli.output import tables
 
-UNKNOWN_FIELD = 14
-"""Exit code if a column does not exist."""
-
-
 LIST_TEXT = """
     The arguments are names, names with * and ?, or one filter, like
       'mfree > 1024 and not offline'    'name =~ m/web.*/'    '"blue" in tags'
@@ -75,7 +71,7 @@ def print_fields(call: command.Call, fields: Sequence[client.Field]) -> int:
 def print_table(
     call: command.Call, table: client.Table, *, formatters: Mapping[str, tables.Formatter] = tables.NO_FORMATTERS
 ) -> int:
-    """Print a table in the format that the options set; return ``UNKNOWN_FIELD`` if a column does not exist, or 0."""
+    """Print a table in the format that the options set; return UNKNOWN_FIELD if a column does not exist, or 0."""
     style = tables.Style(
         format=call.option("format"),
         headers=not call.option("no_headers"),
@@ -118,4 +114,4 @@ def _warn_of_unknown(names: Sequence[str]) -> int:
     if not names:
         return 0
     print(f"Warning: unknown fields: {', '.join(names)}; list-fields shows the known fields", file=sys.stderr)
-    return UNKNOWN_FIELD
+    return errors.UNKNOWN_FIELD

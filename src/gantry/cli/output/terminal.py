@@ -42,7 +42,7 @@ def _width() -> int:
         return 80
 
 
-def confirm(question: str, *, names: Sequence[str] = (), exit_code: int = 1) -> None:
+def confirm(question: str, *, names: Sequence[str] = ()) -> None:
     """Ask on the terminal for confirmation; raises RefusedError without one, or without a terminal."""
     name_lines = "".join(f"  {name}\n" for name in names)
     try:
@@ -51,7 +51,7 @@ def confirm(question: str, *, names: Sequence[str] = (), exit_code: int = 1) -> 
         sys.stderr.write(
             f"{question}\n{name_lines}No terminal for confirmation, so nothing is done; --force skips the question.\n"
         )
-        raise errors.RefusedError(exit_code=exit_code) from None
+        raise errors.RefusedError from None
     try:
         os.write(tty, f"{question}\n{name_lines}y/[n]/?: ".encode())
         while (answer := os.read(tty, 1024).decode(errors="replace").strip().lower()) == "?":
@@ -59,4 +59,4 @@ def confirm(question: str, *, names: Sequence[str] = (), exit_code: int = 1) -> 
     finally:
         os.close(tty)
     if answer not in ("y", "yes"):
-        raise errors.RefusedError(exit_code=exit_code)
+        raise errors.RefusedError

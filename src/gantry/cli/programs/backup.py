@@ -16,7 +16,7 @@ def export(call: command.Call) -> int:
     """Export an instance."""
     name, options = call.arguments[0], call.options
     if not options.node:
-        raise errors.MisuseError("Target node must be specified", hint="add -n NODE", exit_code=1)
+        raise errors.InvalidError("Target node must be specified", hint="add -n NODE")
     if options.remove_instance and not (options.force or options.dry_run):
         terminal.confirm(f"This removes the instance {name} when its export is complete. Continue?")
     return submit.carry_out(call, call.opcode("OP_BACKUP_EXPORT", mode="local"))

@@ -94,8 +94,7 @@ def console(call: command.Call) -> int:
     answer = result if isinstance(result, dict) else {}
     words = [str(word) for word in answer.get("command") or []]
     if not words:
-        print(answer.get("message") or f"the instance {call.arguments[0]} has no console")
-        return 0
+        raise errors.CommandError(str(answer.get("message") or f"the instance {call.arguments[0]} has no console"))
     host = str(answer.get("host") or "")
     if host and not machine.is_here(host):
         words = ["ssh", "-t", host, "--", shlex.join(words)]

@@ -25,8 +25,6 @@ STATES = {
     "finished": submit.FINAL,
 }
 """Maps an option to the states of the jobs that it selects."""
-EXIT_NOT_CONFIRMED = 13
-"""Exit code if the user does not confirm the work on the selected jobs."""
 
 
 def show_list(call: command.Call) -> int:
@@ -100,7 +98,7 @@ def _selected_jobs(call: command.Call, verb: str) -> list[int]:
     records = call.client.records("job", ["id", "summary"], where=filters.any_of("status", states))
     lines = [f"{record['id']} {record.get('summary')}" for record in records]
     if lines and not call.options.force:
-        terminal.confirm(f"This will {verb} these jobs:", names=lines, exit_code=EXIT_NOT_CONFIRMED)
+        terminal.confirm(f"This will {verb} these jobs:", names=lines)
     return [client.expect(record["id"], int) for record in records]
 
 
