@@ -22,11 +22,11 @@ def query_arguments(gnt: Gnt, master: Master, line: str) -> list[Any]:
         ("gnt-instance list", "instance", "name hypervisor os pnode status oper_ram"),
         ("gnt-node list", "node", "name dtotal dfree mtotal mnode mfree pinst_cnt sinst_cnt"),
         ("gnt-network list", "network", "name network gateway mac_prefix group_list tags"),
-        ("gnt-job list", "job", "id status summary"),
+        ("gnt-job list --no-headers", "job", "id status summary"),
         ("gnt-debug locks", "lock", "name mode owner pending waits"),
         ("gnt-instance list -o name,ip", "instance", "name ip"),
         ("gnt-instance list -o +ip", "instance", "name hypervisor os pnode status oper_ram ip"),
-        ("gnt-job list --archived", "job", "id status summary archived"),
+        ("gnt-job list --archived --separator=,", "job", "id status summary archived"),
         ("gnt-job list --archived -o id", "job", "id archived"),
     ],
 )
@@ -49,8 +49,12 @@ def test_arguments_are_names_patterns_or_a_filter(gnt: Gnt, master: Master, argu
 
 def test_jobs_are_chosen_by_state_and_number(gnt: Gnt, master: Master) -> None:
     states = ["|", ["=", "status", "queued"], ["=", "status", "waiting"]]
-    assert query_arguments(gnt, master, "gnt-job list --pending")[2] == states
-    assert query_arguments(gnt, master, "gnt-job list --pending 5")[2] == ["&", states, ["|", ["=", "id", 5]]]
+    assert query_arguments(gnt, master, "gnt-job list --no-headers --pending")[2] == states
+    assert query_arguments(gnt, master, "gnt-job list --no-headers --pending 5")[2] == [
+        "&",
+        states,
+        ["|", ["=", "id", 5]],
+    ]
     assert gnt("gnt-job list five").code == 1
 
 

@@ -93,6 +93,24 @@ def test_on_a_terminal_the_line_shows_how_far_the_work_is(
     ]
 
 
+def test_the_seconds_count_from_the_start_of_the_job(
+    master: Master, luxi: client.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("gantry.cli.framework.submit.time.time", lambda: 1000.0)
+    times = {"received_ts": [900, 0], "start_ts": [990, 0]}
+    master.answers["QueryJobs"] = lambda ids, fields: [[times[field] for field in fields] for _ in ids]
+    master.changes = [[["queued"], []], [["running"], []], "nochange", [["success"], []]]
+    submit.follow(luxi, 1, log=None)
+    progress_text = capsys.readouterr().err
+    assert "Job 1 is waiting in queue, 100 s" in progress_text
+    assert progress_text.count("Job 1 is running, 10 s") == 2
+    assert [arguments[1] for method, arguments in master.requests if method == "QueryJobs"] == [
+        ["received_ts"],
+        ["start_ts"],
+    ]
+
+
 def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(
     master: Master, gnt: Gnt, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -168,6 +168,35 @@ def test_verify_ends_with_1_when_something_is_wrong(gnt: Gnt, master: Master) ->
 
 
 @pytest.mark.parametrize(
+    ("findings", "good", "conclusion"),
+    [
+        ([], True, "The cluster is fine: no errors, no warnings"),
+        (["  - WARNING: a b: c"], True, "The cluster is fine: no errors, 1 warning"),
+        (
+            ["  - ERROR: node node2: x", "  - WARNING: a b: c", "  - ERROR: node node3: ERROR: x"],
+            False,
+            "The cluster is not fine: 2 errors, 1 warning",
+        ),
+    ],
+)
+def test_verify_ends_with_a_line_that_says_how_it_went(
+    gnt: Gnt, master: Master, findings: list[str], good: bool, conclusion: str
+) -> None:
+    master.logs["OP_CLUSTER_VERIFY"] = ["* Verifying node status", *findings]
+    master.results["OP_CLUSTER_VERIFY"] = good
+    *lines, last = gnt("gnt-cluster verify").out.splitlines()
+    assert len(lines) == 1 + len(findings)
+    assert last == conclusion
+
+
+def test_the_lines_of_verify_for_programs_have_no_conclusion(gnt: Gnt, master: Master) -> None:
+    master.logs["OP_CLUSTER_VERIFY"] = ["* Verifying node status"]
+    master.results["OP_CLUSTER_VERIFY"] = True
+    (line,) = gnt("gnt-cluster verify --error-codes").out.splitlines()
+    assert line.endswith("* Verifying node status")
+
+
+@pytest.mark.parametrize(
     ("options", "words"),
     [
         ("--from node2", "recover --from node2"),

@@ -949,8 +949,9 @@ _gantry() {
             esac ;;
         'gnt-job ') values='list list-fields info show watch wait cancel archive autoarchive change-priority' ;;
         'gnt-job list')
-            options='--pending --running --error --finished --archived --no-headers --separator --format --units -o --output -v --verbose -F --filter -d --debug --reason -h --help'; kind=job
+            options='--pending --running --error --finished --newest --archived --no-headers --separator --format --units -o --output -v --verbose -F --filter -d --debug --reason -h --help'; kind=job
             case $previous in
+                --newest) values=''; kind=none ;;
                 --separator) values=''; kind=none ;;
                 --format) values='table json yaml csv'; kind=none ;;
                 --units) values='h m g t'; kind=none ;;

@@ -1319,6 +1319,7 @@ complete -c gnt-job -n '__fish_seen_subcommand_from list' -l pending -d 'Select 
 complete -c gnt-job -n '__fish_seen_subcommand_from list' -l running -d 'Select jobs with status running or canceling'
 complete -c gnt-job -n '__fish_seen_subcommand_from list' -l error -d 'Select jobs with status error'
 complete -c gnt-job -n '__fish_seen_subcommand_from list' -l finished -d 'Select jobs with status success or error or canceled'
+complete -c gnt-job -n '__fish_seen_subcommand_from list' -l newest -r -d 'List only the newest N jobs'
 complete -c gnt-job -n '__fish_seen_subcommand_from list' -l archived -d 'Also list archived jobs, and add the column archived'
 complete -c gnt-job -n '__fish_seen_subcommand_from list' -l no-headers -d 'Omit the column titles'
 complete -c gnt-job -n '__fish_seen_subcommand_from list' -l separator -r -d 'Separate columns by this text, without padding'

@@ -223,6 +223,8 @@ KVM_ONLY = calls.OsScript(name="kvm-only", path="/os/k", hypervisors=("kvm",))
         ({"pnode": "node9"}, "no such node: node9"),
         ({"hypervisor": "xen-pvm"}, "hypervisor xen-pvm is not enabled; enabled hypervisors: fake, kvm"),
         ({"disk_template": "plain"}, "disk template plain is not enabled; enabled templates: file, diskless"),
+        ({"disk_template": "plain"}, "; to enable it: gnt-cluster modify --enabled-disk-templates file,diskless,plain"),
+        ({"hypervisor": "xen-pvm"}, "; to enable it: gnt-cluster modify --enabled-hypervisors fake,kvm,xen-pvm"),
         ({"disk_template": "diskless"}, "a diskless instance cannot have disks"),
         ({"disks": ()}, "disk template file needs at least one disk"),
         ({"disks": (Disk(size=0),)}, "disk 0: size 0 is not above 0 MiB"),

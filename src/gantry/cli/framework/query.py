@@ -48,8 +48,13 @@ def commands(
 def show(call: command.Call, listing: Listing, *, where: filters.Filter | None = None) -> int:
     """Print the objects that match both the arguments and ``where``."""
     columns = chosen_columns(call.options.output, listing.columns)
-    table = call.client.query(listing.resource, columns, where=filters.all_of(where, _from_arguments(call, listing)))
+    table = call.client.query(listing.resource, columns, where=matching(call, listing, where))
     return print_table(call, table, formatters=listing.formatters)
+
+
+def matching(call: command.Call, listing: Listing, where: filters.Filter | None) -> filters.Filter | None:
+    """Return the filter for the objects that match both the arguments and ``where``."""
+    return filters.all_of(where, _from_arguments(call, listing))
 
 
 def show_fields(call: command.Call, listing: Listing) -> int:

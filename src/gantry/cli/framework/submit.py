@@ -9,7 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TextIO
+from typing import Protocol
 
 from gantry.cli import client, errors
 from gantry.cli.framework import command, refusals
@@ -29,6 +29,16 @@ NOTICES = {
     "running": "Job {} is running",
     "canceling": "Job {} is being canceled",
 }
+
+
+class Log(Protocol):
+    """What the messages of a job are printed to, such as standard output."""
+
+    def write(self, text: str, /) -> object:
+        """Print text."""
+
+    def flush(self) -> object:
+        """Let the user see what was printed."""
 
 
 def carry_out(call: command.Call, op: Mapping[str, object], *, report: Callable[[object], None] | None = None) -> int:
@@ -118,7 +128,7 @@ def prepare(call: command.Call, op: Mapping[str, object]) -> dict[str, object]:
     return prepared
 
 
-def results(luxi: client.Client, job: int, *, log: TextIO | None) -> list[object]:
+def results(luxi: client.Client, job: int, *, log: Log | None) -> list[object]:
     """Wait for a job and return the result of each opcode.
 
     An opcode whose result is a list of submitted jobs is replaced by the results of these jobs. Raises the error that
@@ -137,9 +147,9 @@ def results(luxi: client.Client, job: int, *, log: TextIO | None) -> list[object
     return values
 
 
-def follow(luxi: client.Client, job: int, *, log: TextIO | None) -> str:
+def follow(luxi: client.Client, job: int, *, log: Log | None) -> str:
     """Wait until a job has ended and return its status; write each message to ``log`` when it arrives."""
-    watch = _Watch(job, log)
+    watch = _Watch(luxi, job, log)
     try:
         while watch.status not in FINAL:
             change = luxi.wait_for_change(
@@ -165,14 +175,16 @@ def follow(luxi: client.Client, job: int, *, log: TextIO | None) -> str:
 class _Watch:
     """The status and log position of a job that the command waits for."""
 
-    def __init__(self, job: int, log: TextIO | None) -> None:
+    def __init__(self, luxi: client.Client, job: int, log: Log | None) -> None:
         self.status = ""
         self.serial: int | None = None
         self.timeout_seconds = FIRST_WAIT_SECONDS
         self.progress = terminal.Progress()
+        self._luxi = luxi
         self._job = job
         self._log = log
-        self._began = time.monotonic()
+        self._timed_status = ""
+        self._began = 0.0
         self._printed: set[str] = set()
         self._values: list[object] | None = None
 
@@ -204,10 +216,21 @@ class _Watch:
         notice = NOTICES.get(self.status, "Job {} is " + self.status).format(self._job)
         if self.progress.visible:
             work = str(self._values[1]) if self._values and len(self._values) > 1 else ""
-            self.progress.show(work or f"{notice}, {time.monotonic() - self._began:.0f} s")
+            self.progress.show(work or f"{notice}, {self._seconds():.0f} s")
         elif unchanged and self.status in ("queued", "waiting") and notice not in self._printed:
             self._printed.add(notice)
             print(notice, file=sys.stderr, flush=True)
+
+    def _seconds(self) -> float:
+        """Return for how long the job has run; before it runs, how long ago it was submitted."""
+        if self.status != self._timed_status:
+            fields = ["received_ts"] if self.status in ("queued", "waiting") else ["start_ts"]
+            (row,) = self._luxi.jobs([self._job], fields)
+            moment = row[0] if row else None
+            # The clock is the master's: the socket is on the same machine.
+            self._began = moment[0] + moment[1] / 1e6 if isinstance(moment, list) else time.time()
+            self._timed_status = self.status
+        return max(0.0, time.time() - self._began)
 
 
 def message_text(kind: str, message: object) -> str:

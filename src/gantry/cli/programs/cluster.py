@@ -137,11 +137,37 @@ def destroy(call: command.Call) -> int:
 def verify(call: command.Call) -> int:
     """Check the cluster; the exit code is 1 if there are errors."""
     job = submit.submit(call, call.opcode("OP_CLUSTER_VERIFY"))
-    results = submit.results(call.client, job, log=sys.stdout)
+    log = _FindingsLog()
+    results = submit.results(call.client, job, log=log)
     if call.options.dry_run:
         submit.print_plan(results[0])
         return 0
+    # Programs read the lines with codes, and nothing else.
+    if not call.options.error_codes:
+        print(log.conclusion(good=all(results)))
     return 0 if all(results) else 1
+
+
+class _FindingsLog:
+    """Prints the log of a verification, and counts its findings."""
+
+    def __init__(self) -> None:
+        self._counts = {"error": 0, "warning": 0}
+
+    def write(self, text: str, /) -> None:
+        """Print text, and count it if it is a finding."""
+        for word in self._counts:
+            self._counts[word] += text.count(f"  - {word.upper()}:")
+        sys.stdout.write(text)
+
+    def flush(self) -> None:
+        """Let the user see what was printed."""
+        sys.stdout.flush()
+
+    def conclusion(self, *, good: bool) -> str:
+        """Return the last line: how the verification went."""
+        numbers = [f"{count or 'no'} {word}{'' if count == 1 else 's'}" for word, count in self._counts.items()]
+        return f"The cluster is {'fine' if good else 'not fine'}: {', '.join(numbers)}"
 
 
 def repair_stray_guests(call: command.Call) -> int:

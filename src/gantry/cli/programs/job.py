@@ -4,38 +4,12 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gantry.cli import client, errors
+from gantry.cli.commands import job_list
 from gantry.cli.framework import command, query, submit
 from gantry.cli.grammar import filters, syntax
 from gantry.cli.output import documents, object_info, terminal
 
 ABOUT = "Shows jobs, waits for them, cancels and archives them."
-
-LISTING = query.Listing(
-    "job",
-    ("id", "status", "summary"),
-    name="id",
-    formatters=dict.fromkeys(("received_ts", "start_ts", "end_ts"), documents.moment),
-)
-STATES = {
-    "pending": ("queued", "waiting"),
-    "queued": ("queued",),
-    "waiting": ("waiting",),
-    "running": ("running", "canceling"),
-    "error": ("error",),
-    "finished": submit.FINAL,
-}
-"""Maps an option to the states of the jobs that it selects."""
-
-
-def show_list(call: command.Call) -> int:
-    """List jobs."""
-    if call.options.archived:
-        call.options.output = f"{call.options.output or '+'},archived".replace("+,", "+")
-    return query.show(call, LISTING, where=filters.any_of("status", _selected_states(call)))
-
-
-def _selected_states(call: command.Call) -> list[str]:
-    return [state for name, states in STATES.items() if call.option(name) for state in states]
 
 
 def info(call: command.Call) -> int:
@@ -90,7 +64,7 @@ def change_priority(call: command.Call) -> int:
 
 def _selected_jobs(call: command.Call, verb: str) -> list[int]:
     """Return the jobs of the arguments, or after a confirmation the jobs in the selected states."""
-    states = _selected_states(call)
+    states = job_list.selected_states(call)
     if bool(call.arguments) == bool(states):
         raise errors.InvalidError("give either job numbers, or an option that selects jobs by state, as --pending")
     if call.arguments:
@@ -133,22 +107,33 @@ def autoarchive(call: command.Call) -> int:
 
 def _states(*names: str) -> tuple[command.Option, ...]:
     return tuple(
-        command.Option((f"--{name}",), f"Select jobs with status {' or '.join(STATES[name])}") for name in names
+        command.Option((f"--{name}",), f"Select jobs with status {' or '.join(job_list.STATES[name])}")
+        for name in names
     )
 
 
+LIST_TEXT = """
+    Jobs are listed from the oldest to the newest. The columns user, age and error are in the table
+    with titles; with --no-headers or --separator, and in other formats, only if -o names them.
+"""
 SELECTED_JOBS = (command.Argument("JOB", minimum=0, maximum=None, completes="job"),)
 JOBS = (command.Argument("JOB", maximum=None, completes="job"),)
 JOB = (command.Argument("JOB", completes="job"),)
-_LIST, _LIST_FIELDS = query.commands(LISTING, "jobs", arguments=SELECTED_JOBS)
-ARCHIVED = command.Option(("--archived",), "Also list archived jobs, and add the column archived")
+_LIST, _LIST_FIELDS = query.commands(job_list.LISTING, "jobs", arguments=SELECTED_JOBS)
+
 
 COMMANDS = (
     _LIST._replace(
-        function=show_list,
-        options=(*_states("pending", "running", "error", "finished"), ARCHIVED, *_LIST.options),
+        function=job_list.show,
+        options=(
+            *_states("pending", "running", "error", "finished"),
+            job_list.NEWEST,
+            job_list.ARCHIVED,
+            *_LIST.options,
+        ),
+        text=f"{LIST_TEXT}{_LIST.text}",
     ),
-    _LIST_FIELDS,
+    _LIST_FIELDS._replace(function=job_list.show_fields),
     command.Command("info", info, "Show jobs in full", JOBS, aliases=("show",)),
     command.Command("watch", watch, "Show a job's log until it ends", JOB),
     command.Command("wait", wait, "Wait until a job has ended, without its log", JOB),

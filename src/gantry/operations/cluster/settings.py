@@ -154,7 +154,10 @@ def _with_first(names: tuple[str, ...], first: str | None) -> tuple[str, ...]:
     if first is None:
         return names
     if first not in names:
-        raise errors.InvalidError(f"hypervisor {first} is not enabled", hint=f"enabled: {', '.join(names)}")
+        raise errors.InvalidError(
+            f"hypervisor {first} is not enabled",
+            hint=f"enabled: {', '.join(names)}; enable it by --enabled-hypervisors too",
+        )
     return (first, *(name for name in names if name != first))
 
 

@@ -62,7 +62,9 @@ def check_template(snapshot: states.Snapshot, template: str) -> None:
         raise parameters.unknown("disk template", [template], parameters.DISK_TEMPLATES)
     if template not in enabled:
         raise errors.InvalidError(
-            f"disk template {template} is not enabled", hint=f"enabled templates: {', '.join(enabled)}"
+            f"disk template {template} is not enabled",
+            hint=f"enabled templates: {', '.join(enabled)}; to enable it: "
+            f"gnt-cluster modify --enabled-disk-templates {','.join([*enabled, template])}",
         )
 
 

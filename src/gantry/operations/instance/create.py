@@ -157,9 +157,11 @@ class _Creation:
         """Refuse what can be refused without asking a node."""
         enabled = snapshot.the_cluster.enabled_hypervisors
         if self.op.hypervisor and self.op.hypervisor not in enabled:
-            raise errors.InvalidError(
-                f"hypervisor {self.op.hypervisor} is not enabled", hint=f"enabled hypervisors: {', '.join(enabled)}"
-            )
+            hint = f"enabled hypervisors: {', '.join(enabled)}"
+            if self.op.hypervisor in parameters.HYPERVISORS:
+                names = ",".join([*enabled, self.op.hypervisor])
+                hint += f"; to enable it: gnt-cluster modify --enabled-hypervisors {names}"
+            raise errors.InvalidError(f"hypervisor {self.op.hypervisor} is not enabled", hint=hint)
         parameters.instance_hypervisor(self._hypervisor(snapshot), self.op.hvparams)
         parameters.check_memory(self._backend(snapshot))
         op = self.op
