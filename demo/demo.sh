@@ -217,12 +217,13 @@ next_steps() {
 The cluster is up ($1 s), and stays up. Try next (as root):
 
     demo/gnt gnt-instance list                      what runs
-    demo/gnt gnt-instance console $instance      its console
+    demo/gnt gnt-instance console $instance      its console; Ctrl-] leaves it
     demo/gnt gnt-instance stop $instance         the power button, then the plug
     demo/gnt gnt-instance start $instance
-    demo/gnt gnt-instance modify --net add:ip=demo4,network=$network $instance      a second NIC, while it runs
+    demo/gnt gnt-instance modify --net add:ip=demo4,network=$network $instance      a second NIC, while it
+                                                    runs; its address is set in the guest: ip addr add
     demo/gnt gnt-instance remove $instance       gives its addresses back
-    demo/gnt gnt-network info $network                  subnets, pools, who has which address
+    demo/gnt gnt-network info $network                   subnets, pools, who has which address
     demo/gnt gnt-job list                           what was done
     demo/shell 3 busybox wget -qO- http://$2/     the guest's web page, seen from node3
     demo/shell 1                                    a shell on node1, in which every page of docs/how-to holds

@@ -82,7 +82,8 @@ def served(cluster: lab.Lab, *options: str) -> Iterator[Remote]:
     (cluster.master / "lib/users").write_text(f"# users\n\nalice:{HASH}\nbob secret read\n")
     port = ports.free()
     where = ["--bind", "127.0.0.1", "--port", str(port), "--root", str(cluster.master)]
-    daemon = subprocess.Popen([str(lab.BIN / "gantry-rapi"), *where, *options], stderr=subprocess.DEVNULL)
+    with (cluster.master / "log/rapi.err").open("wb") as stderr:
+        daemon = subprocess.Popen([str(lab.BIN / "gantry-rapi"), *where, *options], stderr=stderr)
     remote = Remote(cluster, port)
 
     def listens() -> bool:
@@ -296,6 +297,8 @@ def test_daemon_and_requests_have_a_log_each_without_secrets(remote: Remote) -> 
     assert (info[1], info[2], info[3], info[4], info[6]) == ("alice", "GET", "/2/info", "200", "http://dash.example/")
     own = (folder / "rapi-daemon.log").read_text()
     assert f"listens on 127.0.0.1 port {remote.port}" in own
+    printed = (folder / "rapi.err").read_text()
+    assert f"gantry-rapi: the remote API listens on 127.0.0.1 port {remote.port}\n" in printed
     assert not [word for word in ("s3cret", "guess-of-a-secret", HASH) if word in own + "\n".join(lines)]
     assert {"master-daemon.log", "node-daemon.log"} <= {path.name for path in folder.iterdir()}
 

@@ -159,6 +159,8 @@ async def _serve(
         for name, (http_server, port) in servers.items():
             await http_server.open(options.bind, port, tls=tls)
             log.info("the %s API listens on %s port %d", name, options.bind, port)
+            text = f"gantry-rapi: the {name} API listens on {options.bind} port {port}"
+            print(text, file=sys.stderr, flush=True)
         service.ready(f"serves the {' and the '.join(servers)} API on {options.bind}")
         await stop.wait()
     finally:

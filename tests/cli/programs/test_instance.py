@@ -197,6 +197,41 @@ def test_a_console_on_this_node_replaces_the_command(
     assert done.err == "Failure: cannot run socat: No such file or directory; --show-cmd prints the command\n"
 
 
+@pytest.mark.parametrize(
+    ("kind", "how"), [("socat", "Ctrl-] leaves"), ("xl", "Ctrl-] leaves"), ("chroot", "exit leaves")]
+)
+def test_a_console_says_how_to_leave_it(
+    gnt: Gnt, master: Master, monkeypatch: pytest.MonkeyPatch, kind: str, how: str
+) -> None:
+    master.results["OP_INSTANCE_CONSOLE"] = {"instance": "web1", "kind": kind, "command": ["true"]}
+    monkeypatch.setattr("gantry.cli.programs.instance.os.execvp", lambda *_: None)
+    done = gnt("gnt-instance console web1")
+    assert done.out == ""
+    assert f"{how} the console\n" in done.err
+    assert gnt("gnt-instance console --show-cmd web1") == (0, "true\n", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "is_said"),
+    [
+        ("--net add:network=net1,ip0=pool,ip1=pool", True),
+        ("--net add:network=net1,ip=192.0.2.4", True),
+        ("--net 0:modify,ip1=192.0.2.10", True),
+        ("--net 0:modify,ip1=none", False),
+        ("--net add:link=br0", False),
+        ("--net 1:remove", False),
+        ("-B vcpus=2", False),
+    ],
+)
+def test_addresses_that_the_guest_configures_itself_are_said(
+    gnt: Gnt, master: Master, options: str, is_said: bool
+) -> None:
+    ran = gnt(f"gnt-instance modify {options} web1")
+    assert ran.code == 0
+    assert ("the guest configures the addresses" in ran.err) == is_said
+    assert "configures" not in gnt(f"gnt-instance modify --submit {options} web1").err
+
+
 def test_an_instance_without_a_console_says_why(gnt: Gnt, master: Master) -> None:
     master.results["OP_INSTANCE_CONSOLE"] = {"instance": "web1", "kind": "message", "message": "it is not running"}
     assert gnt("gnt-instance console web1") == (1, "", "Failure: it is not running\n")

@@ -1,8 +1,9 @@
 """``gnt-instance``: virtual machines."""
 
 import os
+import sys
 
-from gantry.cli import errors, machine
+from gantry.cli import client, errors, machine
 from gantry.cli.commands import creation, disks, moves, reinstall, selection, tags
 from gantry.cli.framework import command, query, submit
 from gantry.cli.grammar import nics, syntax
@@ -10,6 +11,16 @@ from gantry.cli.output import documents, object_info, terminal
 
 ABOUT = "Creates, runs and shows virtual machines."
 
+ADDRESS_NOTE = (
+    "Note: the guest configures the addresses of a changed NIC itself, by DHCP (see gnt-network dhcp) or by hand; "
+    "gnt-instance info shows them"
+)
+LEAVING = {
+    "socat": "Enter shows a prompt; Ctrl-] leaves the console",
+    "xl": "Enter shows a prompt; Ctrl-] leaves the console",
+    "chroot": "exit leaves the console",
+}
+"""How to leave a console, by its kind."""
 LISTING = query.Listing("instance", ("name", "hypervisor", "os", "pnode", "status", "oper_ram"))
 INSTANCE = (command.Argument("INSTANCE", completes="instance", field="instance_name"),)
 
@@ -35,8 +46,19 @@ def modify(call: command.Call) -> int:
         print(f"Modified instance {name}")
         for parameter, value in result if isinstance(result, list) else []:
             print(f" - {parameter:<5} -> {_value_text(value)}")
+        if any(map(_sets_address, client.expect(op.get("nics", []), list))):
+            print(ADDRESS_NOTE, file=sys.stderr)
 
     return submit.carry_out(call, op, report=report)
+
+
+def _sets_address(change: object) -> bool:
+    """Return whether a change of a NIC gives it addresses that the guest does not have yet."""
+    match change:
+        case ["add" | "modify", _, {"ip": ip}]:
+            addresses = ip.values() if isinstance(ip, dict) else ip if isinstance(ip, list) else [ip]
+            return any(address and address != "none" for address in addresses)
+    return False
 
 
 def _value_text(value: object) -> str:
@@ -103,6 +125,8 @@ def console(call: command.Call) -> int:
         return 0
     if answer.get("message"):
         print(answer["message"], flush=True)
+    elif how := LEAVING.get(str(answer.get("kind"))):
+        print(how, file=sys.stderr, flush=True)
     call.client.close()
     try:
         os.execvp(words[0], words)
