@@ -138,6 +138,17 @@ def test_a_variable_holds_what_a_user_always_wants(gnt: Gnt, master: Master, mon
     assert gnt("gnt-instance list-fields --help").code == 0
 
 
+@pytest.mark.parametrize(("term", "colour"), [("dumb", "1"), ("xterm", None)])
+def test_a_dumb_terminal_gets_no_colours(
+    gnt: Gnt, monkeypatch: pytest.MonkeyPatch, term: str, colour: str | None
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", term)
+    assert gnt("gnt-network --version").code == 0
+    assert os.environ.get("NO_COLOR") == colour
+
+
 def started(words: list[str], root: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "GANTRY_ROOT": str(root), "PYTHONPATH": "src"}
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, check=False)

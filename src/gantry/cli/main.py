@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from gantry import __version__
 from gantry.cli import errors
 from gantry.cli.framework import command, ganeti, refusals
+from gantry.cli.output import terminal
 
 PROGRAMS = {
     "gnt-cluster": "cluster",
@@ -38,6 +39,8 @@ def commands(program: str) -> tuple[Sequence[command.Command], str]:
 
 def run(program: str, words: Sequence[str]) -> int:
     """Run a program with the words after its name and return the exit code; prints all failures and raises none."""
+    if terminal.is_dumb():
+        system.environ["NO_COLOR"] = "1"
     try:
         code = _dispatch(program, words)
         sys.stdout.flush()

@@ -57,6 +57,13 @@ def test_shells_understand_their_completion(shell: str, tmp_path: Path) -> None:
         ("gantry segment range cr", "create"),
         ("gantry segment range list --unav", "--unavailable"),
         ("gantry segment range delete u", "u1 u2"),
+        ("gnt-instance add -t d", "diskless drbd"),
+        ("gnt-instance modify --disk-template sh", "sharedfile"),
+        ("gnt-node list -o n", "node1 node2"),
+        ("gnt-node list -o name,n", "name,node1 name,node2"),
+        ("gnt-node list --output +n", "+node1 +node2"),
+        ("gnt-node list-fields n", "node1 node2"),
+        ("gantry completion b", "bash"),
     ],
 )
 def test_bash_completes(words: str, offered: str, tmp_path: Path) -> None:
@@ -71,6 +78,14 @@ def test_bash_completes(words: str, offered: str, tmp_path: Path) -> None:
     ]
     done = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     assert (done.stdout.strip(), done.stderr) == (offered, "")
+
+
+def test_what_an_option_completes_is_known() -> None:
+    for program in main.PROGRAMS:
+        for subcommand in main.commands(program)[0]:
+            kinds = {option.completes for option in subcommand.options}
+            kinds |= {argument.completes for argument in subcommand.arguments}
+            assert kinds <= {"", "file", *completion.NAMES}, (program, subcommand.name)
 
 
 def test_every_option_has_a_help_text_and_names_are_given_once() -> None:

@@ -93,6 +93,16 @@ def test_on_a_terminal_the_line_shows_how_far_the_work_is(
     ]
 
 
+def test_a_dumb_terminal_gets_notices_without_control_characters(
+    master: Master, luxi: client.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    master.changes = [[["waiting"], []], "nochange", [["success"], []]]
+    submit.follow(luxi, 1, log=None)
+    assert capsys.readouterr().err == "Job 1 is trying to acquire all necessary locks\n"
+
+
 def test_the_seconds_count_from_the_start_of_the_job(
     master: Master, luxi: client.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

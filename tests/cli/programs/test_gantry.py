@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Fault, Gnt, Master
 
+from gantry.cli import completion
 from gantry.cli.programs import gantry
 
 
@@ -140,3 +141,27 @@ def test_a_simulation_runs_its_program_with_one_order_of_names(gnt: Gnt, monkeyp
     assert called == [(["--seed", "7"], "0"), (["--seeds", "0-99", "--processes", "3"], "0")]
     assert "give either" in gnt("gantry simulate").err
     assert gnt("gantry simulate --seed 1 --seeds 1-2").code == 1
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_the_completion_of_a_shell_is_printed_or_installed(
+    gnt: Gnt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: str
+) -> None:
+    script = completion.SHELLS[shell]() + "\n"
+    assert gnt(f"gantry completion {shell}") == (0, script, "")
+    path = tmp_path / "folder" / shell
+    monkeypatch.setattr("gantry.cli.programs.gantry.FOLDERS", {shell: str(path)})
+    ran = gnt(f"gantry completion --install {shell}")
+    assert ran == (0, f"The completion of {shell} is in {path}; the next shell has it\n", "")
+    assert path.read_text() == script
+
+
+def test_a_completion_that_cannot_be_written_says_what_to_do(
+    gnt: Gnt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("gantry.cli.programs.gantry.FOLDERS", {"bash": f"{tmp_path}/file/gnt"})
+    ran = gnt("gantry completion --install bash")
+    assert (ran.code, ran.out) == (1, "")
+    assert "run the command as root" in ran.err
+    assert "there is no completion for 'tcsh'; write bash, zsh, fish" in gnt("gantry completion tcsh").err

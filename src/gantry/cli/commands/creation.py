@@ -59,6 +59,7 @@ OPTIONS = (
         "--disk-template",
         help="Set the disk template: file, sharedfile, plain, drbd, ext, diskless",
         metavar="TEMPLATE",
+        completes="template",
     ),
     command.Option(("-s", "--os-size"), "Create one disk of this size, as in 10g", "SIZE", parse=syntax.size),
     command.Option(

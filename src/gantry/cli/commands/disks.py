@@ -114,6 +114,7 @@ CONVERSION = (
         "--disk-template",
         help="Convert the disks of a stopped instance to file, sharedfile, plain, drbd or ext",
         metavar="TEMPLATE",
+        completes="template",
     ),
     command.field_option(
         MODIFY,

@@ -195,6 +195,15 @@ QUERY = (
     Option(("-o", "--output"), "Set the columns, or +columns to add some; list-fields lists them", metavar="FIELDS"),
     Option(("-v", "--verbose"), "Say why a value is missing"),
 )
+FIELD_LISTS = {
+    "instance": "gnt-instance",
+    "node": "gnt-node",
+    "group": "gnt-group",
+    "network": "gnt-network",
+    "job": "gnt-job",
+    "export": "gnt-backup",
+}
+"""The program whose command ``list-fields`` prints the fields of a resource."""
 FILTER = (Option(("-F", "--filter"), "Interpret the argument as a filter, not as a name"),)
 
 NODE = Option(("-n", "--node"), "Node", metavar="NODE", completes="node")

@@ -31,8 +31,10 @@ def commands(
     listing: Listing, nouns: str, *, arguments: tuple[command.Argument, ...]
 ) -> tuple[command.Command, command.Command]:
     """Declare the ``list`` and ``list-fields`` commands of a resource."""
-    options = (*command.QUERY, *command.FILTER)
-    names = (command.Argument("FIELD", minimum=0, maximum=None),)
+    kind = f"{listing.resource}-field" if listing.resource in command.FIELD_LISTS else ""
+    columns = (option._replace(completes=kind) if option.target == "output" else option for option in command.QUERY)
+    options = (*columns, *command.FILTER)
+    names = (command.Argument("FIELD", minimum=0, maximum=None, completes=kind),)
     return (
         command.Command("list", lambda call: show(call, listing), f"List {nouns}", arguments, options, text=LIST_TEXT),
         command.Command(

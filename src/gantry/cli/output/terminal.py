@@ -13,11 +13,16 @@ ERASE = "\r\x1b[K"
 TTY = "/dev/tty"
 
 
+def is_dumb() -> bool:
+    """Return whether the terminal shows control characters as they are, as in an editor's shell."""
+    return os.environ.get("TERM", "") == "dumb"
+
+
 class Progress:
-    """A line on stderr that each update overwrites; without output if stderr is not a terminal."""
+    """A line on stderr that each update overwrites; without output if stderr is not a terminal, or a dumb one."""
 
     def __init__(self) -> None:
-        self.visible = sys.stderr.isatty()
+        self.visible = sys.stderr.isatty() and not is_dumb()
         self._shown = False
 
     def show(self, text: str) -> None:

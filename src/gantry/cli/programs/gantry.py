@@ -157,6 +157,39 @@ def doctor(call: command.Call) -> int:
         ) from None
 
 
+FOLDERS = {
+    "bash": "/etc/bash_completion.d/gnt",
+    "zsh": "/usr/local/share/zsh/site-functions/_gantry",
+    "fish": "/etc/fish/conf.d/gantry.fish",
+}
+"""The file of each shell's completion, for all users of the machine."""
+
+
+def complete(call: command.Call) -> int:
+    """Print the completion script of a shell, or install it for all users."""
+    (shell,) = call.arguments
+    if shell not in FOLDERS:
+        raise errors.InvalidError(f"there is no completion for {shell!r}", hint=f"write {', '.join(FOLDERS)}")
+    # The completion reads the declarations of all programs, so it is a program above them.
+    words = [sys.executable, "-m", "gantry.cli.completion", shell]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    text = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    if not call.options.install:
+        sys.stdout.write(text)
+        return 0
+    path = FOLDERS[shell]
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    except OSError as error:
+        raise errors.CommandError(f"cannot create the folder of {path}: {error.strerror}", hint=INSTALL_HINT) from None
+    machine.write_file(path, text)
+    print(f"The completion of {shell} is in {path}; the next shell has it")
+    return 0
+
+
+INSTALL_HINT = "run the command as root, or load the script that it prints without --install"
+
+
 def _since(text: str) -> tuple[int | None, float | None]:
     """Return a serial or a time: a number alone is a serial."""
     if text.isdecimal():
@@ -215,6 +248,17 @@ COMMANDS = (
         "Report what is wrong or missing on this machine, each with its remedy",
         options=(command.Option(("--json",), "Print the results as JSON"),),
         text="It needs root, but no cluster and no running daemon. The exit code is 1 if something is wrong.",
+    ),
+    command.Command(
+        "completion",
+        complete,
+        "Print the completion of the gnt-* commands for a shell, or install it",
+        (command.Argument("bash|zsh|fish", completes="shell"),),
+        (command.Option(("--install",), "As root, install it for all users of this machine"),),
+        text="""
+            In a shell of your own, without root:
+              source <(gantry completion bash)
+        """,
     ),
     *segment_ranges.COMMANDS,
 )
