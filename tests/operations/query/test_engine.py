@@ -93,8 +93,12 @@ async def test_what_cannot_be_asked_is_refused(queries: Queries) -> None:
         await queries.rows("weather", "name")
     with pytest.raises(errors.InvalidError, match="filter uses unknown fields of node: colour"):
         await queries.rows("node", "name", filter_=["?", "colour"])
+    with pytest.raises(errors.InvalidError, match=r"unknown fields of node: ofline; did you mean offline\?"):
+        await queries.rows("node", "name", filter_=["?", "ofline"])
     with pytest.raises(errors.FilterError):
         await queries.rows("node", "name", filter_=["%"])
+    with pytest.raises(errors.FilterError, match="pinst_list is a list of texts"):
+        await queries.rows("node", "name", filter_=["=", "pinst_list", "vm1"])
     with pytest.raises(errors.InvalidError, match="unknown output fields of node: colour"):
         await engine.table(queries.source, "node", [], ["name", "colour"])
 
@@ -123,7 +127,8 @@ async def test_live_data_of_nodes_that_do_not_give_any(queries: Queries) -> None
         [(NORMAL, "node2"), (OFFLINE, None), (OFFLINE, None)],
         [(NORMAL, "node3"), (UNAVAILABLE, None), (UNAVAILABLE, None)],
     ]
-    assert await queries.values("node", "name", filter_=[">", "mfree", 10**9]) == ["node1", "node2", "node3"]
+    assert await queries.values("node", "name", filter_=["<", "mfree", 10**9]) == []
+    assert await queries.values("node", "name", filter_=["!", ["?", "mfree"]]) == ["node1", "node2", "node3"]
 
 
 async def test_the_end_of_a_certificate_is_not_available_for_a_node_without_a_recorded_one(queries: Queries) -> None:
@@ -270,6 +275,39 @@ async def test_devices_by_number_and_as_lists(queries: Queries) -> None:
         (UNAVAILABLE, None),
         (NORMAL, "192.0.2.10"),
     ]
+
+
+async def test_an_instance_without_a_nic_has_no_address_to_compare(queries: Queries) -> None:
+    queries.house.put(named(2, "bare"))
+    for filter_ in (["=", "nic.ip/0", "9.9.9.9"], ["=", "ip", "9.9.9.9"], ["=[]", "nic.ips", "9.9.9.9"]):
+        assert await queries.values("instance", "name", filter_=filter_) == []
+    for filter_ in (["=", "nic.ip/0", "192.0.2.10"], ["=", "ip", "192.0.2.10"], ["=[]", "nic.ips", "192.0.2.10"]):
+        assert await queries.values("instance", "name", filter_=filter_) == ["vm1"]
+    assert await queries.values("instance", "name", filter_=["!=", "ip", "192.0.2.10"]) == ["bare"]
+
+
+SHAPES: dict[fields.Shape, type | tuple[type, ...]] = {
+    fields.Shape.TEXT: str,
+    fields.Shape.NUMBER: (int, float),
+    fields.Shape.BOOL: bool,
+    fields.Shape.TIME: tuple,
+    fields.Shape.MAP: dict,
+}
+
+
+async def test_every_field_has_values_of_its_shape(queries: Queries) -> None:
+    queries.jobs[1] = state_build.ended(state_build.queued(1))
+    queries.locks.append(("instance/i1", "exclusive", ["job/1"], [], []))
+    queries.runs("node1")
+    queries.house.machine("node1").exports["vm1"] = ""
+    queries.house.put(*other_objects())
+    for what in engine.GETTERS:
+        assert all(field.form for field in fields.REGISTRY[what].values() if field.kind is fields.Kind.OTHER)
+        result = await engine.query(queries.source, what, list(fields.REGISTRY[what]))
+        for row in result.rows:
+            for field, (status, value) in zip(result.fields, row, strict=True):
+                if status == NORMAL and value is not None:
+                    assert isinstance(value, SHAPES.get(field.shape, list)), f"{what} {field.name}"
 
 
 async def test_every_field_of_every_resource_is_json(queries: Queries) -> None:

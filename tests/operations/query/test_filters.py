@@ -1,10 +1,13 @@
 """Filters of queries: prefix lists as clients send them."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gantry import errors
+from gantry.model import fields
 from gantry.operations.query import cells, filters
 
 ROW: dict[str, object] = {
@@ -96,16 +99,122 @@ def test_host_names_are_compared_in_short_too(operator: str) -> None:
     assert passes(["!=", "name", "node2"])
 
 
-@pytest.mark.parametrize("name", ["silent", "absent"])
-@pytest.mark.parametrize("operator", ["=", "==", "!=", "<", ">", "<=", ">=", "=~", "=[]"])
-def test_a_value_that_is_missing_passes_every_comparison(operator: str, name: str) -> None:
-    assert passes([operator, name, "x"])
-    assert passes(["?", name])
+@pytest.mark.parametrize("name", ["silent", "absent", "nothing"])
+@pytest.mark.parametrize("operator", ["=", "==", "<", ">", "<=", ">=", "=~", "=[]"])
+def test_a_value_that_is_missing_equals_nothing(operator: str, name: str) -> None:
+    for value in ("x", "", "None", 0):
+        assert not passes([operator, name, value])
+        assert passes(["!", [operator, name, value]])
+        assert passes(["!=", name, value])
+    assert not passes(["|", [operator, name, "x"], [operator, name, "y"]])
+    assert not passes(["?", name])
+    assert passes(["!", ["?", name]])
 
 
-def test_a_host_name_that_is_missing_passes_too() -> None:
-    for operator in ("=", "!="):
-        assert filters.compile_filter([operator, "pnode", "x"])(lambda _: cells.Missing.NO_DATA)
+def test_a_host_name_that_is_missing_equals_nothing_either() -> None:
+    for operator, expected in (("=", False), ("!=", True)):
+        assert filters.compile_filter([operator, "pnode", "x"])(lambda _: cells.Missing.NO_DATA) is expected
+
+
+LISTS: dict[str, object] = {
+    "nic.ips": [["192.0.2.10", "2001:db8::5"], [], ["192.0.2.20"]],
+    "nic.macs": ["aa:00:00:12:34:56", None],
+    "nic.ip/0": ["192.0.2.10", "2001:db8::5"],
+    "nic.ip/1": [],
+    "disk.sizes": [1024, 64],
+    "address_list": [["192.0.2.10", "web1", 0], ["192.0.2.11", "web2", None]],
+    "subnets": [{"cidr": "192.0.2.0/24", "pools": [{"name": "front"}]}],
+    "hvparams": {"acpi": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (["=[]", "nic.ips", "192.0.2.20"], True),
+        (["=[]", "nic.ips", "192.0.2.2"], False),
+        (["=[]", "nic.ips", "2001:DB8:0:0::5"], True),
+        (["=[]", "nic.macs", "AA:00:00:12:34:56"], True),
+        (["=[]", "nic.macs", "None"], False),
+        (["=[]", "disk.sizes", 64], True),
+        (["=[]", "address_list", "web2"], True),
+        (["=[]", "address_list", "192.0.2.12"], False),
+        (["=[]", "subnets", "192.0.2.0/24"], True),
+        (["=[]", "subnets", "front"], True),
+        (["=[]", "hvparams", "acpi"], False),
+        (["=~", "nic.ips", r"^192\.0\.2\.20$"], True),
+        (["=~", "nic.ips", "^None$"], False),
+        (["=~", "nic.macs", "None"], False),
+        (["=", "nic.ip/0", "192.0.2.10"], True),
+        (["=", "nic.ip/0", "2001:db8:0::5"], True),
+        (["=", "nic.ip/0", "9.9.9.9"], False),
+        (["!=", "nic.ip/0", "192.0.2.10"], False),
+        (["!=", "nic.ip/0", "9.9.9.9"], True),
+        (["!=", "nic.ip/1", "9.9.9.9"], True),
+        (["=", "nic.ip/1", "9.9.9.9"], False),
+        (["=~", "nic.ip/0", "^192"], True),
+        (["=[]", "nic.ip/0", "192.0.2.10"], True),
+        (["|", ["=", "nic.ip/0", "9.9.9.9"], ["=", "nic.ip/0", "192.0.2.10"]], True),
+    ],
+)
+def test_a_list_contains_what_its_rows_contain(raw: object, expected: bool) -> None:
+    assert filters.compile_filter(raw)(lambda name: LISTS[name]) is expected
+
+
+def check(what: str, raw: object) -> None:
+    filters.check(raw, {field.name: field for field in fields.lookup(what, sorted(filters.fields_of(raw)))})
+
+
+@pytest.mark.parametrize(
+    ("what", "raw", "problem"),
+    [
+        ("instance", ["=", "nic.ips", "A"], 'cannot compare nic.ips = "A": nic.ips is a list of texts; write "A" in'),
+        ("instance", ["!", ["!=", "tags", "a"]], "tags is a list of texts"),
+        ("instance", ["&", ["?", "admin_up"], ["=[]", "name", "a"]], '"a" in name: name is text; write name == "a"'),
+        ("instance", ["=[]", "tags", 5], "5 in tags: tags is a list of texts"),
+        ("instance", ["=[]", "disk.sizes", "64"], "disk.sizes is a list of numbers; write NUMBER in disk.sizes"),
+        ("instance", ["=", "be/maxmem", "128"], "be/maxmem is a number; write be/maxmem == NUMBER, without quotes"),
+        ("instance", ["=[]", "be/maxmem", 128], "be/maxmem is a number"),
+        ("instance", ["!=", "os", 5], "os is text"),
+        ("instance", ["=", "admin_up", "yes"], "admin_up is true or false; write admin_up, or not admin_up"),
+        ("instance", ["=", "admin_up", 5], "admin_up is true or false"),
+        ("instance", ["<", "admin_up", 1], "admin_up is true or false"),
+        ("instance", ["=[]", "hvparams", "acpi"], "hvparams is a set of parameters; compare the field of one"),
+        ("instance", ["=", "nic.ip/0", 5], "nic.ip/0 is the addresses of a NIC"),
+        ("node", ["|", ["?", "offline"], [">", "mfree", "many"]], "mfree is a number"),
+        ("job", ["<", "received_ts", "x"], "received_ts is a time"),
+        ("network", ["=", "subnets", "10.1.0.0/28"], "subnets is a list"),
+    ],
+)
+def test_a_comparison_that_can_never_be_true_is_refused(what: str, raw: object, problem: str) -> None:
+    with pytest.raises(errors.FilterError, match=re.escape(problem)):
+        check(what, raw)
+
+
+@pytest.mark.parametrize(
+    ("what", "raw"),
+    [
+        ("instance", None),
+        ("instance", ["=[]", "nic.ips", "A"]),
+        ("instance", ["=[]", "disk.sizes", 64]),
+        ("instance", ["=~", "tags", "A"]),
+        ("instance", ["?", "tags"]),
+        ("instance", ["=", "nic.ip/0", "A"]),
+        ("instance", ["=[]", "nic.ip/0", "A"]),
+        ("instance", ["=", "admin_up", True]),
+        ("instance", ["!=", "admin_up", 0]),
+        ("instance", ["<", "os", "A"]),
+        ("instance", [">=", "oper_ram", 2.5]),
+        ("instance", ["=", "beparam/maxmem", 128]),
+        ("network", ["=", "gateway", "A"]),
+        ("network", ["=[]", "address_list", "A"]),
+        ("network", ["=[]", "address_list", 0]),
+        ("job", [">", "received_ts", 5.5]),
+        ("node", ["=", "ctime", 1]),
+    ],
+)
+def test_a_comparison_that_can_be_true_is_not(what: str, raw: object) -> None:
+    check(what, raw)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,15 @@ async def test_a_nic_in_a_network_is_a_port_of_its_instance(queries: Queries) ->
         ("network", ["=", "project", "proj"], ["cut"]),
         ("instance", ["=", "uuid", "i1"], ["i1"]),
         ("instance", ["&", ["=", "uuid", "i1"], ["=", "name", "other"]], []),
+        ("instance", ["=[]", "nic.ips", "192.0.2.10"], ["i1"]),
+        ("instance", ["=[]", "nic.ips", "192.0.2.55"], []),
+        ("instance", ["=[]", "nic.macs", "AA:00:00:00:00:01"], ["i1"]),
+        ("instance", ["=[]", "nic.networks", "net"], ["i1"]),
+        ("instance", ["=[]", "nic.networks", "gone"], []),
+        ("port", ["=[]", "ip", "192.0.2.55"], ["p1"]),
+        ("port", ["=[]", "ip", "192.0.2.10"], ["x1"]),
+        ("port", ["=[]", "ip", "2001:DB8:0::55"], ["p1"]),
+        ("port", ["=", "mac", "AA:00:00:00:00:01"], ["x1"]),
     ],
 )  # fmt: skip
 async def test_a_filter_lets_the_same_pass_by_an_index_or_without(

@@ -10,17 +10,17 @@ import msgspec
 
 from gantry.model import parameters
 from gantry.model.fields import instance, network
-from gantry.model.fields.field import B, Field, Kind, N, O, ResultStatus, T, U, kind_of
+from gantry.model.fields.field import B, Field, Kind, N, O, ResultStatus, Shape, T, U, kind_of
 from gantry.model.fields.instance import DISKS, NICS
 
-__all__ = ["DISKS", "NICS", "REGISTRY", "Field", "Kind", "ResultStatus", "canonical", "lookup"]
+__all__ = ["DISKS", "NICS", "REGISTRY", "Field", "Kind", "ResultStatus", "Shape", "canonical", "lookup"]
 
 _COMMON = (
     Field("ctime", "CTime", T, "Time of creation"),
     Field("mtime", "MTime", T, "Time of the last change"),
     Field("uuid", "UUID", doc="UUID"),
     Field("serial_no", "SerialNo", N, "Number of changes"),
-    Field("tags", "Tags", O, "Tags"),
+    Field("tags", "Tags", O, "Tags", form=Shape.TEXTS),
 )
 
 _NODE = (
@@ -38,18 +38,25 @@ _NODE = (
     Field("group.uuid", "GroupUUID", doc="UUID of the node group"),
     Field("pinst_cnt", "Pinst", N, "Number of instances with this primary node"),
     Field("sinst_cnt", "Sinst", N, "Number of instances with this secondary node"),
-    Field("pinst_list", "PriInstances", O, "Names of the instances with this primary node"),
-    Field("sinst_list", "SecInstances", O, "Names of the instances with this secondary node"),
-    Field("detached_disks", "DetachedDisks", O, "UUIDs and names of the detached disks on the node"),
-    Field("ndparams", "NodeParameters", O, "Node parameters, filled"),
-    Field("custom_ndparams", "CustomNodeParameters", O, "Node parameters set for the node itself"),
+    Field("pinst_list", "PriInstances", O, "Names of the instances with this primary node", form=Shape.TEXTS),
+    Field("sinst_list", "SecInstances", O, "Names of the instances with this secondary node", form=Shape.TEXTS),
+    Field("detached_disks", "DetachedDisks", O, "UUIDs and names of the detached disks on the node", form=Shape.TEXTS),
+    Field("ndparams", "NodeParameters", O, "Node parameters, filled", form=Shape.MAP),
+    Field("custom_ndparams", "CustomNodeParameters", O, "Node parameters set for the node itself", form=Shape.MAP),
     Field("powered", "Powered", B, "Whether the node has power; always unknown"),
-    Field("hv_state", "HypervisorState", O, "Hypervisor state; always unknown"),
-    Field("disk_state", "DiskState", O, "Disk state; always unknown"),
+    Field("hv_state", "HypervisorState", O, "Hypervisor state; always unknown", form=Shape.MAP),
+    Field("disk_state", "DiskState", O, "Disk state; always unknown", form=Shape.MAP),
     Field("accelerator", "Accelerator", doc="Accelerator with which a test guest ran: kvm or tcg"),
     Field("accelerator_reason", "AccelReason", doc="Why that accelerator is used"),
     Field("certificate_end", "CertificateEnd", T, "When the certificate of the node ends"),
-    Field("stray_guests", "StrayGuests", O, "Names of guests that run here, but not by the state", live=True),
+    Field(
+        "stray_guests",
+        "StrayGuests",
+        O,
+        "Names of guests that run here, but not by the state",
+        live=True,
+        form=Shape.TEXTS,
+    ),
     Field("bootid", "BootID", doc="Changes with each boot", live=True),
     Field("cnodes", "CNodes", N, "NUMA nodes", live=True),
     Field("cnos", "CNOs", N, "Processors that the node itself uses", live=True),
@@ -75,16 +82,16 @@ def _node_parameters() -> list[Field]:
 _GROUP = (
     Field("name", "Group", doc="Name"),
     Field("alloc_policy", "AllocPolicy", doc="Whether the allocator may choose the group for new instances"),
-    Field("ndparams", "NDParams", O, "Node parameters, filled"),
-    Field("custom_ndparams", "CustomNDParams", O, "Node parameters set for the group itself"),
-    Field("diskparams", "DiskParameters", O, "Disk parameters by disk template, filled"),
-    Field("custom_diskparams", "CustomDiskParameters", O, "Disk parameters set for the group itself"),
-    Field("ipolicy", "InstancePolicy", O, "Instance policy, filled"),
-    Field("custom_ipolicy", "CustomInstancePolicy", O, "Instance policy set for the group itself"),
+    Field("ndparams", "NDParams", O, "Node parameters, filled", form=Shape.MAP),
+    Field("custom_ndparams", "CustomNDParams", O, "Node parameters set for the group itself", form=Shape.MAP),
+    Field("diskparams", "DiskParameters", O, "Disk parameters by disk template, filled", form=Shape.MAP),
+    Field("custom_diskparams", "CustomDiskParameters", O, "Disk parameters set for the group itself", form=Shape.MAP),
+    Field("ipolicy", "InstancePolicy", O, "Instance policy, filled", form=Shape.MAP),
+    Field("custom_ipolicy", "CustomInstancePolicy", O, "Instance policy set for the group itself", form=Shape.MAP),
     Field("node_cnt", "Nodes", N, "Number of nodes"),
-    Field("node_list", "NodeList", O, "Names of the nodes"),
+    Field("node_list", "NodeList", O, "Names of the nodes", form=Shape.TEXTS),
     Field("pinst_cnt", "Instances", N, "Number of instances"),
-    Field("pinst_list", "InstanceList", O, "Names of the instances"),
+    Field("pinst_list", "InstanceList", O, "Names of the instances", form=Shape.TEXTS),
 )
 
 _JOB = (
@@ -92,26 +99,32 @@ _JOB = (
     Field("status", "Status", doc="State"),
     Field("priority", "Priority", N, "Priority; a smaller number runs first"),
     Field("archived", "Archived", B, "Whether the job is in the archive"),
-    Field("ops", "OpCodes", O, "The opcodes"),
-    Field("opresult", "OpCode_result", O, "Results of the opcodes"),
-    Field("opstatus", "OpCode_status", O, "States of the opcodes"),
-    Field("oplog", "OpCode_log", O, "Logs of the opcodes"),
-    Field("opstart", "OpCode_start", O, "When each opcode began to wait for locks"),
-    Field("opexec", "OpCode_exec", O, "When each opcode had acquired its locks"),
-    Field("opend", "OpCode_end", O, "When each opcode ended"),
-    Field("oppriority", "OpCode_prio", O, "Priorities of the opcodes"),
+    Field("ops", "OpCodes", O, "The opcodes", form=Shape.LIST),
+    Field("opresult", "OpCode_result", O, "Results of the opcodes", form=Shape.LIST),
+    Field("opstatus", "OpCode_status", O, "States of the opcodes", form=Shape.TEXTS),
+    Field("oplog", "OpCode_log", O, "Logs of the opcodes", form=Shape.LIST),
+    Field("opstart", "OpCode_start", O, "When each opcode began to wait for locks", form=Shape.LIST),
+    Field("opexec", "OpCode_exec", O, "When each opcode had acquired its locks", form=Shape.LIST),
+    Field("opend", "OpCode_end", O, "When each opcode ended", form=Shape.LIST),
+    Field("oppriority", "OpCode_prio", O, "Priorities of the opcodes", form=Shape.NUMBERS),
     Field("summary", "Summary", doc="Summary of the opcodes"),
-    Field("received_ts", "Received", O, "When the job was submitted"),
-    Field("start_ts", "Start", O, "When the job started"),
-    Field("end_ts", "End", O, "When the job ended"),
+    Field("received_ts", "Received", O, "When the job was submitted", form=Shape.TIME),
+    Field("start_ts", "Start", O, "When the job started", form=Shape.TIME),
+    Field("end_ts", "End", O, "When the job ended", form=Shape.TIME),
 )
 
 _LOCK = (
     Field("name", "Name", doc="Level and name"),
     Field("mode", "Mode", doc="shared or exclusive; empty if the lock is free"),
-    Field("owner", "Owner", O, "Jobs that hold the lock"),
-    Field("pending", "Pending", O, "Jobs that wait for the lock"),
-    Field("waits", "Waits", O, "Jobs that wait for the lock, each with the jobs that block it and the reason"),
+    Field("owner", "Owner", O, "Jobs that hold the lock", form=Shape.TEXTS),
+    Field("pending", "Pending", O, "Jobs that wait for the lock", form=Shape.LIST),
+    Field(
+        "waits",
+        "Waits",
+        O,
+        "Jobs that wait for the lock, each with the jobs that block it and the reason",
+        form=Shape.LIST,
+    ),
 )
 
 _EXPORT = (
@@ -122,16 +135,16 @@ _EXPORT = (
 _OS = (
     Field("name", "Name", doc="Name, without a variant"),
     Field("valid", "Valid", B, "Whether every node can install it"),
-    Field("node_status", "NodeStatus", O, "Paths and status of the operating system on each node"),
-    Field("variants", "Variants", O, "Variants"),
-    Field("parameters", "Parameters", O, "Supported parameters"),
-    Field("api_versions", "ApiVersions", O, "Supported versions of the OS interface"),
-    Field("hypervisors", "Hypervisors", O, "Supported hypervisors; empty for all"),
+    Field("node_status", "NodeStatus", O, "Paths and status of the operating system on each node", form=Shape.LIST),
+    Field("variants", "Variants", O, "Variants", form=Shape.TEXTS),
+    Field("parameters", "Parameters", O, "Supported parameters", form=Shape.LIST),
+    Field("api_versions", "ApiVersions", O, "Supported versions of the OS interface", form=Shape.LIST),
+    Field("hypervisors", "Hypervisors", O, "Supported hypervisors; empty for all", form=Shape.TEXTS),
     Field("hidden", "Hidden", B, "Whether lists omit the operating system"),
     Field("blacklisted", "Blacklisted", B, "Whether the operating system must not be installed"),
-    Field("offered", "Offered", O, "Names in lists, one for each variant"),
-    Field("osparams", "OsParameters", O, "Default parameters"),
-    Field("os_hvp", "OsHvp", O, "Default hypervisor parameters of its instances"),
+    Field("offered", "Offered", O, "Names in lists, one for each variant", form=Shape.TEXTS),
+    Field("osparams", "OsParameters", O, "Default parameters", form=Shape.MAP),
+    Field("os_hvp", "OsHvp", O, "Default hypervisor parameters of its instances", form=Shape.MAP),
 )
 
 

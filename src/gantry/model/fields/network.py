@@ -1,15 +1,15 @@
 """The query fields of networks, ports, subnets, subnet pools and segment ranges."""
 
-from gantry.model.fields.field import B, Field, Kind, N, O
+from gantry.model.fields.field import B, Field, Kind, N, O, Shape
 
 NETWORK = (
     Field("name", "Network", doc="Name"),
     Field("network", "Subnet", doc="CIDR of the first IPv4 subnet"),
-    Field("gateway", "Gateway", O, "Gateway of the first IPv4 subnet"),
-    Field("network6", "IPv6Subnet", O, "CIDR of the first IPv6 subnet"),
-    Field("gateway6", "IPv6Gateway", O, "Gateway of the first IPv6 subnet"),
-    Field("subnets", "Subnets", O, "The subnets, each with cidr, gateway, dhcp, name and pools"),
-    Field("mac_prefix", "MacPrefix", O, "The network's own MAC prefix"),
+    Field("gateway", "Gateway", O, "Gateway of the first IPv4 subnet", form=Shape.TEXT),
+    Field("network6", "IPv6Subnet", O, "CIDR of the first IPv6 subnet", form=Shape.TEXT),
+    Field("gateway6", "IPv6Gateway", O, "Gateway of the first IPv6 subnet", form=Shape.TEXT),
+    Field("subnets", "Subnets", O, "The subnets, each with cidr, gateway, dhcp, name and pools", form=Shape.LIST),
+    Field("mac_prefix", "MacPrefix", O, "The network's own MAC prefix", form=Shape.TEXT),
     Field("free_count", "FreeCount", N, "Free addresses in the pools"),
     Field("reserved_count", "ReservedCount", N, "Addresses in use or reserved in the pools"),
     Field(
@@ -19,15 +19,16 @@ NETWORK = (
         "Percentage of the pools in use or reserved, for the IP version with the higher one",
     ),
     Field("map", "Map", doc="Map of the first pool"),
-    Field("group_list", "GroupList", O, "Connected node groups, with mode, link and VLAN"),
+    Field("group_list", "GroupList", O, "Connected node groups, with mode, link and VLAN", form=Shape.TEXTS),
     Field("group_cnt", "NodeGroups", N, "Number of connected node groups"),
-    Field("inst_list", "InstanceList", O, "Instances with NICs on the network"),
+    Field("inst_list", "InstanceList", O, "Instances with NICs on the network", form=Shape.TEXTS),
     Field("inst_cnt", "Instances", N, "Number of instances with NICs on the network"),
     Field(
         "address_list",
         "AddressList",
         O,
         "Addresses in use, with instance and NIC number; no number if only the running guest still uses the address",
+        form=Shape.LIST,
     ),
     Field("external_reservations", "ExternalReservations", doc="External reservations"),
     Field("network_type", "NetworkType", doc="Network type of the segment: vlan, vxlan, gre or geneve"),
@@ -39,8 +40,8 @@ NETWORK = (
     Field("description", "Description", doc="Description"),
     Field("admin_state_up", "AdminStateUp", B, "Whether the network should be up; stored without effect"),
     Field("mtu", "MTU", N, "MTU of guests, in bytes"),
-    Field("subnet_list", "SubnetList", O, "UUIDs of the subnets"),
-    Field("port_list", "PortList", O, "Ports, each with UUID, name, device owner and addresses"),
+    Field("subnet_list", "SubnetList", O, "UUIDs of the subnets", form=Shape.TEXTS),
+    Field("port_list", "PortList", O, "Ports, each with UUID, name, device owner and addresses", form=Shape.LIST),
     Field("port_cnt", "Ports", N, "Number of ports"),
 )
 
@@ -49,8 +50,8 @@ PORT = (
     Field("network", "Network", doc="Network"),
     Field("network_uuid", "NetworkUUID", doc="UUID of the network"),
     Field("mac", "MAC", doc="MAC address"),
-    Field("ip", "IP", O, "Addresses"),
-    Field("fixed", "Fixed", O, "Addresses, each with the UUID of its subnet"),
+    Field("ip", "IP", O, "Addresses", form=Shape.TEXTS),
+    Field("fixed", "Fixed", O, "Addresses, each with the UUID of its subnet", form=Shape.TEXTS),
     Field("device_id", "DeviceID", doc="Id of the device that uses the port"),
     Field("device_owner", "DeviceOwner", doc="Owner of the port; compute:gantry is a NIC of an instance"),
     Field("instance", "Instance", doc="Instance of the NIC"),
@@ -68,13 +69,13 @@ SUBNET = (
     Field("ip_version", "IPVersion", N, "4 or 6"),
     Field("gateway", "Gateway", doc="Gateway; may be empty"),
     Field("dhcp", "DHCP", B, "Whether guests get their addresses by DHCP"),
-    Field("pools", "Pools", O, "Pools, each with start, end and name"),
-    Field("external", "External", O, "External reservations"),
+    Field("pools", "Pools", O, "Pools, each with start, end and name", form=Shape.LIST),
+    Field("external", "External", O, "External reservations", form=Shape.TEXTS),
     Field("free_count", "FreeCount", N, "Free addresses in the pools"),
     Field("reserved_count", "ReservedCount", N, "Addresses in use or reserved in the pools"),
     Field("description", "Description", doc="Description"),
-    Field("dns_nameservers", "NameServers", O, "Name servers for guests"),
-    Field("host_routes", "HostRoutes", O, "Routes for guests, each with destination and nexthop"),
+    Field("dns_nameservers", "NameServers", O, "Name servers for guests", form=Shape.TEXTS),
+    Field("host_routes", "HostRoutes", O, "Routes for guests, each with destination and nexthop", form=Shape.TEXTS),
     Field("ipv6_address_mode", "AddressMode", doc="How guests get IPv6 addresses; may be empty"),
     Field("ipv6_ra_mode", "RAMode", doc="Mode that IPv6 router advertisements announce"),
     Field("subnetpool", "SubnetPool", doc="UUID of the subnet pool from which the CIDR was allocated"),
@@ -84,7 +85,7 @@ SUBNET = (
 
 SUBNET_POOL = (
     Field("name", "SubnetPool", doc="Name, which need not be unique"),
-    Field("prefixes", "Prefixes", O, "CIDRs from which subnets are allocated"),
+    Field("prefixes", "Prefixes", O, "CIDRs from which subnets are allocated", form=Shape.TEXTS),
     Field("ip_version", "IPVersion", N, "4 or 6"),
     Field("default_prefixlen", "DefaultLength", N, "Default prefix length of a subnet"),
     Field("min_prefixlen", "MinLength", N, "Minimum prefix length of a subnet"),
@@ -106,9 +107,9 @@ SEGMENT_RANGE = (
     Field("minimum", "Minimum", N, "Lowest segmentation id"),
     Field("maximum", "Maximum", N, "Highest segmentation id"),
     Field("description", "Description", doc="Description"),
-    Field("used", "Used", O, "Ids in use, each with the network's project"),
+    Field("used", "Used", O, "Ids in use, each with the network's project", form=Shape.MAP),
     Field("used_count", "UsedCount", N, "Number of ids in use"),
-    Field("available", "Available", O, "Free ids, the first 1,000"),
+    Field("available", "Available", O, "Free ids, the first 1,000", form=Shape.NUMBERS),
     Field("available_count", "AvailableCount", N, "Number of free ids"),
-    Field("available_ranges", "AvailableRanges", O, "Free ids as ranges, the first 256"),
+    Field("available_ranges", "AvailableRanges", O, "Free ids as ranges, the first 256", form=Shape.TEXTS),
 )

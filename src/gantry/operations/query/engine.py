@@ -6,6 +6,7 @@ locked (explanation/architecture.md#deciding-and-doing).
 """
 
 import asyncio
+import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -140,10 +141,14 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
     filtered_by = fields.lookup(what, sorted(filters.fields_of(filter_)))
     unknown = [field.name for field in filtered_by if field.kind is fields.Kind.UNKNOWN]
     if unknown:
-        raise errors.InvalidError(f"filter uses unknown fields of {what}: {', '.join(unknown)}")
+        nearest = difflib.get_close_matches(unknown[0], fields.REGISTRY[what], n=1)
+        hint = f"did you mean {nearest[0]}?" if nearest else "list-fields shows the known fields"
+        raise errors.InvalidError(f"filter uses unknown fields of {what}: {', '.join(unknown)}", hint=hint)
     state = source.snapshot()
     names_in_filter = filters.names_of(filter_, NAME_FIELDS.get(what, "name")) if what not in _UNNAMED else None
     uuids = filters.names_of(filter_, "uuid") if lookup.has_uuids(what) else None
+    if not names_in_filter:
+        filters.check(filter_, {field.name: field for field in filtered_by})
     objects = (
         await export.objects(source.nodes, state, names_in_filter)
         if what == "export"
@@ -243,7 +248,7 @@ def _objects(
         return _jobs(source, names)
     indexed = lookup.narrowed(state, what, filter_) if names is None else None
     if indexed is not None:
-        return indexed
+        return sorted(indexed, key=_nice_name) if what == "instance" else indexed
     if what == "port":
         return lookup.every_port(state)
     if what == "subnet":

@@ -1,11 +1,17 @@
-"""The filter language of queries: a JSON prefix list becomes a predicate over cells (contracts/query.md#filters)."""
+"""The filter language of queries: a JSON prefix list becomes a predicate over cells (contracts/query.md#filters).
+
+A missing value equals nothing and has no order, so the only comparison that is true for it is ``!=``. ``check`` refuses
+comparisons that no value of a field can pass, which would otherwise look like an empty list.
+"""
 
 import operator as operators
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gantry import errors
-from gantry.model import patterns
+from gantry.address import ranges
+from gantry.model import fields, patterns
 from gantry.operations.query import cells
 
 Lookup = Callable[[str], cells.Cell]
@@ -14,6 +20,10 @@ Predicate = Callable[[Lookup], bool]
 
 HOSTNAME_FIELDS: Final = frozenset({"name", "pnode", "node"})
 DEPTH_LIMIT: Final = 32
+
+_ADDRESS_FIELDS: Final = "nic.ip/"
+"""How the fields begin that are a list here and a text in Ganeti: the addresses of a NIC (``Shape.ADDRESSES``)."""
+_MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 
 
 def compile_filter(raw: object, *, depth: int = 0) -> Predicate:
@@ -41,6 +51,62 @@ def compile_filter(raw: object, *, depth: int = 0) -> Predicate:
     raise errors.FilterError(f"invalid part of the filter: {raw!r}")
 
 
+def check(raw: object, known: Mapping[str, fields.Field]) -> None:
+    """Refuse a filter with a comparison that no value of a field can pass; ``known`` has the fields that it uses.
+
+    Raises FilterError that says what the field holds, with a comparison that works.
+    """
+    match raw:
+        case ["&" | "|" | "!", *parts]:
+            for part in parts:
+                check(part, known)
+        case ["=~" | "?", *_]:
+            return
+        case [str(operator), str(name), str() | int() | float() as value] if name in known:
+            shape = known[name].shape
+            if not _possible(operator, shape, value):
+                raise _impossible(operator, known[name], value)
+
+
+def _possible(operator: str, shape: fields.Shape, value: str | int | float) -> bool:
+    """Return whether a comparison can be true for some values of a shape, and false for others."""
+    is_text = isinstance(value, str)
+    match shape:
+        case fields.Shape.LIST | fields.Shape.TEXTS | fields.Shape.NUMBERS:
+            return operator == "=[]" and shape is not (fields.Shape.NUMBERS if is_text else fields.Shape.TEXTS)
+        case fields.Shape.ADDRESSES:
+            return is_text
+        case fields.Shape.TEXT:
+            return operator != "=[]" and is_text
+        case fields.Shape.NUMBER | fields.Shape.TIME:
+            return operator != "=[]" and not is_text
+        case fields.Shape.BOOL:
+            return operator in ("=", "==", "!=") and not is_text and value in (0, 1)
+        case fields.Shape.MAP:
+            return False
+
+
+def _impossible(operator: str, field: fields.Field, value: str | int | float) -> errors.FilterError:
+    name, text = field.name, f'"{value}"'
+    written = text if isinstance(value, str) else str(value)
+    symbol = "==" if operator in ("=[]", "=") else operator
+    match field.shape:
+        case fields.Shape.TEXT:
+            hint = f"write {name} {symbol} {text}, or {name} =~ m/{value}/ for a part of it"
+        case fields.Shape.NUMBER | fields.Shape.TIME:
+            hint = f"write {name} {symbol} NUMBER, without quotes"
+        case fields.Shape.BOOL:
+            hint = f"write {name}, or not {name}"
+        case fields.Shape.MAP:
+            hint = "compare the field of one parameter, as in hv/NAME, be/NAME or ndp/NAME"
+        case fields.Shape.NUMBERS:
+            hint = f"write NUMBER in {name}"
+        case _:
+            hint = f"write {text} in {name}, or {name} =~ m/{value}/ for a part of it"
+    compared = f"{written} in {name}" if operator == "=[]" else f"{name} {operator} {written}"
+    return errors.FilterError(f"the filter cannot compare {compared}: {name} is {field.shape.value}", hint=hint)
+
+
 def fields_of(raw: object) -> set[str]:
     """Return the names of the fields that a filter uses."""
     match raw:
@@ -63,6 +129,18 @@ def names_of(raw: object, name_field: str) -> list[str | int] | None:
     return None
 
 
+def spelled(value: str) -> str:
+    """Return the canonical spelling of a MAC or IPv6 address, as objects have it, and any other text unchanged."""
+    if ":" not in value:
+        return value
+    if _MAC.fullmatch(value):
+        return value.lower()
+    try:
+        return str(ranges.parse_address(value))
+    except errors.InvalidError:
+        return value
+
+
 def _choice(parts: Sequence[object]) -> Predicate | None:
     """Return the predicate for a choice of texts for one field, at constant cost; None for any other choice."""
     name, texts = "", set[str]()
@@ -70,34 +148,54 @@ def _choice(parts: Sequence[object]) -> Predicate | None:
         match part:
             case ["=" | "==", str(field), str(text)] if not texts or field == name:
                 name = field
-                texts.add(text)
+                texts |= {text, spelled(text)}
             case _:
                 return None
     if not texts:
         return None
     hosts = name in HOSTNAME_FIELDS
-    return _on_value(
-        name,
-        lambda cell: isinstance(cell, str) and (cell in texts or (hosts and cell.partition(".")[0] in texts)),
-    )
+
+    def fits(cell: object) -> bool:
+        if isinstance(cell, list):
+            return name.startswith(_ADDRESS_FIELDS) and any(map(fits, cell))
+        return isinstance(cell, str) and (cell in texts or (hosts and cell.partition(".")[0] in texts))
+
+    return _on_value(name, fits)
 
 
-def _on_value(name: str, test: Callable[[object], bool]) -> Predicate:
+def _on_value(name: str, test: Callable[[object], bool], *, missing: bool = False) -> Predicate:
+    """Return the predicate that tests a field's value; ``missing`` is the answer if there is no value."""
+
     def passes(row: Lookup) -> bool:
         cell = row(name)
-        return True if isinstance(cell, cells.Missing) else test(cell)
+        return missing if cell is None or isinstance(cell, cells.Missing) else test(cell)
 
     return passes
 
 
 def _comparison(operator: str, name: str, value: str | int | float) -> Predicate:
+    test, negated = _test(operator, name, value), operator == "!="
+    if name.startswith(_ADDRESS_FIELDS) and operator != "=[]":
+        any_address = _any_item(test)
+        return _on_value(name, lambda cell: any_address(cell) is not negated, missing=negated)
+    return _on_value(name, lambda cell: test(cell) is not negated, missing=negated)
+
+
+def _test(operator: str, name: str, value: str | int | float) -> Callable[[object], bool]:
+    """Return the test of one value for an operator; ``!=`` gets the test for equality."""
     if operator == "=~":
-        return _on_value(name, _matcher(value))
-    if operator in ("=", "==", "!=") and name in HOSTNAME_FIELDS and isinstance(value, str):
-        expected = operator != "!="
-        return _on_value(name, lambda cell: _same_host(cell, value) is expected)
+        return _matcher(value)
+    if operator in ("=", "==", "!="):
+        values = {value, spelled(value)} if isinstance(value, str) else {value}
+        if name in HOSTNAME_FIELDS and isinstance(value, str):
+            return lambda cell: _same_host(cell, value)
+        return lambda cell: any(_equal(cell, spelling) for spelling in values)
     compare = _COMPARE[operator]
-    return _on_value(name, lambda cell: compare(cell, value))
+    return lambda cell: compare(cell, value)
+
+
+def _any_item(test: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda cell: any(map(test, cell)) if isinstance(cell, Sequence) and not isinstance(cell, str) else test(cell)
 
 
 def _same_host(cell: object, value: str) -> bool:
@@ -105,11 +203,25 @@ def _same_host(cell: object, value: str) -> bool:
 
 
 def _matcher(pattern: object) -> Callable[[object], bool]:
+    """Return the test whether an expression matches: a value, or one of the values of a list."""
     try:
         matches = patterns.searcher(str(pattern))
     except errors.InvalidError as error:
         raise errors.FilterError(error.message, hint=error.hint) from None
-    return lambda cell: matches(str(cell))
+    return lambda cell: (
+        any(matches(str(item)) for item in _items(cell)) if isinstance(cell, list) else matches(str(cell))
+    )
+
+
+def _items(cell: object) -> Iterator[object]:
+    """Yield the values of a list, of its rows, and of their rows, without missing ones."""
+    if isinstance(cell, list | tuple):
+        for item in cell:
+            yield from _items(item)
+    elif isinstance(cell, Mapping):
+        yield from _items(list(cell.values()))
+    elif cell is not None:
+        yield cell
 
 
 def _ordered(test: Callable[[float | str, float | str], bool]) -> Callable[[object, str | int | float], bool]:
@@ -131,7 +243,11 @@ def _number(cell: object) -> float | None:
 
 
 def _contains(cell: object, value: str | int | float) -> bool:
-    return isinstance(cell, Sequence) and not isinstance(cell, str) and value in cell
+    """Return whether a list has a value, itself or in one of its rows: ``nic.ips`` has a list for each NIC."""
+    if not isinstance(cell, list | tuple):
+        return False
+    values = {value, spelled(value)} if isinstance(value, str) else {value}
+    return any(item in values for item in _items(cell))
 
 
 def _equal(cell: object, value: str | int | float) -> bool:
@@ -141,7 +257,7 @@ def _equal(cell: object, value: str | int | float) -> bool:
 _COMPARE: Final[dict[str, Callable[[object, str | int | float], bool]]] = {
     "=": _equal,
     "==": _equal,
-    "!=": lambda cell, value: not _equal(cell, value),
+    "!=": _equal,
     "<": _ordered(operators.lt),
     ">": _ordered(operators.gt),
     "<=": _ordered(operators.le),

@@ -6,8 +6,10 @@ tests the objects found here, unless it only selects UUIDs. No index contains em
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from gantry.model import network
+from gantry.model import instance, network
 from gantry.operations.network import views
+from gantry.operations.query import filters
+from gantry.state import kinds
 from gantry.state import snapshot as states
 
 Find = Callable[[states.Snapshot, str], Iterable[object]]
@@ -52,7 +54,33 @@ def _ports_of(state: states.Snapshot, device: str) -> Iterator[network.Port]:
     yield from _nics(state, device)
 
 
+def _instances_in(state: states.Snapshot, uuid: str) -> Iterator[instance.Instance]:
+    return (state.instances[vm] for vm in state.in_network.get(uuid) or ())
+
+
+def _instance_with_mac(state: states.Snapshot, mac: str) -> Iterator[instance.Instance]:
+    owner = state.instances.get(state.macs.get(filters.spelled(mac), ""))
+    return iter([owner] if owner else [])
+
+
+def _owners(state: states.Snapshot, text: str) -> Iterator[kinds.AddressOwner]:
+    """Yield who has an address, in every network and in none. Cost: a look into an index for each network."""
+    ip = filters.spelled(text)
+    owners = (state.addresses.get((uuid, ip)) for uuid in ("", *state.networks))
+    return (owner for owner in owners if owner is not None)
+
+
+def _instances_at(state: states.Snapshot, ip: str) -> Iterator[instance.Instance]:
+    return (state.instances[uuid] for uuid in sorted({owner.instance for owner in _owners(state, ip)} - {""}))
+
+
+def _ports_at(state: states.Snapshot, ip: str) -> Iterator[network.Port]:
+    for owner in _owners(state, ip):
+        yield from _port(state, owner.port or owner.nic)
+
+
 def _port_with(state: states.Snapshot, mac: str) -> Iterator[network.Port]:
+    mac = filters.spelled(mac)
     owner = state.macs.get(mac, "")
     if owner in state.ports:
         return iter([state.ports[owner]])
@@ -84,6 +112,12 @@ _INDEXES: Mapping[str, Mapping[str, Find]] = {
     "subnet": {"uuid": _subnet, "network_uuid": _subnets_in, "subnetpool": _subnets_from},
 }
 
+_CONTAINED: Mapping[str, Mapping[str, Find]] = {
+    "instance": {"nic.ips": _instances_at, "nic.macs": _instance_with_mac, "nic.networks": _instances_in},
+    "port": {"ip": _ports_at},
+}
+"""Indexes for the values of lists."""
+
 
 def by_uuid(state: states.Snapshot, what: str, uuids: Iterable[str | int]) -> list[object]:
     """Return the objects with these UUIDs, in order, each once; unknown UUIDs are ignored."""
@@ -102,6 +136,8 @@ def narrowed(state: states.Snapshot, what: str, raw: object) -> list[object] | N
     match raw:
         case ["=" | "==", str(name), str(value)] if name in known and value:
             return list(known[name](state, value))
+        case ["=[]", str(name), str(value)] if name in _CONTAINED.get(what, {}) and value:
+            return list(_CONTAINED[what][name](state, value))
         case ["&", *parts]:
             candidates = [objects for part in parts if (objects := narrowed(state, what, part)) is not None]
             return min(candidates, key=len, default=None)
