@@ -37,6 +37,7 @@ METHODS: dict[str, tuple[object, ...]] = {
     "ReadOpcode": ({"OP_ID": "OP_TAGS_SEARCH", "pattern": "x"},),
     "QueryTags": ("cluster", ""),
     "QueryNetworkHistory": ("net1", None, None, 10),
+    "QueryAddress": ("192.0.2.0/24", None, False, 10),
     "QueryHistory": ("instance", "vm1", None, None, 10),
     "WaitForEvents": (0, 10, 1),
     "ExportConfig": (),

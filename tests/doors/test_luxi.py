@@ -112,6 +112,7 @@ RESULTS: dict[str, object] = {
     "QueryFields": dict[str, list[dict[str, str]]],
     "QueryClusterInfo": dict[str, object],
     "QueryNetworkHistory": dict[str, object],
+    "QueryAddress": dict[str, object],
     "QueryHistory": dict[str, object],
     "WaitForEvents": dict[str, object],
     "ExportConfig": dict[str, object],

@@ -100,11 +100,26 @@ def test_no_two_routes_answer_the_same_request() -> None:
     assert len(known) == len(set(known))
 
 
+def test_an_address_is_answered_with_its_owner_of_now_or_of_a_time(talk: Talk, lab: cluster.SimulatedCluster) -> None:
+    answer = talk.value("GET", "/2/addresses?of=192.0.2.7")
+    assert isinstance(answer, dict)
+    assert [(row["address"], row["state"], row["network"]) for row in answer["rows"]] == [("192.0.2.7", "free", "net1")]
+    answer = talk.value("GET", f"/2/addresses?of=192.0.2.0%2F24&at={lab.world.clock.now()}&limit=5")
+    assert isinstance(answer, dict)
+    assert answer["rows"] == []
+    answer = talk.value("GET", "/2/addresses?of=vm1&history=1")
+    assert isinstance(answer, dict)
+    assert answer["complete"]
+    for query, status in (("of=10.9.9.9", 404), ("", 400), ("of=vm1&at=x", 400), ("of=vm1&limit=inf", 400)):
+        assert talk.status("GET", f"/2/addresses?{query}") == status
+    assert talk.status("GET", "/2/addresses?of=192.0.2.7", login="") == 401
+
+
 @pytest.mark.parametrize("route", reading.ROUTES, ids=lambda row: f"{row.method} {row.path}")
 def test_every_read_is_answered(talk: Talk, route: routes.Route) -> None:
     names = {"instances": "vm1", "nodes": "node1", "groups": "default", "networks": "net1"}
     kind = next((part for part in route.parts if part in names), "")
-    path = route.path.format(name=names.get(kind, ""), job=1, what="node") + "?fields=name"
+    path = route.path.format(name=names.get(kind, ""), job=1, what="node") + "?fields=name&of=192.0.2.7"
     if route.parts[-1:] == ("wait",):
         assert talk.status("GET", path, {"fields": ["status"]}) == 200
         return

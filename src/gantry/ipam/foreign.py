@@ -22,6 +22,10 @@ class Foreign:
     def __contains__(self, address: NetworkAddress) -> bool:
         return address in self._known
 
+    def owner(self, address: NetworkAddress) -> str:
+        """Return the owner of an address; empty if it is not known."""
+        return self._known.get(address, "")
+
     def learn(self, address: NetworkAddress, owner: str) -> None:
         """Record the owner of an address."""
         self._known[address] = owner

@@ -142,6 +142,10 @@ class Disk(Protocol):
         """List a directory, sorted, without ``.`` and ``..``."""
         ...
 
+    def read_part(self, path: str, offset: int, size: int) -> bytes:
+        """Return ``size`` bytes of a file from ``offset``, fewer at its end."""
+        ...
+
     def read(self, path: str) -> bytes:
         """Return the whole content of a file."""
         ...

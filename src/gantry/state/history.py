@@ -6,6 +6,7 @@ from when to when, by which jobs: it compares each instance and port before and 
 record allocated and released. The front ends call ``History``.
 
 Cost: linear in the bytes of the journal for every question; there is no index, and nothing is kept between questions.
+Only ``origins``, about what exists now, usually reads a single segment.
 The walk runs in a thread, only one at a time, because the journal's own syncs need the same threads. It delays the
 event loop for at most the time to decode a frame, or 5 ms, the interval in which Python switches threads.
 
@@ -16,7 +17,7 @@ earlier owners are unknown. Only durable records are read. Segments are removed 
 import asyncio
 import bisect
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -25,7 +26,7 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.model import instance, network
 from gantry.runtime import interface, paths, retention
-from gantry.state import frame, journal, record
+from gantry.state import frame, journal, origin, record
 from gantry.state import snapshot as states
 
 CHECKED = 256 << 20
@@ -33,6 +34,9 @@ CHECKED = 256 << 20
 
 NetworkAddress = tuple[str, str]
 """UUID of a network, and an address in its canonical spelling."""
+
+Matches = Callable[[states.Owner, network.Allocation], bool]
+"""Returns whether a question is about an allocation of an owner."""
 
 ALLOCATIONS = frozenset({"instances", "ports", "networks"})
 """The kinds of objects that determine the owners of addresses; jobs, most of a journal, are skipped."""
@@ -64,12 +68,15 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
 class Past(msgspec.Struct, frozen=True):
     """The answer to a question: holdings, the oldest first, and the time of the first record that is kept.
 
-    ``net`` is the network as it was at the moment of the question, None if there was none or no moment.
+    ``net`` is the network as it was at the moment of the question, None if there was none or no moment. A question
+    about all networks has the names of those of the holdings by UUID in ``names``, and all at the moment in ``nets``.
     """
 
     holdings: tuple[Holding, ...]
     since: float | None
     net: network.Network | None = None
+    names: dict[str, str] = {}
+    nets: tuple[network.Network, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,9 @@ class Question:
 
     ``address`` is in canonical spelling, empty for all; with ``moment`` only holdings of that moment match. Of more
     than ``limit`` holdings those that ended last are returned.
+
+    With ``matches`` the question is about all networks, and addresses outside of networks, but only about the
+    allocations for which ``matches`` returns true.
     """
 
     name: str
@@ -85,6 +95,7 @@ class Question:
     limit: int
     address: str = ""
     moment: float | None = None
+    matches: Matches | None = None
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -206,6 +217,7 @@ class _Fold:
     seen: set[str] = field(default_factory=set)
     addresses: dict[str, frozenset[NetworkAddress]] = field(default_factory=dict)
     current: dict[NetworkAddress, Holding] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     ended: deque[Holding] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
@@ -234,6 +246,9 @@ class _Fold:
 
     def _meet(self, uuid: str, net: network.Network | None, time: float) -> None:
         self.seen.add(uuid)
+        if net and self.question.matches:
+            self.networks.add(uuid)
+            self.names[uuid] = net.name
         if net and self.question.name in (net.name, uuid) and uuid not in self.now.networks:
             self.networks.add(uuid)
         if self.question.moment is None or time > self.question.moment:
@@ -244,7 +259,10 @@ class _Fold:
             self.then.pop(uuid, None)
 
     def _addresses_of(self, owner: states.Owner | None) -> frozenset[NetworkAddress]:
-        requested_address = self.question.address
+        requested_address, matches = self.question.address, self.question.matches
+        if matches is not None:
+            allocations = owner.allocations() if owner else ()
+            return frozenset((each.network, each.ip) for each in allocations if owner and matches(owner, each))
         return frozenset(
             (allocation.network, allocation.ip)
             for allocation in (owner.allocations() if owner else ())
@@ -273,7 +291,7 @@ class _Fold:
 
     def finish(self) -> Past:
         """Return the matching holdings, the oldest first; nothing is known of a moment before the first record."""
-        if not self.networks:
+        if not self.networks and self.question.matches is None:
             raise errors.NotFoundError(
                 f"no such network: {self.question.name}", hint="the journal has no deleted network of that name either"
             )
@@ -286,7 +304,12 @@ class _Fold:
                 self.current |= {address: _holding(owner, address, start=None) for address in self._addresses_of(owner)}
         lasting = filter(self._matches, self.current.values())
         kept = [*self.ended, *sorted(lasting, key=_age)][-self.question.limit :]
-        return Past(tuple(sorted(kept, key=_age)), self.since, self._network_then())
+        past = Past(tuple(sorted(kept, key=_age)), self.since, self._network_then())
+        if self.question.matches is None:
+            return past
+        self.names |= {uuid: net.name for uuid, net in self.now.networks.items()}
+        names = {each.network: self.names[each.network] for each in kept if each.network in self.names}
+        return msgspec.structs.replace(past, net=None, names=names, nets=tuple(self.then.values()))
 
     def _network_then(self) -> network.Network | None:
         """Return the network at the moment; one that no record changes has been as it is since before the records."""
@@ -310,6 +333,7 @@ _ENCODER = msgspec.json.Encoder()
 _PAST = msgspec.json.Decoder(Past)
 _CHECK = msgspec.json.Decoder(Check)
 _START = msgspec.json.Decoder(Start)
+_ORIGINS = msgspec.json.Decoder(list[origin.Origin])
 
 
 class History:
@@ -370,6 +394,36 @@ class History:
             return _ENCODER.encode(holdings(journal_records, question, now=now))
 
         return _PAST.decode(await self.walk(work))
+
+    async def everywhere(
+        self,
+        matches: Matches,
+        *,
+        shows: Callable[[network.Network], bool],
+        moment: float | None = None,
+        limit: int,
+    ) -> Past:
+        """Return the owners of the allocations that match, in all networks, deleted ones too, and outside of them.
+
+        ``nets`` of the answer has the networks at the moment for which ``shows`` returns true.
+        """
+        now = self._safe()
+        question = Question(name="", networks=frozenset(now.networks), limit=limit, moment=moment, matches=matches)
+
+        def work() -> bytes:
+            journal_records = records(self._runtime.disk, self._folder, kinds=ALLOCATIONS)
+            past = holdings(journal_records, question, now=now)
+            return _ENCODER.encode(msgspec.structs.replace(past, nets=tuple(filter(shows, past.nets))))
+
+        return _PAST.decode(await self.walk(work))
+
+    async def origins(self, searches: Sequence[origin.Search]) -> list[origin.Origin]:
+        """Return since when each present object has a property, and by which job."""
+
+        def work() -> bytes:
+            return _ENCODER.encode([origin.find(self._runtime.disk, self._folder, search) for search in searches])
+
+        return _ORIGINS.decode(await self.walk(work))
 
 
 def _present(now: states.Snapshot, name: str) -> frozenset[str]:

@@ -719,7 +719,7 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-network ') values='add modify rename connect disconnect list list-fields info show history map export-reservations import-reservations dhcp remove list-tags add-tags remove-tags' ;;
+        'gnt-network ') values='add modify rename connect disconnect list list-fields info show address history map export-reservations import-reservations dhcp remove list-tags add-tags remove-tags' ;;
         'gnt-network add')
             options='--subnet --pool --network --gateway --network6 --gateway6 --type --physical-network --segment --project -m --mac-prefix --add-reserved-ips --no-conflicts-check -f --force --tags --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -795,6 +795,16 @@ _gantry() {
             options='--at -d --debug --reason -h --help'; kind=network
             case $previous in
                 --at) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network address')
+            options='--at --history --limit --no-headers --separator --format -o --output -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --at) values=''; kind=none ;;
+                --limit) values=''; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-network history')

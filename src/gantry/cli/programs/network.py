@@ -1,7 +1,7 @@
 """``gnt-network``: networks with their subnets and pools, and their connections to node groups."""
 
 from gantry.cli import errors
-from gantry.cli.commands import address_records, segment_ranges, tags
+from gantry.cli.commands import address, address_records, segment_ranges, tags
 from gantry.cli.framework import command, query, submit
 from gantry.cli.grammar import subnets, syntax
 from gantry.cli.output import documents, object_info
@@ -260,6 +260,7 @@ COMMANDS = (
     ),
     *query.commands(LISTING, "networks", arguments=NETWORKS),
     command.Command("info", info, "Show networks in full", NETWORKS, (address_records.AT,), aliases=("show",)),
+    address.COMMAND,
     *address_records.COMMANDS,
     command.Command(
         "remove",

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi import invitations, packages
+from gantry.doors.luxi import addresses, invitations, packages
 from gantry.doors.luxi.services import WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
 from gantry.operations.query import cluster, engine
@@ -163,6 +163,7 @@ METHODS: Methods = {
     "QueryTags": (tuple[str, str], _query_tags),
     "ReadOpcode": (tuple[dict[str, object]], _read_opcode),
     "QueryNetworkHistory": (tuple[str, str | None, float | None, int], _query_network_history),
+    "QueryAddress": (tuple[str, float | None, bool, int], addresses.query),
     "QueryHistory": (tuple[str | None, str | None, int | None, float | None, int], _query_history),
     "WaitForEvents": (tuple[Annotated[int, msgspec.Meta(ge=0)], int, Seconds], _wait_for_events),
     "ExportConfig": (tuple[()], _export),

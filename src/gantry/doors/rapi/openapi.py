@@ -25,6 +25,9 @@ _QUERY: Mapping[str, Json] = {
     "reason": _TEXT,
     "fields": {"type": "string", "description": "Names of fields, separated by commas"},
     "tag": {"type": "array", "items": _TEXT},
+    "of": {"type": "string", "description": "An address, a MAC address, a CIDR, or the name of an owner or network"},
+    "at": {"type": "number", "description": "A time in the past, in seconds since the epoch"},
+    "limit": {"type": "integer", "minimum": 1, "description": "The maximum number of rows"},
 }
 """The query arguments that are not flags."""
 

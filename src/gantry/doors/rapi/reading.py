@@ -4,6 +4,7 @@ All data comes from the master by LUXI queries. A field is null if clients expec
 or if its node does not answer. The answer for an object includes its serial number, which becomes its ETag.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -46,6 +47,9 @@ _PLURALS = {"instance": "instances", "node": "nodes", "network": "networks", "gr
 _KEYS = {"instance": "id", "node": "id", "network": "name", "group": "name"}
 _JOB_FIELDS = ("id", "ops", "status", "summary", "opstatus", "received_ts", "start_ts", "end_ts")
 _ROLES = {"M": "master", "C": "master-candidate", "R": "regular", "D": "drained", "O": "offline"}
+
+ADDRESS_ROWS = 1000
+"""Rows of an answer about addresses, unless the request sets a limit."""
 
 FEATURES = ("instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1")
 VERSION = 2
@@ -235,6 +239,27 @@ async def _query(master: routes.Master, request: wire.Request, names: Names) -> 
     return wire.Answer(await master.caller.call(object, "Query", names["what"], fields, filter_))
 
 
+async def _address(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
+    """Return who has an address, a MAC address, a CIDR or a name; the query says of which time (not in Ganeti)."""
+    moment, limit = _number(request, "at"), _number(request, "limit")
+    text = (request.query.get("of") or [""])[-1]
+    arguments = text, moment, request.flag("history"), ADDRESS_ROWS if limit is None else int(limit)
+    return wire.Answer(await master.caller.call(object, "QueryAddress", *arguments))
+
+
+def _number(request: wire.Request, name: str) -> float | None:
+    text = (request.query.get(name) or [""])[-1]
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise errors.InvalidError(f"the query argument {name} is not a number: {text!r}")
+    return number
+
+
 async def _query_fields(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     return wire.Answer(await master.caller.call(object, "QueryFields", names["what"], _fields(request) or None))
 
@@ -276,6 +301,13 @@ ROUTES: tuple[routes.Route, ...] = (
     _read("/2/jobs", _jobs, "the jobs that are not archived", query="bulk"),
     _read("/2/jobs/{job}", _job, "one job; nulls if it does not exist"),
     _read("/2/jobs/{job}/wait", _wait, "the job after a change, or null after ten seconds", access=_WRITE),
+    _read(
+        "/2/addresses",
+        _address,
+        "who has an address, in all networks: `of` is an address, a MAC address, a CIDR or a name; `at` a time",
+        access=_READ,
+        query="of at history limit",
+    ),
     _read("/2/query/{what}", _query, "the fields of all objects of a kind", access=_READ, query="fields"),
     _read("/2/query/{what}", _query, "the same, with a filter", method="PUT", access=_READ, query="fields"),
     _read("/2/query/{what}/fields", _query_fields, "the fields of a kind of object", query="fields"),

@@ -153,6 +153,10 @@ class Disk:
         self._directory(path)
         return self._lists.names(path)
 
+    def read_part(self, path: str, offset: int, size: int) -> bytes:
+        """Return ``size`` bytes of a file from ``offset``, fewer at its end."""
+        return self.read(path)[offset : offset + size]
+
     def read(self, path: str) -> bytes:
         """Return the whole content of a file."""
         if path in self.generated:

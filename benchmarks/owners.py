@@ -1,0 +1,102 @@
+"""Who has an address, of a million reservations: the command as a whole, with the real daemons.
+
+The reservations are ports that were written in records of a thousand, as large requests write them. So the journal has
+the segments that it would have, and the search for the job that allocated an address reads one of them. Ports are asked
+for at random; a name and a MAC address are other ways to the same answer.
+"""
+
+import asyncio
+import os
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from tests.cluster import lab
+
+from benchmarks.figure import Figure
+from gantry.address import ranges
+from gantry.model import network
+from gantry.runtime import paths
+from gantry.runtime.real import RealRuntime
+from gantry.state import record, snapshot, transaction
+
+RESERVATIONS = 1_000_000
+TOGETHER = 1000
+ROUNDS = 25
+CIDR = ranges.parse_cidr("10.0.0.0/8")
+MILLISECONDS = 60
+START_SECONDS = 600
+
+
+def _ip(number: int) -> str:
+    return str(ranges.Address(CIDR.family, CIDR.first + 256 + number))
+
+
+def _port(number: int, now: float) -> network.Port:
+    return network.Port(
+        uuid=f"00000000-0000-4000-8000-{number:012d}",
+        name=f"port{number}",
+        network="owners",
+        mac=f"aa:01:{number >> 24 & 255:02x}:{number >> 16 & 255:02x}:{number >> 8 & 255:02x}:{number & 255:02x}",
+        ip=(_ip(number),),
+        ctime=now,
+        mtime=now,
+    )
+
+
+async def _fill(runtime: RealRuntime, where: paths.Paths, count: int) -> None:
+    store = await transaction.Store.open(runtime, where)
+    subnet = network.Subnet(
+        uuid="owners-subnet", cidr=str(CIDR), pools=(network.Pool(range="10.0.0.0-10.255.255.255"),)
+    )
+    await store.commit([snapshot.Put(network.Network(uuid="owners", name="owners", subnets=(subnet,)))], record.Cause())
+    for first in range(0, count, TOGETHER):
+        now = runtime.clock.now()
+        ports = [snapshot.Put(_port(number, now)) for number in range(first, first + TOGETHER)]
+        await store.commit(ports, record.Cause(job=first // TOGETHER + 1, opcode="OP_PORT_ADD", user="gnt:user"))
+    await store.close()
+
+
+def _command(folder: str, text: str, expected: str) -> float:
+    """Return the milliseconds that the command takes, from its start to its end."""
+    environment = {**os.environ, "GANTRY_ROOT": folder}
+    begin = time.perf_counter()
+    ran = subprocess.run(
+        [lab.BIN / "gnt-network", "address", text], env=environment, check=True, capture_output=True, text=True
+    )
+    spent = (time.perf_counter() - begin) * 1e3
+    assert expected in ran.stdout, ran.stdout
+    return spent
+
+
+def _questions() -> Iterator[tuple[str, Callable[[int], str]]]:
+    yield "address", _ip
+    yield "MAC address", lambda number: _port(number, 0.0).mac
+    yield "UUID of the port", lambda number: _port(number, 0.0).uuid
+
+
+def _measure(count: int) -> dict[str, list[float]]:
+    samples: dict[str, list[float]] = {}
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.stop_master(cluster_lab.nodes[0])
+        asyncio.run(_fill(RealRuntime(), paths.Paths.below(str(cluster_lab.master)), count))
+        cluster_lab.start_master(check=False)
+        lab.wait_until(cluster_lab.answers, "the master daemon", timeout=START_SECONDS)
+        chance = random.Random(1)
+        for name, text in _questions():
+            for _ in range(ROUNDS):
+                number = chance.randrange(count)
+                spent = _command(str(cluster_lab.master), text(number), f" {number // TOGETHER + 1} ")
+                samples.setdefault(name, []).append(spent)
+    return samples
+
+
+def owners() -> Iterable[Figure]:
+    for name, values in _measure(RESERVATIONS).items():
+        title = f"address: gnt-network address by {name}, {RESERVATIONS:,} reservations, wall clock"
+        yield Figure(title, "ms", values, MILLISECONDS, goal=True)
+
+
+BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {"owners": owners}

@@ -1,0 +1,128 @@
+"""The method QueryAddress: who has an address, or had it (not in Ganeti).
+
+``operations.query.addresses`` finds the rows of the present, ``state.history`` those of the past, and since when and by
+which job the present ones are true. The columns of the past are those of QueryNetworkHistory.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gantry import errors
+from gantry.doors.luxi.services import Services
+from gantry.model import base, network
+from gantry.operations.query import addresses
+from gantry.state import history, origin
+
+ROW_LIMIT = 100_000
+"""The maximum number of rows that a request may ask for."""
+
+ORIGINS = 100
+"""The maximum number of rows for which the journal is searched for their beginning: each takes some milliseconds."""
+
+
+async def query(services: Services, text: str, moment: float | None, past: bool, limit: int) -> dict[str, object]:
+    """Return the present rows about an address, MAC address, CIDR or name; with a moment or ``past`` former owners.
+
+    ``complete`` is false if there are more rows than the limit, ``dated`` if they are too many to look for their
+    beginning. ``since`` is the time of the first record that is kept. Raises NotFoundError if nothing is known of an
+    address, MAC address or name; a CIDR may have no rows.
+    """
+    if not 1 <= limit <= ROW_LIMIT:
+        raise errors.InvalidError(f"a limit of {limit} rows is not between 1 and {ROW_LIMIT}")
+    subject = addresses.parse(text)
+    since = (await services.history.start()).time
+    if past or moment is not None:
+        rows = await _former(services, subject, moment, limit + 1)
+        dated = True
+    else:
+        finder = addresses.Finder(services.snapshot(), services.source.ledger)
+        facts = list(itertools.islice(finder.find(subject), limit + 1))
+        if not facts and (subject.run is None or subject.is_single):
+            raise errors.NotFoundError(
+                _nothing(subject), hint=f"former owners: gnt-network address --history {subject.text}"
+            )
+        dated = len(facts) <= ORIGINS
+        origins = await _origins(services, facts) if dated else [origin.Origin()] * len(facts)
+        rows = [_present(fact.row, since) for fact, since in zip(facts, origins, strict=True)]
+    return {"since": since, "rows": rows[:limit], "complete": len(rows) <= limit, "dated": dated}
+
+
+def _nothing(subject: addresses.Subject) -> str:
+    if subject.is_single:
+        return f"no network has a subnet with {subject.text}, and no NIC or node has this address"
+    if subject.mac:
+        return f"no NIC and no port has the MAC address {subject.mac}"
+    return f"no instance, port, node or network with an address is named {subject.text}"
+
+
+async def _origins(services: Services, facts: Sequence[addresses.Fact]) -> list[origin.Origin]:
+    searches = [_search(services, fact) for fact in facts]
+    origins = iter(await services.history.origins([search for search in searches if search]))
+    return [next(origins) if search else origin.Origin() for search in searches]
+
+
+def _search(services: Services, fact: addresses.Fact) -> origin.Search | None:
+    """Return the search for the record that made a fact true; None for a fact that no object states."""
+    value, has = fact.value, fact.has
+    if value is None or has is None:
+        return None
+    if isinstance(value, network.Quarantine):
+        hold = services.snapshot().the_cluster.ipam_hold_time
+        return origin.Search(value, has, value.instance, value.until - hold)
+    if not isinstance(value, base.Entity):
+        return None
+    return origin.Search(value, has, value.uuid, value.mtime)
+
+
+def _present(row: addresses.Row, beginning: origin.Origin) -> dict[str, object]:
+    cause = beginning.cause
+    return {
+        **msgspec.to_builtins(row),
+        "from": beginning.time,
+        "job": cause.job or None,
+        "opcode": cause.opcode,
+        "user": cause.user,
+        "reason": cause.reason,
+    }
+
+
+async def _former(
+    services: Services, subject: addresses.Subject, moment: float | None, limit: int
+) -> list[dict[str, object]]:
+    """Return the owners at a moment with what was reserved then, or all owners that the journal knows."""
+    if ("networks", subject.text) in services.snapshot().names:
+        hint = f"the past of its addresses: gnt-network history {subject.text}"
+        raise errors.InvalidError(f"{subject.text} is a network, not an address or its owner", hint=hint)
+    past = await services.history.everywhere(
+        addresses.matches(subject),
+        shows=lambda net: any(addresses.reservations(net, subject)),
+        moment=moment,
+        limit=limit,
+    )
+    rows = [_holding(holding, past.names, was=moment is None) for holding in past.holdings]
+    if moment is not None:
+        reserved = (row for net in past.nets for row in addresses.reservations(net, subject))
+        rows += [_present(row, origin.Origin()) for row in itertools.islice(reserved, limit)]
+    return rows
+
+
+def _holding(holding: history.Holding, names: Mapping[str, str], *, was: bool) -> dict[str, object]:
+    row = addresses.Row(
+        address=holding.address,
+        state=addresses.WAS_IN_USE if was and holding.end is not None else addresses.IN_USE,
+        network=names.get(holding.network, ""),
+        network_uuid=holding.network,
+        kind=holding.noun,
+        owner=holding.instance,
+        owner_uuid=holding.uuid,
+        to=holding.end,
+    )
+    return {
+        **_present(row, origin.Origin(holding.start, holding.given)),
+        "end_job": holding.freed.job or None,
+        "end_opcode": holding.freed.opcode,
+        "end_user": holding.freed.user,
+        "end_reason": holding.freed.reason,
+    }

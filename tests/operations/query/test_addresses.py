@@ -1,0 +1,192 @@
+"""Who has an address, by whatever it is asked for."""
+
+import dataclasses
+from typing import NoReturn
+
+import pytest
+from msgspec import structs
+from tests.operations import build
+
+from gantry import errors
+from gantry.address import ranges
+from gantry.model import instance, network
+from gantry.operations.query import addresses
+from gantry.state import snapshot as states
+
+PORT = network.Port(
+    uuid="p1", name="vip", network="net", mac="aa:00:00:00:00:55", ip=("192.0.2.55", "2001:db8::55"), device_id="d1"
+)
+CLAIM = network.Port(
+    uuid="p2", name="IPClaim/ns/host", network="net", mac="aa:00:00:00:00:56", ip=("192.0.2.56",),
+    device_owner="kubernetes:IPClaim",
+)  # fmt: skip
+BARE = structs.replace(
+    build.VM,
+    uuid="i2",
+    name="bare.example",
+    nics=(
+        instance.Nic(uuid="x2", mac="aa:00:00:00:00:02", ip=("198.51.100.7",)),
+        instance.Nic(uuid="x3", mac="aa:00:00:00:00:03", network="net"),
+    ),
+    lingering=(instance.Lingering(network="net", ip="192.0.2.77", nic="x3"),),
+)
+QUARANTINED = network.Quarantine(network="net", ip="192.0.2.12", until=5000.0, instance="i9", name="old.example")
+Short = tuple[str, str, str, str, str]
+
+
+class Unwalked(dict[str, network.Port]):
+    """A collection for look-ups only."""
+
+    def values(self) -> NoReturn:
+        pytest.fail("a collection was walked")
+
+
+@pytest.fixture
+def house() -> build.House:
+    house = build.House()
+    house.put(PORT, CLAIM, BARE, QUARANTINED)
+    return house
+
+
+def rows_of(house: build.House, text: str) -> list[addresses.Row]:
+    return [fact.row for fact in addresses.Finder(house.state, house.ledger).find(addresses.parse(text))]
+
+
+def short(house: build.House, text: str) -> list[Short]:
+    return [(row.address, row.network, row.state, row.kind, row.owner) for row in rows_of(house, text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("192.0.2.10", [("192.0.2.10", "net1", "in use", "instance", "vm1")]),
+        ("192.0.2.55", [("192.0.2.55", "net1", "in use", "port", "vip")]),
+        ("2001:DB8:0::55", [("2001:db8::55", "net1", "in use", "port", "vip")]),
+        ("192.0.2.56", [("192.0.2.56", "net1", "in use", "claim", "IPClaim/ns/host")]),
+        ("192.0.2.77", [("192.0.2.77", "net1", "in use", "running guest", "bare.example")]),
+        ("192.0.2.12", [("192.0.2.12", "net1", "quarantined", "instance", "old.example")]),
+        ("192.0.2.1", [("192.0.2.1", "net1", "gateway", "", "")]),
+        ("192.0.2.50", [("192.0.2.50", "net1", "external", "", "")]),
+        ("192.0.2.255", [("192.0.2.255", "net1", "end of the subnet", "", "")]),
+        ("192.0.2.13", [("192.0.2.13", "net1", "free", "", "")]),
+        ("198.51.100.7", [("198.51.100.7", "", "in use", "instance", "bare.example")]),
+        ("203.0.113.2", [("203.0.113.2", "", "node", "node", "node2")]),
+        ("198.51.100.8", []),
+        ("AA:00:00:00:00:01", [("192.0.2.10", "net1", "in use", "instance", "vm1")]),
+        ("aa:00:00:00:00:03", [("", "net1", "in use", "instance", "bare.example")]),
+        ("aa:00:00:00:00:56", [("192.0.2.56", "net1", "in use", "claim", "IPClaim/ns/host")]),
+        ("aa:00:00:00:00:99", []),
+        ("vm1", [("192.0.2.10", "net1", "in use", "instance", "vm1")]),
+        ("x1", [("192.0.2.10", "net1", "in use", "instance", "vm1")]),
+        ("p2", [("192.0.2.56", "net1", "in use", "claim", "IPClaim/ns/host")]),
+        (
+            "bare",
+            [
+                ("198.51.100.7", "", "in use", "instance", "bare.example"),
+                ("", "net1", "in use", "instance", "bare.example"),
+                ("192.0.2.77", "net1", "in use", "running guest", "bare.example"),
+            ],
+        ),
+        (
+            "vip",
+            [
+                ("192.0.2.55", "net1", "in use", "port", "vip"),
+                ("2001:db8::55", "net1", "in use", "port", "vip"),
+            ],
+        ),
+        ("node3", [("203.0.113.3", "", "node", "node", "node3")]),
+        ("nobody", []),
+        (
+            "192.0.2.0/28",
+            [
+                ("192.0.2.1", "net1", "gateway", "", ""),
+                ("192.0.2.10", "net1", "in use", "instance", "vm1"),
+                ("192.0.2.12", "net1", "quarantined", "instance", "old.example"),
+            ],
+        ),
+        ("198.51.100.0/24", [("198.51.100.7", "", "in use", "instance", "bare.example")]),
+        ("203.0.113.2/31", [(f"203.0.113.{n}", "", "node", "node", f"node{n}") for n in (2, 3)]),
+        ("10.0.0.0/8", []),
+    ],
+)
+def test_an_address_is_found_by_what_a_person_knows_of_it(house: build.House, text: str, expected: list[Short]) -> None:
+    assert short(house, text) == expected
+
+
+def test_a_network_shows_all_its_addresses(house: build.House) -> None:
+    assert {row.address for row in rows_of(house, "net1")} == {
+        *("192.0.2.1", "192.0.2.10", "192.0.2.12", "192.0.2.50", "192.0.2.55", "192.0.2.56", "192.0.2.77"),
+        "2001:db8::55",
+    }
+
+
+def test_an_address_has_a_row_for_each_fact_in_each_network(house: build.House) -> None:
+    lan = network.Subnet(uuid="t", cidr="192.0.2.0/24", external=("192.0.2.10-192.0.2.19",))
+    house.put(network.Network(uuid="twin", name="twin", subnets=(lan,)))
+    house.put(structs.replace(PORT, uuid="p3", network="twin", mac="aa:00:00:00:00:57", ip=("192.0.2.10",)))
+    assert short(house, "192.0.2.10") == [
+        ("192.0.2.10", "net1", "in use", "instance", "vm1"),
+        ("192.0.2.10", "twin", "in use", "port", "vip"),
+        ("192.0.2.10", "twin", "external", "", ""),
+    ]
+    assert short(house, "192.0.2.18/31")[-1] == ("192.0.2.18-192.0.2.19", "twin", "external", "", "")
+
+
+def test_a_row_has_the_place_of_the_address_and_of_its_owner(house: build.House) -> None:
+    (row,) = rows_of(house, "192.0.2.10")
+    assert (row.subnet, row.pool, row.nic, row.mac, row.owner_uuid, row.network_uuid) == (
+        *("192.0.2.0/24", "lan", 0, "aa:00:00:00:00:01"),
+        *("i1", "net"),
+    )
+    (row,) = rows_of(house, "192.0.2.12")
+    assert (row.pool, row.owner_uuid, row.to) == ("lan", "i9", 5000.0)
+    assert rows_of(house, "2001:db8::15")[0].pool == "2001:db8::10-2001:db8::1f"
+
+
+def test_an_address_that_a_job_holds_and_one_of_another_user_of_the_database_are_not_free(house: build.House) -> None:
+    house.ledger.hold(7, house.state, changes=[states.Put(structs.replace(PORT, uuid="p9", ip=("192.0.2.14",)))])
+    house.ledger.learn(("net", "192.0.2.15"), "cluster two")
+    assert short(house, "192.0.2.14") == [("192.0.2.14", "net1", "held by a job", "job", "7")]
+    assert short(house, "192.0.2.15") == [("192.0.2.15", "net1", "in use elsewhere", "", "cluster two")]
+
+
+@pytest.mark.parametrize("text", ["192.0.2.256", "192.0.2.0/33", "2001:db8::g", "192.0.2.1/24", ""])
+def test_what_looks_like_an_address_and_is_none_is_refused(text: str) -> None:
+    with pytest.raises(errors.InvalidError):
+        addresses.parse(text)
+
+
+@pytest.mark.parametrize("text", ["192.0.2.10", "aa:00:00:00:00:01", "vm1", "p1", "192.0.2.13", "203.0.113.1"])
+def test_no_question_for_one_walks_ports_or_a_space(
+    house: build.House, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    expected = short(house, text)
+    monkeypatch.setattr("gantry.address.space.Space.used_runs", lambda *_: pytest.fail("a space was walked"))
+    unwalked = dataclasses.replace(house.state)
+    object.__setattr__(unwalked, "ports", Unwalked(house.state.ports))
+    facts = addresses.Finder(unwalked, house.ledger).find(addresses.parse(text))
+    rows = [fact.row for fact in facts]
+    assert [(row.address, row.network, row.state, row.kind, row.owner) for row in rows] == expected
+
+
+def test_each_fact_of_an_object_has_a_test_that_the_object_passes(house: build.House) -> None:
+    for text in ("192.0.2.10", "192.0.2.55", "192.0.2.12", "192.0.2.1", "192.0.2.50", "203.0.113.2", "198.51.100.7"):
+        (fact,) = addresses.Finder(house.state, house.ledger).find(addresses.parse(text))
+        assert fact.value is not None
+        assert fact.has is not None
+        assert fact.has(fact.value)
+        assert not fact.has(structs.replace(BARE, nics=(), lingering=()))
+        assert not fact.has(structs.replace(build.NET, subnets=()))
+
+
+def test_the_past_is_asked_with_the_same_words() -> None:
+    (use,) = build.VM.allocations()
+    for text in ("192.0.2.10", "192.0.2.0/24", "AA:00:00:00:00:01", "vm1", "i1"):
+        assert addresses.matches(addresses.parse(text))(build.VM, use), text
+    for text in ("192.0.2.1", "192.0.3.0/24", "2001:db8::/64", "aa:00:00:00:00:02", "vm"):
+        assert not addresses.matches(addresses.parse(text))(build.VM, use), text
+    named = addresses.matches(addresses.parse("vm1"))
+    assert named(build.VM, use)
+    assert named(structs.replace(build.VM, name="renamed"), use)
+    family = ranges.Family.IPV4
+    assert addresses.parse("192.0.2.0/24").family is family
