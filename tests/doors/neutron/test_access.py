@@ -119,6 +119,64 @@ def test_a_token_is_for_the_own_project_or_an_administrators_choice(client: Talk
     client.clear()
 
 
+AUTHENTICATION = "The request you have made requires authentication."
+UNREADABLE = "The body is not a valid request for a token by password."
+
+
+def _refusal(answer: Answer) -> tuple[object, object, object]:
+    """Return status, title and message of a refusal in the form of Keystone, which has no other members."""
+    content = answer.object("error")
+    assert set(content) == {"code", "message", "title"}
+    assert content["code"] == answer.status
+    return answer.status, content["title"], content["message"]
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {"password": "wrong"}, {"user": "stranger"}, {"user": "nobody"}, {"project": "blue"}, {"project": "nosuch"},
+        {"user": ADMIN, "password": "wrong"}, {"user": ADMIN, "project": "nosuch"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_login_is_refused_in_the_words_of_keystone(client: Talk, login: dict[str, str]) -> None:
+    assert _refusal(_login(client, **login)) == (401, "Unauthorized", AUTHENTICATION)
+
+
+def test_a_login_that_is_no_password_is_refused_as_keystone_does(client: Talk) -> None:
+    def post(body: bytes) -> tuple[object, object, object]:
+        return _refusal(client.raw("POST", "/v3/auth/tokens", body))
+
+    for body in (b"", b"{}", b"[]", b"{", b'{"auth": {"identity": {"methods": ["password"]}}}'):
+        assert post(body) == (400, "Bad Request", UNREADABLE)
+    token = b'{"auth": {"identity": {"methods": ["token"], "token": {"id": "x"}}}}'
+    assert post(token) == (401, "Unauthorized", "Attempted to authenticate with an unsupported method.")
+
+
+def test_other_identity_calls_are_refused_in_the_form_of_keystone(client: Talk) -> None:
+    for headers in ({}, {"x-auth-token": "notused"}, {"authorization": "Basic ***"}):
+        answer = client.raw("GET", "/v3/projects", headers=headers)
+        assert _refusal(answer) == (401, "Unauthorized", AUTHENTICATION)
+        assert "Basic" in answer.headers["WWW-Authenticate"]
+    assert client.longest_body("POST", "/v3/projects") is None
+    assert _refusal(client.get("/v3/projects/nope")) == (404, "Not Found", "Could not find project: nope.")
+    missing = (404, "Not Found", "The resource could not be found.")
+    for method, path in (("GET", "/v3/users"), ("POST", "/v3/projects"), ("DELETE", "/v3/projects/green")):
+        assert _refusal(client.say(method, path)) == missing
+
+
+def test_a_token_ends_with_its_project(client: Talk, lab: cluster.SimulatedCluster) -> None:
+    """No user of the file is in the project any more, so it does not exist, for administrators either."""
+    token = _login(client, user=ADMIN, project="blue").headers["X-Subject-Token"]
+    without = talk.USERS.replace("project=blue", "project=green")
+    try:
+        assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 200
+        lab.run(lab.master.disk.write(cluster.FOLDERS.users, without.encode()))
+        assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 401
+    finally:
+        lab.run(lab.master.disk.write(cluster.FOLDERS.users, talk.USERS.encode()))
+
+
 def test_projects_are_those_of_the_users(client: Talk) -> None:
     assert [project["name"] for project in client.get("/v3/projects").all("projects")] == ["blue", "default", "green"]
     assert [project["id"] for project in client.get("/v3/projects?name=green").all("projects")] == ["green"]
@@ -197,7 +255,7 @@ def test_a_job_of_a_request_says_who_made_it_by_which_request_and_when(
     (trail,) = (op["reason"] for (ops,) in rows for op in ops if "traced" in (op.get("network_name"), op.get("label")))
     first = msgspec.convert(trail, list[tuple[str, str, int]])[0]
     assert first[:2] == (f"gnt:neutron:{ADMIN}", f"POST {NETWORKS}")
-    assert before <= first[2] / 1e9 <= lab.master.clock.now()
+    assert int(before * 1e9) <= first[2] <= int(lab.master.clock.now() * 1e9)
     client.clear()
 
 

@@ -9,6 +9,7 @@ about networks.
 Life cycle: ``daemons.remote`` creates an Application and passes it to ``doors.http.Server``.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -59,10 +60,11 @@ class Application:
     async def admit(self, raw: http_interface.Request, trace: http.Trace) -> int:
         """Return the longest body of a request; only users may send a long one, and it is long for a token."""
         path, _ = http.split(raw.path)
-        is_open = path[:1] == ("v3",) and self._projects and self._projects.is_open(raw.method, path[1:])
-        if not path or is_open:
+        identity_calls = self._projects if path[:1] == ("v3",) else None
+        if not path or (identity_calls and identity_calls.is_open(raw.method, path[1:])):
             return limits.STRANGER_BODY_BYTES
-        await self._person(raw, trace)
+        with faults.in_identity_form() if identity_calls else contextlib.nullcontext():
+            await self._person(raw, trace)
         return http.BODY_LIMIT
 
     async def _person(self, raw: http_interface.Request, trace: http.Trace) -> access.Person:
@@ -77,16 +79,14 @@ class Application:
         if not path:
             return _answer(raw.method, discovery.versions(base))
         path = (*path[:-1], path[-1].removesuffix(".json"))
-        identity_calls = self._projects if path[0] == "v3" else None
-        if identity_calls and identity_calls.is_open(raw.method, path[1:]):
-            return await identity_calls.answer(
-                raw.method, path[1:], person=None, query=query, body=raw.body, base=base, peer=raw.peer
-            )
+        if path[0] == "v3" and self._projects:
+            with faults.in_identity_form():
+                is_open = self._projects.is_open(raw.method, path[1:])
+                person = None if is_open else await self._person(raw, trace)
+                return await self._projects.answer(
+                    raw.method, path[1:], person=person, query=query, body=raw.body, base=base, peer=raw.peer
+                )
         person = await self._person(raw, trace)
-        if identity_calls:
-            return await identity_calls.answer(
-                raw.method, path[1:], person=person, query=query, body=raw.body, base=base, peer=raw.peer
-            )
         if path[0] != VERSION or raw.path.partition("?")[0] == f"/{VERSION}":
             raise faults.hidden()
         call = calls.Call(

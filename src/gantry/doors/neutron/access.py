@@ -128,7 +128,11 @@ class Passwords:
             return None
         user = self._known.get(name)
         person = of_user(user) if user else None
-        return Person(name, project, person.role) if person and may_enter(person, project) else None
+        return Person(name, project, person.role) if person and self.may_enter(person, project) else None
+
+    def may_enter(self, person: Person, project: str) -> bool:
+        """Return whether a user may get a token for a project: its own, or any known project for administrators."""
+        return person.project == project or (person.is_admin and project in self.projects())
 
 
 def of_user(user: users.User) -> Person | None:
@@ -146,11 +150,6 @@ def of_user(user: users.User) -> Person | None:
         elif user.may_read:
             role = Role.ADMIN if user.may_write else Role.READER
     return Person(user.name, project or PROJECT, role) if role else None
-
-
-def may_enter(person: Person, project: str) -> bool:
-    """Return whether a user may get a token for a project: its own, or any for administrators."""
-    return person.is_admin or person.project == project
 
 
 def timestamp(seconds: float) -> str:

@@ -1,12 +1,14 @@
 """Error answers of the Neutron API: statuses, types and bodies that its clients expect.
 
-There are three forms (contracts/neutron-api.md#errors). The API itself answers ``{"NeutronError": {type, message,
+There are four forms (contracts/neutron-api.md#errors). The API itself answers ``{"NeutronError": {type, message,
 detail}}``; the answer for an object that policy hides is the same without the wrapper; authentication and extensions,
-which are middleware, answer ``{"message", "code", "title"}``. ``of_error`` converts an error of the master to a fault;
+which are middleware, answer ``{"message", "code", "title"}``; identity calls answer these three as ``{"error": ...}``,
+as Keystone does. ``of_error`` converts an error of the master to a fault;
 if the recorded type is more specific, the resource's own table of refusals defines it.
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 
 import msgspec
@@ -21,6 +23,7 @@ _UNAUTHORIZED = (
     "required.<br /><br />\n\n\n"
 )
 _NOT_FOUND = "The resource could not be found."
+_UNAUTHENTICATED = "The request you have made requires authentication."
 
 
 class FaultError(http.RefusedError):
@@ -88,6 +91,27 @@ def no_extension(alias: str) -> MiddlewareError:
     return MiddlewareError(404, f"{_NOT_FOUND}<br /><br />\nExtension with alias {alias} does not exist\n\n")
 
 
+class IdentityError(http.RefusedError):
+    """An identity call is refused, in the form and words of Keystone."""
+
+
+def unauthenticated(message: str = _UNAUTHENTICATED) -> IdentityError:
+    """Return the error for a login that is refused; it does not tell which part of the login is wrong."""
+    return IdentityError(401, message)
+
+
+@contextlib.contextmanager
+def in_identity_form() -> Iterator[None]:
+    """Raise each refusal inside as an IdentityError with the same status."""
+    try:
+        yield
+    except MiddlewareError as error:
+        message = _UNAUTHENTICATED if error.status == HTTPStatus.UNAUTHORIZED else str(error)
+        raise IdentityError(error.status, message, headers=error.headers) from None
+    except http.RefusedError as error:
+        raise IdentityError(error.status, str(error), headers=error.headers) from None
+
+
 def of_error(error: errors.GantryError) -> FaultError:
     """Convert an error of the master to a fault by its status; the types are those of Neutron's HTTP library."""
     status = 409 if error.status == HTTPStatus.PRECONDITION_FAILED else error.status
@@ -105,5 +129,8 @@ def response(error: http.Failure) -> http_interface.Response:
             content = {"NeutronError": content}
     else:
         phrase = HTTPStatus(error.status).phrase
-        content = {"message": str(error), "code": f"{error.status} {phrase}", "title": phrase}
+        if isinstance(error, IdentityError):
+            content = {"error": {"code": error.status, "message": str(error), "title": phrase}}
+        else:
+            content = {"message": str(error), "code": f"{error.status} {phrase}", "title": phrase}
     return http_interface.Response(error.status, msgspec.json.encode(content))

@@ -5,8 +5,9 @@
     GET  /v3/projects[/ID][?name=NAME]  projects
 
 A project's id is its name; users other than administrators see only their own project. Sites with an own identity
-service do not serve these calls. ``/v2.0/tenants`` is for clients without an identity endpoint, which look up projects
-here.
+service do not serve these calls. Refusals have Keystone's form; a login for an unknown project is refused
+like a wrong password, for administrators too. ``/v2.0/tenants`` is for clients without an identity endpoint, which look
+up projects here.
 
 See contracts/neutron-api.md#identity.
 """
@@ -15,7 +16,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from gantry.doors import http
 from gantry.doors.neutron import access, faults
 from gantry.runtime import bounded_json, http_interface, interface
 
@@ -42,7 +42,7 @@ class _Password(msgspec.Struct):
 
 class _Identity(msgspec.Struct):
     methods: list[str]
-    password: _Password
+    password: _Password | None = None
 
 
 class _Scope(msgspec.Struct):
@@ -93,7 +93,9 @@ class Projects:
                 names = [name] if self._has(name, person) else [] if name else self._all(person)
                 links = {"self": f"{base}/v3/projects", "next": None, "previous": None}
                 return _response(200, {"links": links, "projects": [_project(each, base) for each in names]})
-            case ["GET", "projects", name] if self._has(name, person):
+            case ["GET", "projects", name]:
+                if not self._has(name, person):
+                    raise faults.IdentityError(404, f"Could not find project: {name}.")
                 return _response(200, {"project": _project(name, base)})
             case ["GET", "domains", "default"]:
                 return _response(200, {"domain": {**DOMAIN, "enabled": True}})
@@ -111,24 +113,34 @@ class Projects:
     def _all(self, person: access.Person | None) -> Sequence[str]:
         """Return the projects that the user may see: its own, or all for administrators."""
         known = self._passwords.projects() if self._passwords else [access.PROJECT]
-        return [name for name in known if person and access.may_enter(person, name)]
+        return [name for name in known if person and (person.is_admin or person.project == name)]
 
     async def _token(self, body: bytes, base: str, *, peer: str) -> http_interface.Response:
-        """Issue a token for a name and a password; MiddlewareError 401, RefusedError 400."""
+        """Issue a token for a name and a password; IdentityError 401 or 400."""
         try:
             login = bounded_json.decode(body, _Login).auth
         except bounded_json.UnreadableError:
-            raise http.RefusedError(400, "the body is not a valid request for a token by password") from None
+            raise _malformed() from None
+        if "password" not in login.identity.methods:
+            raise faults.unauthenticated("Attempted to authenticate with an unsupported method.")
+        if login.identity.password is None:
+            raise _malformed()
         user, scope = login.identity.password.user, login.scope
         person = await self._passwords.check(user.key, user.password, peer=peer) if self._passwords else None
         project = scope.project.key if isinstance(scope, _Scope) and scope.project else ""
-        if self._passwords is None or person is None or not (not project or access.may_enter(person, project)):
-            raise faults.unauthorized()
+        if self._passwords is None or person is None:
+            raise faults.unauthenticated()
+        if project and not self._passwords.may_enter(person, project):
+            raise faults.unauthenticated()
         person = access.Person(person.user, project or person.project, person.role)
         token, until = self._passwords.issue(person)
         content = {"token": _token_content(person, now=self._clock.now(), until=until, base=base)}
         response = _response(201, content)
         return http_interface.Response(201, response.body, headers={"X-Subject-Token": token})
+
+
+def _malformed() -> faults.IdentityError:
+    return faults.IdentityError(400, "The body is not a valid request for a token by password.")
 
 
 def version(base: str) -> dict[str, object]:
