@@ -87,6 +87,9 @@ class Quarantine(base.Part, frozen=True):
         return f"{self.network}/{self.ip}"
 
 
+FLAT, LOCAL = "flat", "local"
+"""The network types without segmentation ids."""
+
 MTU = 1500
 """The MTU of guests outside tunnels, in bytes."""
 
@@ -108,9 +111,21 @@ class Segment(base.Part, frozen=True):
         return self.network_type, self.physical_network, self.segmentation_id
 
 
+class Unsegmented(base.Part, frozen=True):
+    """The wire of a network without a segmentation id.
+
+    A "flat" network has the untagged frames of its physical network, which no other network may have. A "local" network
+    does not leave its node, and has no physical network.
+    """
+
+    network_type: str
+    physical_network: str = ""
+
+
 class Network(base.Entity, frozen=True):
     """A layer 2 network with any number of subnets that do not overlap, and its own MAC prefix or the cluster's.
 
+    It has a ``segment``, or is declared as ``unsegmented``, or neither: then only its connections say what it is.
     A ``shared`` network is for every project. ``label`` is the name that a client requested if it could not become the
     network's name, because names of networks are unique; otherwise None.
     """
@@ -118,11 +133,25 @@ class Network(base.Entity, frozen=True):
     mac_prefix: str = ""
     subnets: tuple[Subnet, ...] = ()
     segment: Segment | None = None
+    unsegmented: Unsegmented | None = None
     project: str = ""
     shared: bool = False
     label: str | None = None
     description: str = ""
     admin_state_up: bool = True
+
+    @property
+    def wire(self) -> Segment | Unsegmented | None:
+        """Return its segment, or what it is without a segment."""
+        return self.segment or self.unsegmented
+
+    @property
+    def wire_key(self) -> tuple[str, str, int] | None:
+        """Return the key that no other network may have, the id of a flat network being 0; None if there is none."""
+        if self.segment:
+            return self.segment.key
+        flat = self.unsegmented if self.unsegmented and self.unsegmented.network_type == FLAT else None
+        return (FLAT, flat.physical_network, 0) if flat else None
 
     @property
     def mtu(self) -> int:

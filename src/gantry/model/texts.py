@@ -57,7 +57,9 @@ TEXTS: dict[str, str] = {
     "ipam_database": "URL of the IPAM database; its password is never shown",
     # segments
     "network_type": "Set the network type: vlan, vxlan, gre or geneve",
-    "physical_network": "Set the physical network of a VLAN",
+    "NetworkAdd.network_type": "Set the network type: vlan, vxlan, gre, geneve, flat or local",
+    "NetworkSetParams.network_type": "Set the network type: vlan, vxlan, gre, geneve, flat or local",
+    "physical_network": "Set the physical network of a VLAN or a flat network",
     "segment": "Segmentation id; by default the next free id of the project's segment ranges",
     "NetworkAdd.segmented": "Allocate a segment even if no network type is given",
     "NetworkSetParams.segmented": "Allocate a segment, or release the network's segment",

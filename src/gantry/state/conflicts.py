@@ -35,6 +35,14 @@ def segment_in_use(segment: network.Segment, *, owner: network.Network) -> error
     )
 
 
+def physical_network_in_use(physical: str, *, owner: network.Network) -> errors.NotUniqueError:
+    """Return the error for a physical network whose untagged frames a flat network has."""
+    return errors.NotUniqueError(
+        f"physical network {physical} already has the flat network {owner.name}",
+        hint="use that network, another physical network, or a VLAN",
+    )
+
+
 def mac_in_use(mac: str, *, owner: Owner) -> errors.NotUniqueError:
     """Return the error for a MAC address that an instance or port has."""
     return errors.NotUniqueError(f"MAC address {mac} is in use by {owner_title(owner)}")

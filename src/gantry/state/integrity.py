@@ -110,6 +110,8 @@ def _check_network(before: content.Content, after: content.Content, net: network
         kind, physical, number = net.segment.key
         segments.check_scope(kind, physical)
         segments.checked_run(kind, number, maximum=number)
+    if net.segment and net.unsegmented:
+        raise errors.InternalError(f"network {net.name} has a segment and is {net.unsegmented.network_type}")
     old = before.networks.get(net.uuid)
     lost_ranges = list(_lost(old, net)) if old else []
     if not lost_ranges:

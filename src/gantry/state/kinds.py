@@ -89,6 +89,8 @@ def _number_conflict(maps: Maps, number: instance.Number, uuid: str) -> errors.G
 
 def _segment_conflict(maps: Maps, key: tuple[str, str, int], uuid: str) -> errors.GantryError:
     network_type, physical, number = key
+    if network_type == network.FLAT:
+        return conflicts.physical_network_in_use(physical, owner=maps.networks[uuid])
     segment = network.Segment(network_type=network_type, segmentation_id=number, physical_network=physical)
     return conflicts.segment_in_use(segment, owner=maps.networks[uuid])
 
@@ -159,7 +161,7 @@ def _described() -> "Iterator[Kind[Stored]]":
             indexes=(
                 UniqueIndex(
                     "segments",
-                    lambda net: ((net.segment.key, net.uuid),) if net.segment else (),
+                    lambda net: ((net.wire_key, net.uuid),) if net.wire_key else (),
                     conflict=_segment_conflict,
                 ),
                 UniqueIndex(

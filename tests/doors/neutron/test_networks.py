@@ -155,6 +155,52 @@ def test_an_invalid_segment_is_refused(client: Talk, segment: Object) -> None:
     assert client.refused("POST", NETWORKS, body)[0] == 400
 
 
+def _provided(kind: str, physical: str | None = None, number: int | None = None) -> Object:
+    values = dict(zip(SEGMENT, (kind, physical, number), strict=True))
+    return {"network": {name: value for name, value in values.items() if value is not None}}
+
+
+def test_a_flat_network_is_the_only_one_of_its_physical_network(clean: Talk) -> None:
+    flat = _network(clean, **{"provider:network_type": "flat", "provider:physical_network": "physnet1"})
+    assert [flat[name] for name in SEGMENT] == ["flat", "physnet1", None]
+    assert (flat["mtu"], clean.get(f"{NETWORKS}/{flat['id']}").object("network")) == (1500, flat)
+    assert [each["id"] for each in _list_networks(clean, "provider:network_type=flat")] == [flat["id"]]
+    message = "Unable to create the flat network. Physical network physnet1 is in use."
+    assert clean.refused("POST", NETWORKS, _provided("flat", "physnet1")) == (409, "FlatNetworkInUse", message)
+    assert _network(clean)["provider:physical_network"] == "physnet1"
+    clean.say("DELETE", f"{NETWORKS}/{flat['id']}")
+    assert clean.say("POST", NETWORKS, _provided("flat", "physnet1", 0)).status == 201
+
+
+def test_local_networks_have_no_wire(clean: Talk) -> None:
+    for _ in range(2):
+        local = _network(clean, **{"provider:network_type": "local"})
+        assert [local[name] for name in SEGMENT] == ["local", None, None]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (_provided("flat"), "physical_network required for flat provider network."),
+        (_provided("flat", "physnet1", 5), "segmentation_id prohibited for flat provider network."),
+        (_provided("local", None, 5), "segmentation_id prohibited for local provider network."),
+        (_provided("local", "physnet1"), "physical_network prohibited for local provider network."),
+        (_provided("flat", "nowhere"), "physical network nowhere is not known"),
+        (_provided("mesh"), "network_type value 'mesh' not supported"),
+    ],
+    ids=str,
+)
+def test_networks_without_a_segment_are_checked_by_neutrons_rules(clean: Talk, body: Object, reason: str) -> None:
+    status, kind, message = clean.refused("POST", NETWORKS, body)
+    assert (status, kind) == (400, "InvalidInput")
+    assert message.startswith(f"Invalid input for operation: {reason}")
+    assert clean.get(NETWORKS).all("networks") == []
+
+
+def test_only_administrators_choose_the_type_of_a_network(client: Talk) -> None:
+    assert client.refused("POST", NETWORKS, _provided("local"), who=MEMBER)[:2] == (403, "PolicyNotAuthorized")
+
+
 def test_names_of_networks_need_not_be_unique_or_words(clean: Talk) -> None:
     created = [_network(clean, name) for name in ("n", "n", "", "a b/c", "n")]
     assert [each["name"] for each in created] == ["n", "n", "", "a b/c", "n"]

@@ -53,6 +53,23 @@ async def test_connections_that_do_not_lead_to_the_segment_are_refused(
         raise error
 
 
+@pytest.mark.parametrize("op", [connect("office", mode="routed"), connect("office", vlan="5")])
+async def test_a_flat_network_is_bridged_and_untagged(house: build.House, op: opcodes.NetworkConnect) -> None:
+    flat = network.Unsegmented(network_type="flat", physical_network="physnet1")
+    house.put(network.Network(uuid="office", name="office", unsegmented=flat))
+    message = "network office is flat, so its NICs must be bridged, without a VLAN; .*on physical network physnet1"
+    with pytest.raises(errors.InvalidError, match=message):
+        raise await house.refused(op)
+    await house.run(connect("office"))
+    assert house.state.group("default").networks["office"] == cluster.Connection(mode="bridged", link="br5")
+
+
+async def test_a_local_network_is_connected_as_its_administrator_says(house: build.House) -> None:
+    house.put(network.Network(uuid="lab", name="lab", unsegmented=network.Unsegmented(network_type="local")))
+    await house.run(connect("lab", mode="routed"))
+    assert house.state.group("default").networks["lab"] == cluster.Connection(mode="routed", link="br5")
+
+
 async def test_one_vlan_of_a_link_is_one_network_if_a_segment_is_to_keep_them_apart(house: build.House) -> None:
     await house.run(connect("red"))
     error = await house.refused(connect("blue"))

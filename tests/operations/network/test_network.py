@@ -27,6 +27,32 @@ async def test_a_network_without_subnets_is_a_cable(house: build.House) -> None:
     )
 
 
+async def test_the_wire_of_a_network_changes_between_segment_flat_local_and_none(house: build.House) -> None:
+    house.put(msgspec.structs.replace(house.state.the_cluster, physical_networks=("physnet1",)))
+    net = await create(house, Add(network_name="l2", network_type="flat", physical_network="physnet1"))
+    assert net.unsegmented == network.Unsegmented(network_type="flat", physical_network="physnet1")
+
+    async def changed(**values: object) -> network.Segment | network.Unsegmented | None:
+        await house.run(msgspec.convert({"network_name": "l2", **values}, opcodes.NetworkSetParams))
+        return house.state.network("l2").wire
+
+    assert await changed(network_type="flat", physical_network="physnet1") == net.unsegmented
+    assert await changed(network_type="local") == network.Unsegmented(network_type="local")
+    vlan = network.Segment(network_type="vlan", physical_network="physnet1", segmentation_id=7)
+    assert await changed(network_type="vlan", physical_network="physnet1", segment=7) == vlan
+    assert await changed(network_type="flat", physical_network="physnet1") == net.unsegmented
+    assert await changed(segmented=False) is None
+
+
+async def test_two_flat_networks_of_a_physical_network_are_refused(house: build.House) -> None:
+    house.put(msgspec.structs.replace(house.state.the_cluster, physical_networks=("physnet1",)))
+    op = Add(network_name="one", network_type="flat", physical_network="physnet1")
+    await create(house, op)
+    error = await house.refused(msgspec.structs.replace(op, network_name="two"))
+    assert isinstance(error, errors.NotUniqueError)
+    assert "physical network physnet1 already has the flat network one" in str(error)
+
+
 async def test_pools_and_reservations_go_to_the_subnet_that_contains_them(house: build.House) -> None:
     net = await create(
         house,

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from gantry.model import base, network
 from gantry.model.opcodes.base import Name, Opcode, Uuid
-from gantry.model.opcodes.segment import NetworkType, PhysicalNetwork, RangeTags, SegmentationId, Text
+from gantry.model.opcodes.segment import PhysicalNetwork, RangeTags, SegmentationId, Text, WireType
 
 Addresses = Annotated[tuple[Annotated[str, Meta(max_length=64)], ...], Meta(max_length=64)]
 HostRoutes = Annotated[tuple[network.HostRoute, ...], Meta(max_length=256)]
@@ -68,7 +68,7 @@ class NetworkAdd(Opcode, frozen=True):
     """Create a network; without a subnet it is layer 2 only.
 
     A network with a network type, a physical network, a segmentation id or ``segmented`` has a segment
-    (contracts/segment-ranges.md#purpose).
+    (contracts/segment-ranges.md#purpose), unless its type is flat or local.
 
     ``network``, ``gateway``, ``network6`` and ``gateway6`` are the older form: each CIDR becomes a subnet with a pool
     of all its addresses (contracts/networks.md#backwards-compatibility). ``label`` is a name of any form, which need
@@ -95,7 +95,7 @@ class NetworkAdd(Opcode, frozen=True):
     shared: bool = False
     description: Text = ""
     admin_state_up: bool = True
-    network_type: NetworkType = ""
+    network_type: WireType = ""
     physical_network: PhysicalNetwork = ""
     segment: SegmentationId | None = None
     segmented: bool = False
@@ -174,7 +174,7 @@ class NetworkSetParams(Opcode, frozen=True):
     description: Text | None = None
     admin_state_up: bool | None = None
     tags: RangeTags | None = None
-    network_type: NetworkType = ""
+    network_type: WireType = ""
     physical_network: PhysicalNetwork = ""
     segment: SegmentationId | None = None
     segmented: bool | None = None

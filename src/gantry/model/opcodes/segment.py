@@ -12,8 +12,9 @@ from gantry.model.opcodes.base import Opcode, Uuid
 
 Text = Annotated[str, Meta(max_length=255)]
 NetworkType = Annotated[str, Meta(max_length=16, description="vlan, vxlan, gre or geneve")]
+WireType = Annotated[str, Meta(max_length=16, description="vlan, vxlan, gre, geneve, flat or local")]
 PhysicalNetwork = Annotated[
-    str, Meta(max_length=64, description="Physical network of VLANs; empty for other network types")
+    str, Meta(max_length=64, description="Physical network of VLANs or a flat network; empty for other network types")
 ]
 SegmentationId = Annotated[int, Meta(ge=1, le=(1 << 32) - 1)]
 RangeTags = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=255)], ...], Meta(max_length=1024)]

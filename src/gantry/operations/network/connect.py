@@ -21,7 +21,14 @@ LINKS = {
 
 
 def _check_segment(net: network.Network, op: opcodes.NetworkConnect) -> None:
-    """Refuse a connection that does not reach the network's segment."""
+    """Refuse a connection that does not reach the network's segment, or a flat network's untagged frames."""
+    if net.unsegmented and net.unsegmented.network_type == network.FLAT:
+        if op.network_mode != "bridged" or op.network_vlan:
+            raise errors.InvalidError(
+                f"network {net.name} is flat, so its NICs must be bridged, without a VLAN",
+                hint=f"use mode=bridged and as link a bridge on physical network {net.unsegmented.physical_network}",
+            )
+        return
     segment = net.segment
     if segment is None:
         return

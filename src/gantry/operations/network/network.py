@@ -36,7 +36,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
         if uuid in snapshot.networks:
             raise errors.ExistsError(f"network {uuid} exists already")
         name, label = _name_and_label(snapshot, op, uuid)
-        empty = new = network.Network(
+        new = network.Network(
             uuid=uuid,
             name=name,
             label=label,
@@ -44,20 +44,20 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
             mtime=inputs.now,
             tags=op.tags,
             mac_prefix=_mac_prefix(op.mac_prefix),
-            segment=choice.chosen(self.environment, snapshot, op, project=op.project),
             project=op.project,
             shared=op.shared,
             description=op.description,
             admin_state_up=op.admin_state_up,
         )
+        empty = new = choice.wired(new, choice.chosen(self.environment, snapshot, op, project=op.project))
         for spec in (*_older_subnets(op), *op.subnets):
             new = subnets.add(new, prefix_allocator.cut(snapshot, new, spec), uuid=inputs.uuid())
         for pool in op.pools:
             new = pools.add(new, pool, force=op.force)
         new = subnets.dated(empty, _reserve(snapshot, empty, new, op=op), now=inputs.now)
         first = f"create network {new.name}" + ("" if new.subnets else ", layer 2 only")
-        if new.segment:
-            first += f", segment {choice.text(new.segment)}"
+        if new.wire:
+            first += f", {'segment ' if new.segment else ''}{choice.text(new.wire)}"
         return base.Plan(
             lines=[first, *subnets.describe(empty, new)],
             changes=[states.Put(new)],
@@ -149,7 +149,7 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
             _check_strangers(snapshot, net, new)
         if net.shared and not new.shared:
             _check_unshared(snapshot, net)
-        new = structs.replace(new, segment=choice.changed(self.environment, snapshot, net, op))
+        new = choice.wired(new, choice.changed(self.environment, snapshot, net, op))
         if new == net:
             lines = [f"nothing changes: network {net.name} already has these settings"]
             return base.Plan(lines=lines, result=lambda: views.with_subnets(snapshot, net))
@@ -189,7 +189,7 @@ def _differences(net: network.Network, new: network.Network) -> list[str]:
             lines.append(f"the network becomes {words[not getattr(new, name)]}")
     if new.tags != net.tags:
         lines.append(f"tags become {', '.join(new.tags) or subnets.NONE}")
-    return lines + ([f"segment becomes {choice.text(new.segment)}"] if new.segment != net.segment else [])
+    return lines + ([f"segment becomes {choice.text(new.wire)}"] if new.wire != net.wire else [])
 
 
 _WITHOUT_EFFECT = {"OP_ID", "network_name", "conflicts_check", "force", *opcodes.Opcode.__struct_fields__}

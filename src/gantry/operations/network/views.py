@@ -124,8 +124,8 @@ SUBNET: dict[str, Column[Placed]] = {
 NETWORK: dict[str, Column[network.Network]] = {
     "uuid": lambda _, net: net.uuid,
     "name": lambda _, net: net.name,
-    "network_type": lambda _, net: net.segment and net.segment.network_type,
-    "physical_network": lambda _, net: (net.segment and net.segment.physical_network) or None,
+    "network_type": lambda _, net: net.wire and net.wire.network_type,
+    "physical_network": lambda _, net: (net.wire and net.wire.physical_network) or None,
     "segment": lambda _, net: net.segment and net.segment.segmentation_id,
     "project": lambda _, net: net.project,
     "shared": lambda _, net: net.shared,

@@ -1,7 +1,8 @@
 """Networks: the same networks as in ``gnt-network``, with their segment as provider attributes.
 
 Names of Neutron's networks need not be unique: the name that a client sets is the label of the network, and also its
-name if that is possible. A network without provider attributes gets the next free id of its project's ranges.
+name if that is possible. A network without provider attributes gets the next free id of its project's ranges. The type
+``flat`` is the untagged network of a physical network, ``local`` is a network without a wire.
 
 See contracts/neutron-api.md#networks.
 """
@@ -19,9 +20,12 @@ _PROVIDER = {
 }
 
 
+_TYPES = ("vlan", "vxlan", "gre", "geneve", "flat", "local")
+
+
 def _type(value: object) -> object:
-    if value not in ("vlan", "vxlan", "gre", "geneve"):
-        raise faults.invalid_input(f"Invalid network type {value}, there are vlan, vxlan, gre and geneve.")
+    if value not in _TYPES:
+        raise faults.invalid_input(f"network_type value '{value}' not supported; there are {', '.join(_TYPES)}.")
     return value
 
 
@@ -55,7 +59,7 @@ TABLE = attributes.table(
         convert=values.boolean, filter=True, sort=True, reserved=True,
     ),
     standard.constant("router:external", False, "Always false", filtered=True),
-    _provider("provider:network_type", "Type of its segment", convert=_type),
+    _provider("provider:network_type", "Type of its segment, or flat or local", convert=_type),
     _provider("provider:physical_network", "Its physical network", validate=values.text(64)),
     _provider(
         "provider:segmentation_id", "Id of its segment", convert=values.integer,
@@ -77,9 +81,12 @@ _MAXIMUM_IDS = {"vlan": 4094, "vxlan": 2**24 - 1, "geneve": 2**24 - 1}
 
 def _segment(requested: attributes.Values) -> master.Op:
     """Return the fields of the requested segment; without provider attributes, any segment."""
+    kind = str(requested.get("provider:network_type"))
     if requested.get("provider:segmentation_id") == 0:
-        most = _MAXIMUM_IDS.get(str(requested.get("provider:network_type")), 2**32 - 1)
-        raise faults.invalid_input(f"segmentation_id out of range (1 through {most}).")
+        if kind not in ("flat", "local"):
+            most = _MAXIMUM_IDS.get(kind, 2**32 - 1)
+            raise faults.invalid_input(f"segmentation_id out of range (1 through {most}).")
+        requested = {**requested, "provider:segmentation_id": None}
     fields = {field: requested[name] for name, field in _PROVIDER.items() if requested.get(name) is not None}
     return fields or {"segmented": True}
 
@@ -122,6 +129,26 @@ RESOURCE = resource.Resource(
         resource.Refusal(
             errors.NoRoomError, 503, "NoNetworkAvailable",
             "Unable to create the network. No tenant network is available for allocation.",
+        ),
+        resource.Refusal(
+            errors.NotUniqueError, 409, "FlatNetworkInUse",
+            "Unable to create the flat network. Physical network {provider__physical_network} is in use.",
+            "already has the flat network",
+        ),
+        resource.Refusal(
+            errors.InvalidError, 400, "InvalidInput",
+            "Invalid input for operation: physical_network required for flat provider network.",
+            "^a flat network needs a physical network",
+        ),
+        resource.Refusal(
+            errors.InvalidError, 400, "InvalidInput",
+            "Invalid input for operation: physical_network prohibited for local provider network.",
+            "^a local network has no physical network",
+        ),
+        resource.Refusal(
+            errors.InvalidError, 400, "InvalidInput",
+            "Invalid input for operation: segmentation_id prohibited for {kind} provider network.",
+            "^a (?P<kind>flat|local) network has no segmentation id",
         ),
         resource.Refusal(
             errors.NotUniqueError, 409, "VlanIdInUse",
