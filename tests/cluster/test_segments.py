@@ -318,3 +318,23 @@ def test_a_shared_range_that_is_made_is_one_of_the_shared_ones(site: Site) -> No
         assert site.network("second") == "vlan physnet9 7"
     finally:
         site.restart(FILE)
+
+
+def test_a_command_and_the_file_set_the_default_ranges_while_the_master_runs(site: Site) -> None:
+    def segment(*words: str) -> str:
+        return site.lab.run("gantry", "segment", *words).stdout
+
+    pid = site.lab.master_pid()
+    assert "set by segments.ini" in site.lab.refused("gantry", "segment", "set", "--gre-ranges", "1:30")
+    assert yaml.safe_load(segment("show"))["Set by"] == "segments.ini of the master"
+    try:
+        segment("set", "--force", "--vlan-ranges", "physnet1:7:7,physnet3")
+        assert site.ranges() == [["vlan", "physnet1", "7", "7"], *DEFAULTS[2:]]
+        document = yaml.safe_load(segment("show"))
+        assert (document["Set by"], document["Physical networks"]) == ("gantry segment set", ["physnet1", "physnet3"])
+        assert document["Default ranges"][:2] == ["vlan physnet1:7:7", "vxlan 1000:1019"]
+        assert site.network("seven") == "vlan physnet1 7"
+    finally:
+        segment("apply")
+    assert site.ranges() == DEFAULTS
+    assert site.lab.master_pid() == pid

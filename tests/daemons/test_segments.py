@@ -1,73 +1,13 @@
-"""Default segment ranges: the meaning of a file, the resulting state, and the effect of damage."""
+"""The file of default segment ranges: the resulting state, and the effect of damage and of commands."""
 
 import pytest
+from msgspec import structs
 from tests.state import build
 
-from gantry import errors
 from gantry.daemons import segments
 from gantry.model import network
 from gantry.runtime import simulated
 from gantry.state import snapshot as states
-
-FILE = """
-[DEFAULT]
-verbose = true
-
-[ml2]
-type_drivers = local,flat,vlan,vxlan
-tenant_network_types = vxlan , local, vlan
-mechanism_drivers = openvswitch
-
-[ml2_type_vlan]
-network_vlan_ranges = physnet1:100:199,physnet1:300:300,
-    physnet2
-[ml2_type_vxlan]
-vni_ranges = 1000:1999,1:10
-vxlan_group = 239.0.0.1
-[ml2_type_gre]
-tunnel_id_ranges = 1:4294967295
-[ml2_type_geneve]
-vni_ranges = 5:5
-"""
-
-
-def test_a_file_of_neutron_is_read_as_it_is() -> None:
-    defaults = segments.parse(FILE)
-    assert defaults.types == ("vxlan", "vlan")
-    assert defaults.physical_networks == ("physnet1", "physnet2")
-    assert [*defaults.ranges] == [
-        ("vlan", "physnet1", 100, 199),
-        ("vlan", "physnet1", 300, 300),
-        ("vxlan", "", 1000, 1999),
-        ("vxlan", "", 1, 10),
-        ("gre", "", 1, 2**32 - 1),
-        ("geneve", "", 5, 5),
-    ]
-    assert segments.parse("") == segments.Configured()
-    assert [*segments.parse("[ml2_type_vxlan]\nvni_ranges = 1:2,1:2").ranges] == [("vxlan", "", 1, 2)]
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("vni_ranges = 1:2", "no section headers"),
-        ("[ml2]\nwhat", "parsing errors"),
-        ("[ml2]\ntenant_network_types = vlan,vxlna", "[ml2] tenant_network_types: vxlna is not a network type"),
-        ("[ml2_type_vxlan]\nvni_ranges = 1", "[ml2_type_vxlan] vni_ranges: '1' is not of the form FIRST:LAST"),
-        ("[ml2_type_vxlan]\nvni_ranges = 1:x", "'1:x' is not of the form FIRST:LAST"),
-        ("[ml2_type_vxlan]\nvni_ranges = 9:8", "[ml2_type_vxlan] vni_ranges: the minimum 9 is above the maximum 8"),
-        ("[ml2_type_geneve]\nvni_ranges = 0:16777216", "ids of geneve are 1 to 16777215"),
-        ("[ml2_type_gre]\ntunnel_id_ranges = 1:99999999999999999999", "is not of the form FIRST:LAST"),
-        ("[ml2_type_vlan]\nnetwork_vlan_ranges = p:1", "'p:1' is not of the form PHYSICAL-NETWORK:FIRST:LAST"),
-        ("[ml2_type_vlan]\nnetwork_vlan_ranges = p:1:4095", "ids of vlan are 1 to 4094"),
-        ("[ml2_type_vlan]\nnetwork_vlan_ranges = :1:2", "a VLAN needs a physical network"),
-    ],
-)
-def test_damage_is_reported_with_its_position(text: str, fault: str) -> None:
-    with pytest.raises(errors.InvalidError) as caught:
-        segments.parse(text)
-    assert fault in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 class Site:
@@ -149,3 +89,21 @@ def test_a_master_without_the_file_keeps_the_ranges_of_the_one_before(caplog: py
         caplog.clear()
         assert site.start() == before
         assert [entry.levelname for entry in caplog.records] == ["WARNING"]
+
+
+def test_a_file_is_ignored_after_a_command_has_set_the_ranges(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated.World(seed=1) as world:
+        site = Site(world)
+        site.write("[ml2_type_gre]\ntunnel_id_ranges = 1:5")
+        before = site.start()
+        assert site.store.snapshot.the_cluster.segment_source == "file"
+        site.put(structs.replace(site.store.snapshot.the_cluster, segment_source="command"))
+        site.write("[ml2_type_gre]\ntunnel_id_ranges = 7:9")
+        caplog.clear()
+        assert site.start() == before
+        (entry,) = caplog.records
+        assert (entry.levelname, "is ignored" in entry.message) == ("WARNING", True)
+        assert "gantry segment apply applies it" in entry.message
+        build.on(world, site.machine, site.machine.disk.remove(build.WHERE.segments))
+        caplog.clear()
+        assert (site.start(), caplog.records) == (before, [])

@@ -202,6 +202,7 @@ WITHOUT = {
     opcodes.PortRemove,
     opcodes.PortSetParams,
     opcodes.RepairNodeStorage,
+    opcodes.SegmentDefaultsSet,
     opcodes.SegmentRangeAdd,
     opcodes.SegmentRangeRemove,
     opcodes.SegmentRangeSetParams,

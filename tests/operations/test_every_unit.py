@@ -359,6 +359,7 @@ WITHOUT_STEPS = {
     opcodes.SubnetPoolAdd,
     opcodes.SubnetPoolRemove,
     opcodes.SubnetPoolSetParams,
+    opcodes.SegmentDefaultsSet,
     opcodes.SegmentRangeAdd,
     opcodes.SegmentRangeRemove,
     opcodes.SegmentRangeSetParams,

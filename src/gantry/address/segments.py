@@ -52,7 +52,7 @@ def check_scope(network_type: str, physical_network: str) -> None:
         raise errors.InvalidError(f"'{network_type}' is not a network type", hint=f"use one of {', '.join(LIMITS)}")
     if network_type == "vlan" and not physical_network:
         raise errors.InvalidError(
-            "a VLAN needs a physical network", hint="use a name from segments.ini or from a segment range"
+            "a VLAN needs a physical network", hint="gantry segment show lists the known physical networks"
         )
     if network_type != "vlan" and physical_network:
         raise errors.InvalidError(

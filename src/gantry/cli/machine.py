@@ -16,11 +16,11 @@ SYSTEMD = "/run/systemd/system"
 """Exists while systemd is process 1 of the machine (sd_booted(3))."""
 UNIT_FOLDERS = ("/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system")
 
-SYSTEM = {"lib": "/var/lib/gantry", "run": "/run/gantry", "log": "/var/log/gantry"}
+SYSTEM = {"lib": "/var/lib/gantry", "run": "/run/gantry", "log": "/var/log/gantry", "etc": "/etc/gantry"}
 
 
 def folder(kind: str) -> str:
-    """Return the path of the folder ``lib``, ``run`` or ``log``."""
+    """Return the path of the folder ``lib``, ``run``, ``log`` or ``etc``."""
     root = os.environ.get("GANTRY_ROOT", "").rstrip("/")
     return f"{root}/{kind}" if root else SYSTEM[kind]
 

@@ -15,6 +15,7 @@ from gantry.operations.node import add_remove, evacuate, invite, repair_volume_g
 from gantry.operations.node import set_params as node_set_params
 from gantry.operations.os import diagnose
 from gantry.operations.port import port
+from gantry.operations.segment import defaults as segment_defaults
 from gantry.operations.segment import segment_range
 
 _UNITS = (
@@ -78,6 +79,7 @@ _UNITS = (
     node_set_params.NodeSetParams,
     segment_range.SegmentRangeAdd,
     segment_range.SegmentRangeRemove,
+    segment_defaults.SegmentDefaultsSet,
     segment_range.SegmentRangeSetParams,
     redist_conf.ClusterRedistConf,
     renew_crypto.ClusterRenewCrypto,

@@ -186,7 +186,10 @@ class Segments:
         elif cluster.segment_ranges:
             hint += "create a range, or enlarge a range"
         else:
-            hint += "only the ranges of segments.ini apply, unless gnt-cluster modify --segment-ranges yes"
+            hint += (
+                "only the ranges of segments.ini apply, unless gnt-cluster modify --segment-ranges yes; "
+                "gantry segment set creates default ranges without that file"
+            )
         return errors.NoRoomError(f"there is no free {request} in {whose}", hint=hint)
 
     def check_free(self, state: states.Snapshot, segment: network.Segment) -> None:

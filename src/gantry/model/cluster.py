@@ -101,6 +101,13 @@ class StrayGuests(StrEnum):
     ADOPT = "adopt"
 
 
+class SegmentSource(StrEnum):
+    """Where the default segment ranges are from: the file of the master, or a command, which wins over the file."""
+
+    FILE = "file"
+    COMMAND = "command"
+
+
 class Cluster(base.Entity, frozen=True):
     """The cluster itself; ``master_node`` is the UUID of the master.
 
@@ -117,8 +124,9 @@ class Cluster(base.Entity, frozen=True):
     built-in allocator.
     With ``segment_ranges``, the ranges of clients apply beside those of the configuration file; without
     ``segment_fallback``, a project whose own ranges are exhausted gets no ids of the shared ranges.
-    ``tenant_network_types`` and ``physical_networks`` are from that file: the network types of shared ranges in the
-    order of preference, all types if empty, and the physical networks.
+    ``tenant_network_types`` and ``physical_networks`` are from that file or from a command, as ``segment_source`` says
+    (``SegmentSource``, or empty if neither): the network types of shared ranges in the order of preference, all types
+    if empty, and the physical networks.
     ``ipam_driver`` stores the allocations of addresses, in ``ipam_database`` (a URL) or in the state.
     ``replication`` is a policy of ``Replication``; if it is empty, the number of chosen master candidates decides.
     ``revoked`` are the certificates of removed nodes, and those that were replaced, until they end.
@@ -159,6 +167,7 @@ class Cluster(base.Entity, frozen=True):
     segment_fallback: bool = True
     tenant_network_types: tuple[str, ...] = ()
     physical_networks: tuple[str, ...] = ()
+    segment_source: str = ""
     ipam_driver: str = "embedded"
     ipam_database: str = ""
     watcher_pause: float | None = None

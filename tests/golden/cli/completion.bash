@@ -1047,7 +1047,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gantry ') values='history events export-config simulate doctor completion segment' ;;
-        'gantry segment') values='range' ;;
+        'gantry segment') values='show set apply range' ;;
         'gantry segment range') values='list show create set delete' ;;
         'gantry history')
             options='--kind --name --since --limit --no-headers --separator --format -d --debug --reason -h --help'; kind=none
@@ -1088,6 +1088,28 @@ _gantry() {
         'gantry completion')
             options='--install -d --debug --reason -h --help'; kind=shell
             case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry segment show')
+            options='-d --debug --reason -h --help'; kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry segment set')
+            options='--tenant-network-types --vlan-ranges --vxlan-ranges --gre-ranges --geneve-ranges --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --tenant-network-types) values=''; kind=none ;;
+                --vlan-ranges) values=''; kind=none ;;
+                --vxlan-ranges) values=''; kind=none ;;
+                --gre-ranges) values=''; kind=none ;;
+                --geneve-ranges) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry segment apply')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gantry segment range list')

@@ -248,7 +248,7 @@ async def test_a_network_gets_the_next_free_id_of_its_project_or_the_one_it_name
         ({"network_type": "vlan", "physical_network": "physnett"}, errors.InvalidError, "physnett is not known"),
         ({"network_type": "vlan", "physical_network": "p", "segment": 9}, errors.InvalidError, "p is not known"),
         ({"network_type": "vxlan", "physical_network": "physnet1"}, errors.InvalidError, "has no physical network"),
-        ({"network_type": "flat"}, errors.InvalidError, "'flat' is not a network type"),
+        ({"network_type": "mesh"}, errors.InvalidError, "'mesh' is not a network type"),
         ({"network_type": "vxlan", "segment": 2**24}, errors.InvalidError, "ids of vxlan are 1 to 16777215"),
         ({"network_type": "vxlan"}, errors.NoRoomError, "there is no free vxlan segment"),
     ],

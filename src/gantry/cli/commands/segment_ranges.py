@@ -22,7 +22,7 @@ TITLES = {
     "uuid": "UUID",
     "name": "Name",
     "description": "Description",
-    "default": "From segments.ini",
+    "default": "Default range",
     "shared": "Shared",
     "project": "Project",
     "network_type": "Network type",

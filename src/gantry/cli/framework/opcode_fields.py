@@ -60,7 +60,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'master_netdev': ('text', "Set the network device of the master's own address", None, None, None, ()),
         'ipam_hold_time': ('structure', 'Quarantine time of released addresses, in seconds; 0 for none', None, None, None, ()),
         'network_thresholds': ('structure', "Percentages of a network's pools in use at which verify warns and fails", None, None, None, ()),
-        'segment_ranges': ('structure', 'Allow segment ranges besides those of segments.ini: yes or no', None, None, None, ()),
+        'segment_ranges': ('structure', 'Allow segment ranges besides the default ranges of segments.ini or gantry segment: yes or no', None, None, None, ()),
         'segment_fallback': ('structure', 'Let a project without free ids in its own segment ranges use the shared ranges: yes or no', None, None, None, ()),
         'ipam_driver': ('choice', "Set what decides allocations: embedded, the cluster's state; sql, a database shared with others", None, None, None, ('embedded', 'sql')),
         'ipam_database': ('text', 'URL of the IPAM database; its password is never shown', None, None, None, ()),
@@ -269,6 +269,15 @@ FIELDS: dict[str, dict[str, Row]] = {
     },
     'OP_SUBNET_POOL_REMOVE': {
         'subnet_pool': ('text', 'Subnet pool, by its UUID or unique name', None, None, None, ()),
+    },
+    'OP_SEGMENT_DEFAULTS_SET': {
+        'tenant_network_types': ('texts', 'Set the network types of networks without a type, in the order of preference', None, None, None, ()),
+        'vlan_ranges': ('texts', 'Set the VLANs of physical networks: NAME:FIRST:LAST, or NAME to make one known', None, None, None, ()),
+        'vxlan_ranges': ('texts', 'Set the VXLAN ids: FIRST:LAST', None, None, None, ()),
+        'gre_ranges': ('texts', 'Set the GRE ids: FIRST:LAST', None, None, None, ()),
+        'geneve_ranges': ('texts', 'Set the Geneve ids: FIRST:LAST', None, None, None, ()),
+        'file': ('text', 'Content of a segments.ini, which sets all of this', None, None, None, ()),
+        'force': ('flag', 'Set the segments although they are from segments.ini, which is ignored from then on', False, None, None, ()),
     },
     'OP_SEGMENT_RANGE_ADD': {
         'ranges': ('structure', 'The segment ranges to create', None, None, None, ()),

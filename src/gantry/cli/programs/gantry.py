@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from gantry.cli import client, errors, machine
-from gantry.cli.commands import segment_ranges
+from gantry.cli.commands import segment_ranges, segments
 from gantry.cli.framework import command, query
 from gantry.cli.grammar import moments, syntax
 from gantry.cli.output import documents
@@ -260,5 +260,6 @@ COMMANDS = (
               source <(gantry completion bash)
         """,
     ),
+    *segments.COMMANDS,
     *segment_ranges.COMMANDS,
 )

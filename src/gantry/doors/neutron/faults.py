@@ -96,7 +96,7 @@ class IdentityError(http.RefusedError):
 
 
 def unauthenticated(message: str = _UNAUTHENTICATED) -> IdentityError:
-    """Return the error for a login that is refused; it does not tell which part of the login is wrong."""
+    """Return the error for a login that is refused; it does not say what in the login is wrong."""
     return IdentityError(401, message)
 
 

@@ -92,6 +92,7 @@ from gantry.model.opcodes.network import (
 )
 from gantry.model.opcodes.port import Fixed, FixedSpec, PortAdd, PortRemove, PortSetParams, PortSpec
 from gantry.model.opcodes.segment import (
+    SegmentDefaultsSet,
     SegmentRangeAdd,
     SegmentRangeRemove,
     SegmentRangeSetParams,
@@ -130,6 +131,7 @@ AnyOpcode = (
     | SubnetPoolAdd
     | SubnetPoolSetParams
     | SubnetPoolRemove
+    | SegmentDefaultsSet
     | SegmentRangeAdd
     | SegmentRangeSetParams
     | SegmentRangeRemove
@@ -323,6 +325,7 @@ __all__ = [
     "PortSpec",
     "RangeSpec",
     "RepairNodeStorage",
+    "SegmentDefaultsSet",
     "SegmentRangeAdd",
     "SegmentRangeRemove",
     "SegmentRangeSetParams",

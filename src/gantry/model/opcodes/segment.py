@@ -38,6 +38,25 @@ class SegmentRangeSpec(base.Part, frozen=True):
     uuid: Uuid | None = None
 
 
+Ranges = Annotated[tuple[Annotated[str, Meta(max_length=128)], ...], Meta(max_length=4096)]
+
+
+class SegmentDefaultsSet(Opcode, frozen=True):
+    """Set the default segment ranges and the order of network types, in the forms of segments.ini, without a restart.
+
+    Settings that are None stay unchanged; ``file``, the content of a segments.ini, sets all of them. While they are
+    from the file, other settings need ``force``; from then on the file is ignored until it is applied again.
+    """
+
+    tenant_network_types: Ranges | None = None
+    vlan_ranges: Ranges | None = None
+    vxlan_ranges: Ranges | None = None
+    gre_ranges: Ranges | None = None
+    geneve_ranges: Ranges | None = None
+    file: Annotated[str, Meta(max_length=1 << 18)] | None = None
+    force: bool = False
+
+
 class SegmentRangeAdd(Opcode, frozen=True):
     """Create segment ranges, all of them or none; the result is the list of the new ranges."""
 

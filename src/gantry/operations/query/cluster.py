@@ -109,6 +109,7 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "segment_fallback": owner.segment_fallback,
         "tenant_network_types": owner.tenant_network_types,
         "physical_networks": owner.physical_networks,
+        "segment_source": owner.segment_source,
     }
 
 

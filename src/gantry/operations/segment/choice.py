@@ -91,7 +91,7 @@ def _check_known(ledger: ledgers.Segments, snapshot: states.Snapshot, physical: 
     if physical and not (ledger.is_known(("vlan", physical)) or physical in snapshot.the_cluster.physical_networks):
         raise errors.InvalidError(
             f"physical network {physical} is not known",
-            hint="add it to network_vlan_ranges in segments.ini, or create a segment range in it",
+            hint="gantry segment set --vlan-ranges makes it known, or a segment range in it",
         )
 
 

@@ -171,7 +171,7 @@ class _OfRange(base.Planned[Op]):
         if segment_range.default:
             raise errors.InvalidError(
                 f"segment range {_label(segment_range)} is a default range, which is read-only",
-                hint="change segments.ini on the master and restart gantry-masterd",
+                hint="change it with gantry segment set, or in segments.ini and with gantry segment apply",
             )
         return segment_range
 
