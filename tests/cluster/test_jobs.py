@@ -152,6 +152,9 @@ def test_a_command_that_waits_for_its_job_shows_the_log_while_the_job_runs(clust
             jobs = msgspec.convert(luxi.value("QueryJobs", None, ["id", "status"]), list[tuple[int, str]])
             (number,) = [job for job, status in jobs if status == "running"]
         printed += command.stdout.readlines()
+    # What verify says itself, when its job has ended.
+    conclusion = printed.pop()
+    assert conclusion.startswith("The cluster is ")
     rows = luxi.value("QueryJobs", [number], ["oplog"])
     ((log,),) = msgspec.convert(rows, list[tuple[list[list[tuple[int, object, str, str]]]]])
     stamp = len(f"{time.ctime()} ")

@@ -160,7 +160,7 @@ def test_a_completion_that_cannot_be_written_says_what_to_do(
     gnt: Gnt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("gantry.cli.programs.gantry.FOLDERS", {"bash": f"{tmp_path}/file/gnt"})
+    monkeypatch.setitem(gantry.FOLDERS, "bash", f"{tmp_path}/file/gnt")
     ran = gnt("gantry completion --install bash")
     assert (ran.code, ran.out) == (1, "")
     assert "run the command as root" in ran.err
