@@ -126,7 +126,8 @@ class Cluster(base.Entity, frozen=True):
     ``segment_fallback``, a project whose own ranges are exhausted gets no ids of the shared ranges.
     ``tenant_network_types`` and ``physical_networks`` are from that file or from a command, as ``segment_source`` says
     (``SegmentSource``, or empty if neither): the network types of shared ranges in the order of preference, all types
-    if empty, and the physical networks.
+    if empty, and the physical networks. ``bridge_mappings`` has the link of each physical network, ``tunnel_link`` that
+    of VXLAN networks: networks of the Neutron API are connected by it when they are created.
     ``ipam_driver`` stores the allocations of addresses, in ``ipam_database`` (a URL) or in the state.
     ``replication`` is a policy of ``Replication``; if it is empty, the number of chosen master candidates decides.
     ``revoked`` are the certificates of removed nodes, and those that were replaced, until they end.
@@ -168,6 +169,8 @@ class Cluster(base.Entity, frozen=True):
     tenant_network_types: tuple[str, ...] = ()
     physical_networks: tuple[str, ...] = ()
     segment_source: str = ""
+    bridge_mappings: dict[str, str] = {}
+    tunnel_link: str = ""
     ipam_driver: str = "embedded"
     ipam_database: str = ""
     watcher_pause: float | None = None

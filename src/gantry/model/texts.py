@@ -68,6 +68,11 @@ TEXTS: dict[str, str] = {
     "vxlan_ranges": "Set the VXLAN ids: FIRST:LAST",
     "gre_ranges": "Set the GRE ids: FIRST:LAST",
     "geneve_ranges": "Set the Geneve ids: FIRST:LAST",
+    "bridge_mappings": "Set the bridge or network card of physical networks, PHYSICAL-NETWORK:LINK, that connects new "
+    "networks of the Neutron API in every node group",
+    "tunnel_link": "Set the network device that connects new VXLAN networks of the Neutron API",
+    "NetworkAdd.connect": "Connect the network in every node group, by the link of its physical network if it has one",
+    "NetworkRemove.disconnect": "Remove the connections that the network got when it was created",
     "SegmentDefaultsSet.file": "Content of a segments.ini, which sets all of this",
     "SegmentDefaultsSet.force": "Set the segments although they are from segments.ini, which is ignored from then on",
     "SegmentRangeAdd.ranges": "The segment ranges to create",

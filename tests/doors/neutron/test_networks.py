@@ -178,6 +178,28 @@ def test_local_networks_have_no_wire(clean: Talk) -> None:
         assert [local[name] for name in SEGMENT] == ["local", None, None]
 
 
+def test_a_new_network_is_connected_by_the_link_of_its_physical_network_and_removed_with_it(
+    clean: Talk, lab: cluster.SimulatedCluster
+) -> None:
+    def mapped(*mappings: str) -> None:
+        settings = {"bridge_mappings": [*mappings], "force": True}
+        lab.run(lab.done({"OP_ID": "OP_SEGMENT_DEFAULTS_SET", **settings}))
+
+    def groups(network: Object) -> object:
+        answer = lab.run(lab.luxi("Query", "network", ["group_list"], ["=", "uuid", network["id"]]))
+        assert isinstance(answer, dict)
+        return answer["data"][0][0][1]
+
+    mapped("physnet1:br0")
+    try:
+        vlan, tunnel = _network(clean), _network(clean, **{"provider:network_type": "vxlan"})
+        assert [group[:3] for group in groups(vlan)] == [["default", "bridged", "br0"]]  # type: ignore[attr-defined]
+        assert groups(tunnel) == []
+        assert clean.say("DELETE", f"{NETWORKS}/{vlan['id']}").status == 204
+    finally:
+        mapped()
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -1096,13 +1096,15 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gantry segment set')
-            options='--tenant-network-types --vlan-ranges --vxlan-ranges --gre-ranges --geneve-ranges --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--tenant-network-types --vlan-ranges --vxlan-ranges --gre-ranges --geneve-ranges --bridge-mappings --tunnel-link --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --tenant-network-types) values=''; kind=none ;;
                 --vlan-ranges) values=''; kind=none ;;
                 --vxlan-ranges) values=''; kind=none ;;
                 --gre-ranges) values=''; kind=none ;;
                 --geneve-ranges) values=''; kind=none ;;
+                --bridge-mappings) values=''; kind=none ;;
+                --tunnel-link) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;

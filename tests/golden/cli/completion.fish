@@ -1500,6 +1500,8 @@ complete -c gantry -n '__fish_seen_subcommand_from segment; and __fish_seen_subc
 complete -c gantry -n '__fish_seen_subcommand_from segment; and __fish_seen_subcommand_from set' -l vxlan-ranges -r -d 'Set the VXLAN ids: FIRST:LAST'
 complete -c gantry -n '__fish_seen_subcommand_from segment; and __fish_seen_subcommand_from set' -l gre-ranges -r -d 'Set the GRE ids: FIRST:LAST'
 complete -c gantry -n '__fish_seen_subcommand_from segment; and __fish_seen_subcommand_from set' -l geneve-ranges -r -d 'Set the Geneve ids: FIRST:LAST'
+complete -c gantry -n '__fish_seen_subcommand_from segment; and __fish_seen_subcommand_from set' -l bridge-mappings -r -d 'Set the bridge or network card of physical networks, PHYSICAL-NETWORK:LINK, that connects new networks of the Neutron API in every node group'
+complete -c gantry -n '__fish_seen_subcommand_from segment; and __fish_seen_subcommand_from set' -l tunnel-link -r -d 'Set the network device that connects new VXLAN networks of the Neutron API'
 complete -c gantry -n '__fish_seen_subcommand_from segment; and __fish_seen_subcommand_from set' -l force -d 'Set the segments although they are from segments.ini, which is ignored from then on'
 complete -c gantry -n '__fish_seen_subcommand_from segment; and __fish_seen_subcommand_from set' -l dry-run -d 'Show what would be done, without changing anything'
 complete -c gantry -n '__fish_seen_subcommand_from segment; and __fish_seen_subcommand_from set' -l priority -x -a 'low normal high' -d 'Set the priority among waiting jobs'

@@ -1222,7 +1222,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gantry segment set')
-            options=('--tenant-network-types:Set the network types of networks without a type, in the order of preference' '--vlan-ranges:Set the VLANs of physical networks: NAME:FIRST:LAST, or NAME to make one known' '--vxlan-ranges:Set the VXLAN ids: FIRST:LAST' '--gre-ranges:Set the GRE ids: FIRST:LAST' '--geneve-ranges:Set the Geneve ids: FIRST:LAST' '--force:Set the segments although they are from segments.ini, which is ignored from then on' '--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            options=('--tenant-network-types:Set the network types of networks without a type, in the order of preference' '--vlan-ranges:Set the VLANs of physical networks: NAME:FIRST:LAST, or NAME to make one known' '--vxlan-ranges:Set the VXLAN ids: FIRST:LAST' '--gre-ranges:Set the GRE ids: FIRST:LAST' '--geneve-ranges:Set the Geneve ids: FIRST:LAST' '--bridge-mappings:Set the bridge or network card of physical networks, PHYSICAL-NETWORK:LINK, that connects new networks of the Neutron API in every node group' '--tunnel-link:Set the network device that connects new VXLAN networks of the Neutron API' '--force:Set the segments although they are from segments.ini, which is ignored from then on' '--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 --tenant-network-types) values=''; kind=none ;;
@@ -1230,6 +1230,8 @@ _gantry() {
                 --vxlan-ranges) values=''; kind=none ;;
                 --gre-ranges) values=''; kind=none ;;
                 --geneve-ranges) values=''; kind=none ;;
+                --bridge-mappings) values=''; kind=none ;;
+                --tunnel-link) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;

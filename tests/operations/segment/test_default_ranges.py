@@ -1,10 +1,11 @@
 """Default segment ranges: the meaning of a file, the errors of a damaged one, and changes by a command."""
 
+import msgspec
 import pytest
 from tests.operations import build
 
 from gantry import errors
-from gantry.model import network, opcodes
+from gantry.model import cluster, network, opcodes
 from gantry.operations.segment import default_ranges
 
 FILE = """
@@ -128,6 +129,11 @@ async def test_settings_of_the_file_are_changed_by_the_file_or_with_force() -> N
         (Set(file="", vlan_ranges=()), "a file has all settings of segments"),
         (Set(vlan_ranges=("p:1",)), "network_vlan_ranges: 'p:1' is not of the form PHYSICAL-NETWORK:FIRST:LAST"),
         (Set(vxlan_ranges=("9:8",)), "the minimum 9 is above the maximum 8"),
+        (Set(bridge_mappings=("physnet1",)), "bridge_mappings: 'physnet1' is not of the form PHYSICAL-NETWORK:LINK"),
+        (Set(bridge_mappings=("p:br 0",)), "'p:br 0' is not of the form"),
+        (Set(bridge_mappings=("p:br0", "p:br1")), "bridge_mappings: p is there twice"),
+        (Set(bridge_mappings=("p:br0", "q:br0")), "bridge_mappings: br0 is there twice"),
+        (Set(tunnel_link="a/b"), "tunnel_link: 'a/b' is not a network device name"),
         (Set(tenant_network_types=("vlna",)), "vlna is not a network type with segments"),
     ],
 )
@@ -136,3 +142,79 @@ async def test_invalid_settings_are_refused(op: Set, message: str) -> None:
     error = await house.refused(op)
     assert isinstance(error, errors.InvalidError)
     assert message in str(error)
+
+
+LINKS = """
+[ovs]
+bridge_mappings = physnet1:br0 , physnet2:eth1
+[gantry]
+tunnel_link = eth2
+"""
+
+
+async def test_links_of_physical_networks_are_set_by_the_file_and_by_the_command() -> None:
+    house = build.House()
+    await house.run(Set(file=LINKS))
+    assert house.state.the_cluster.bridge_mappings == {"physnet1": "br0", "physnet2": "eth1"}
+    assert house.state.the_cluster.tunnel_link == "eth2"
+    await house.run(Set(bridge_mappings=("physnet1:br5",), force=True))
+    assert (house.state.the_cluster.bridge_mappings, house.state.the_cluster.tunnel_link) == (
+        {"physnet1": "br5"}, "eth2",
+    )  # fmt: skip
+    await house.run(Set(tunnel_link=""))
+    assert house.state.the_cluster.tunnel_link == ""
+
+
+def _connections(house: build.House, name: str) -> dict[str, cluster.Connection]:
+    uuid = house.state.network(name).uuid
+    groups = house.state.nodegroups.values()
+    return {group.name: group.networks[uuid] for group in groups if uuid in group.networks}
+
+
+@pytest.mark.parametrize(
+    ("wire", "link"),
+    [
+        ({"network_type": "vlan", "physical_network": "physnet1", "segment": 7}, "br0"),
+        ({"network_type": "flat", "physical_network": "physnet1"}, "br0"),
+        ({"network_type": "flat", "physical_network": "physnet3"}, ""),
+        ({"network_type": "vxlan", "segment": 7}, "eth2"),
+        ({"network_type": "geneve", "segment": 7}, ""),
+        ({"network_type": "local"}, ""),
+        ({}, ""),
+    ],
+    ids=str,
+)
+async def test_a_network_is_connected_to_each_node_group_by_the_link_of_its_wire(
+    wire: dict[str, object], link: str
+) -> None:
+    house = build.House()
+    house.put(cluster.NodeGroup(uuid="g2", name="second"))
+    await house.run(Set(file=LINKS + "[ml2_type_vlan]\nnetwork_vlan_ranges = physnet3"))
+    add = {"network_name": "lan", **wire}
+    await house.run(msgspec.convert({**add, "connect": True}, opcodes.NetworkAdd))
+    plug = cluster.Connection(mode="bridged", link=link)
+    assert _connections(house, "lan") == ({"default": plug, "second": plug} if link else {})
+    await house.run(opcodes.NetworkRemove(network_name="lan", disconnect=True))
+    await house.run(msgspec.convert(add, opcodes.NetworkAdd))
+    assert _connections(house, "lan") == {}
+
+
+async def test_a_connection_that_an_administrator_has_made_is_not_removed() -> None:
+    house = build.House()
+    await house.run(Set(file=LINKS))
+    op = {"network_name": "lan", "network_type": "flat", "physical_network": "physnet1", "connect": True}
+    await house.run(msgspec.convert(op, opcodes.NetworkAdd))
+    assert isinstance(await house.refused(opcodes.NetworkRemove(network_name="lan")), errors.WrongStateError)
+    await house.run(Set(bridge_mappings=("physnet1:br9",), force=True))
+    error = await house.refused(opcodes.NetworkRemove(network_name="lan", disconnect=True))
+    assert "network lan is connected to node group default; gnt-network disconnect lan default" in str(error)
+
+
+async def test_a_vlan_that_another_network_of_the_link_has_is_not_connected_twice() -> None:
+    house = build.House()
+    await house.run(Set(file=LINKS))
+    plug = {"network_name": "spare", "group_name": "default", "network_mode": "bridged", "network_link": "br0"}
+    await house.run(msgspec.convert({**plug, "network_vlan": "7"}, opcodes.NetworkConnect))
+    op = {"network_name": "lan", "network_type": "vlan", "physical_network": "physnet1", "segment": 7, "connect": True}
+    error = await house.refused(msgspec.convert(op, opcodes.NetworkAdd))
+    assert "VLAN 7 of br0 is already network spare in node group default" in str(error)

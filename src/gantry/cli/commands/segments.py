@@ -11,6 +11,7 @@ TEXT = """
     What no option names stays unchanged; an empty text removes it. Each option has the form of the same option in
     segments.ini and takes effect at once. Networks keep their ids.
       gantry segment set --tenant-network-types vlan,vxlan --vlan-ranges physnet1:100:199 --vxlan-ranges 1000:1999
+      gantry segment set --bridge-mappings physnet1:br0 --tunnel-link eth1
     While segments.ini of the master sets the segments, this command is refused unless --force is added: from then on
     the file is ignored, until gantry segment apply applies it again.
 """
@@ -28,6 +29,8 @@ def show(call: command.Call) -> int:
         "Default ranges": [
             f"{each['network_type']} {physical_network(each)}{each['minimum']}:{each['maximum']}" for each in ranges
         ],
+        "Bridge mappings": info["bridge_mappings"],
+        "Tunnel link": info["tunnel_link"],
     }
     print(documents.document(document))
     return 0
@@ -64,6 +67,8 @@ COMMANDS = (
             command.field_option(SET, "vxlan_ranges", "--vxlan-ranges", metavar="RANGES"),
             command.field_option(SET, "gre_ranges", "--gre-ranges", metavar="RANGES"),
             command.field_option(SET, "geneve_ranges", "--geneve-ranges", metavar="RANGES"),
+            command.field_option(SET, "bridge_mappings", "--bridge-mappings", metavar="MAPPINGS"),
+            command.field_option(SET, "tunnel_link", "--tunnel-link", metavar="DEVICE"),
             command.field_option(SET, "force", "--force"),
             *command.JOB,
         ),

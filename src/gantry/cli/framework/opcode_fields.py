@@ -181,6 +181,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'segment': ('number', "Segmentation id; by default the next free id of the project's segment ranges", None, 1, 4294967295, ()),
         'segmented': ('flag', 'Allocate a segment even if no network type is given', False, None, None, ()),
         'project': ('text', 'Project that owns the object', '', None, None, ()),
+        'connect': ('flag', 'Connect the network in every node group, by the link of its physical network if it has one', False, None, None, ()),
     },
     'OP_NETWORK_SET_PARAMS': {
         'network_name': ('text', 'Name of the network', None, None, None, ()),
@@ -211,6 +212,7 @@ FIELDS: dict[str, dict[str, Row]] = {
     'OP_NETWORK_REMOVE': {
         'network_name': ('text', 'Name of the network', None, None, None, ()),
         'force': ('flag', 'Accepted for older clients; a connected network is never removed', False, None, None, ()),
+        'disconnect': ('flag', 'Remove the connections that the network got when it was created', False, None, None, ()),
     },
     'OP_NETWORK_CONNECT': {
         'network_name': ('text', 'Name of the network', None, None, None, ()),
@@ -276,6 +278,8 @@ FIELDS: dict[str, dict[str, Row]] = {
         'vxlan_ranges': ('texts', 'Set the VXLAN ids: FIRST:LAST', None, None, None, ()),
         'gre_ranges': ('texts', 'Set the GRE ids: FIRST:LAST', None, None, None, ()),
         'geneve_ranges': ('texts', 'Set the Geneve ids: FIRST:LAST', None, None, None, ()),
+        'bridge_mappings': ('texts', 'Set the bridge or network card of physical networks, PHYSICAL-NETWORK:LINK, that connects new networks of the Neutron API in every node group', None, None, None, ()),
+        'tunnel_link': ('text', 'Set the network device that connects new VXLAN networks of the Neutron API', None, None, None, ()),
         'file': ('text', 'Content of a segments.ini, which sets all of this', None, None, None, ()),
         'force': ('flag', 'Set the segments although they are from segments.ini, which is ignored from then on', False, None, None, ()),
     },

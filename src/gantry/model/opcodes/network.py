@@ -100,6 +100,7 @@ class NetworkAdd(Opcode, frozen=True):
     segment: SegmentationId | None = None
     segmented: bool = False
     project: Text = ""
+    connect: bool = False
 
 
 class SubnetMod(base.Part, frozen=True):
@@ -196,6 +197,7 @@ class NetworkRemove(Opcode, frozen=True):
 
     network_name: Name
     force: bool = False
+    disconnect: bool = False
 
 
 class NetworkConnect(Opcode, frozen=True):

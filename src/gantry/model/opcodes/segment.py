@@ -53,6 +53,8 @@ class SegmentDefaultsSet(Opcode, frozen=True):
     vxlan_ranges: Ranges | None = None
     gre_ranges: Ranges | None = None
     geneve_ranges: Ranges | None = None
+    bridge_mappings: Ranges | None = None
+    tunnel_link: Annotated[str, Meta(max_length=64)] | None = None
     file: Annotated[str, Meta(max_length=1 << 18)] | None = None
     force: bool = False
 

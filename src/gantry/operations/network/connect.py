@@ -64,6 +64,37 @@ def _vlans(net: network.Network, plug: cluster.Connection) -> set[str]:
     return set(filter(None, fill.vlan_of(net, plug.vlan).split(":")))
 
 
+def default_link(owner: cluster.Cluster, net: network.Network) -> str:
+    """Return the link that connects a new network of the Neutron API (decision 59); empty if it is not connected."""
+    wire = net.wire
+    if wire is None or wire.network_type not in (*LINKS, network.FLAT):
+        return ""
+    return owner.bridge_mappings.get(wire.physical_network, "") if wire.physical_network else owner.tunnel_link
+
+
+def connected(snapshot: states.Snapshot, net: network.Network, now: float) -> list[cluster.NodeGroup]:
+    """Return all node groups with the default connection of a new network; none if it has no link."""
+    plug = _default(snapshot, net)
+    groups = [*snapshot.nodegroups.values()] if plug.link else []
+    for group in groups:
+        _check_vlans(snapshot, net, group, plug)
+    return [base.changed(group, now, networks={**group.networks, net.uuid: plug}) for group in groups]
+
+
+def disconnected(snapshot: states.Snapshot, net: network.Network, now: float) -> list[cluster.NodeGroup]:
+    """Return the node groups that have a network's default connection, without it; others an administrator made."""
+    plug = _default(snapshot, net)
+    return [
+        base.changed(group, now, networks={uuid: plug for uuid, plug in group.networks.items() if uuid != net.uuid})
+        for group in snapshot.nodegroups.values()
+        if group.networks.get(net.uuid) == plug
+    ]
+
+
+def _default(snapshot: states.Snapshot, net: network.Network) -> cluster.Connection:
+    return cluster.Connection(mode="bridged", link=default_link(snapshot.the_cluster, net))
+
+
 class _OfConnection(base.Planned[Op]):
     """Base of the units that connect or disconnect a network."""
 

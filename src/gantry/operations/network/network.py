@@ -12,7 +12,16 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.model import lock, network, opcodes
 from gantry.operations import base, hook_environment
-from gantry.operations.network import address_users, neutron_names, nics, pools, prefix_allocator, subnets, views
+from gantry.operations.network import (
+    address_users,
+    connect,
+    neutron_names,
+    nics,
+    pools,
+    prefix_allocator,
+    subnets,
+    views,
+)
 from gantry.operations.segment import choice
 from gantry.state import snapshot as states
 
@@ -26,7 +35,9 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the names, so that two networks with the same name do not race, and the subnet pools that it uses."""
         names = (self.op.network_name, self.op.label, self.op.uuid)
-        return _exclusive(*filter(None, names), *prefix_allocator.lock_names(snapshot, *self.op.subnets))
+        names_of_pools = prefix_allocator.lock_names(snapshot, *self.op.subnets)
+        groups = _every_group(snapshot) if self.op.connect else {}
+        return {**_exclusive(*filter(None, names), *names_of_pools), **groups}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the network."""
@@ -58,12 +69,19 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
         first = f"create network {new.name}" + ("" if new.subnets else ", layer 2 only")
         if new.wire:
             first += f", {'segment ' if new.segment else ''}{choice.text(new.wire)}"
+        groups = connect.connected(snapshot, new, inputs.now) if self.op.connect else []
+        lines = [f"connect it to node group {group.name}: {group.networks[new.uuid].link}" for group in groups]
         return base.Plan(
-            lines=[first, *subnets.describe(empty, new)],
-            changes=[states.Put(new)],
+            lines=[first, *subnets.describe(empty, new), *lines],
+            changes=[states.Put(new), *map(states.Put, groups)],
             hooks=hook_environment.of_network(snapshot, new, path="network-add"),
             result=lambda: views.with_subnets(snapshot, new),
         )
+
+
+def _every_group(snapshot: states.Snapshot) -> lock.LockSet:
+    """Take the node groups, whose connections change."""
+    return {(lock.Level.GROUP, uuid): lock.Mode.EXCLUSIVE for uuid in snapshot.nodegroups}
 
 
 def _exclusive(*names: str) -> lock.LockSet:
@@ -267,21 +285,26 @@ class NetworkRemove(base.Planned[opcodes.NetworkRemove]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the network."""
-        return {(lock.Level.NETWORK, snapshot.network(self.op.network_name).uuid): lock.Mode.EXCLUSIVE}
+        """Take the network, and the node groups if it is to be disconnected."""
+        groups = _every_group(snapshot) if self.op.disconnect else {}
+        return {**_exclusive(snapshot.network(self.op.network_name).uuid), **groups}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Delete the network."""
         del facts
         net = snapshot.network(self.op.network_name)
-        groups = sorted(group.name for group in snapshot.nodegroups.values() if net.uuid in group.networks)
+        inputs = self.environment.inputs
+        disconnected = connect.disconnected(snapshot, net, inputs.now) if self.op.disconnect else []
+        names = {group.name for group in disconnected}
+        connected = {group.name for group in snapshot.nodegroups.values() if net.uuid in group.networks}
+        groups = sorted(connected - names)
         if groups:
             raise errors.WrongStateError(
                 f"network {net.name} is connected to node group {', '.join(groups)}",
                 hint=f"gnt-network disconnect {net.name} {groups[0]}",
             )
         return base.Plan(
-            lines=[f"remove network {net.name}"],
-            changes=[states.Delete("networks", net.uuid)],
+            lines=[*(f"disconnect it from node group {name}" for name in sorted(names)), f"remove network {net.name}"],
+            changes=[*map(states.Put, disconnected), states.Delete("networks", net.uuid)],
             hooks=hook_environment.of_network(snapshot, net, path="network-remove"),
         )

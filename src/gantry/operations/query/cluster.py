@@ -110,6 +110,8 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "tenant_network_types": owner.tenant_network_types,
         "physical_networks": owner.physical_networks,
         "segment_source": owner.segment_source,
+        "bridge_mappings": owner.bridge_mappings,
+        "tunnel_link": owner.tunnel_link,
     }
 
 

@@ -88,10 +88,12 @@ def _check(ledger: ledgers.Segments, snapshot: states.Snapshot, wish: ledgers.Re
 
 def _check_known(ledger: ledgers.Segments, snapshot: states.Snapshot, physical: str) -> None:
     """Refuse an unknown physical network: probably a typing error."""
-    if physical and not (ledger.is_known(("vlan", physical)) or physical in snapshot.the_cluster.physical_networks):
+    owner = snapshot.the_cluster
+    is_configured = physical in owner.physical_networks or physical in owner.bridge_mappings
+    if physical and not is_configured and not ledger.is_known(("vlan", physical)):
         raise errors.InvalidError(
             f"physical network {physical} is not known",
-            hint="gantry segment set --vlan-ranges makes it known, or a segment range in it",
+            hint=f"gantry segment set --bridge-mappings {physical}:BRIDGE or --vlan-ranges makes it known",
         )
 
 

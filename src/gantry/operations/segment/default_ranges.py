@@ -9,9 +9,13 @@ options are those of ``ml2_conf.ini``, so that such a file can be used unchanged
     network_vlan_ranges = physnet1:100:199,physnet2
     [ml2_type_vxlan]
     vni_ranges = 1000:1999
+    [ovs]
+    bridge_mappings = physnet1:br0
+    [gantry]
+    tunnel_link = eth1
 
 ``[ml2_type_geneve]`` also has ``vni_ranges``, ``[ml2_type_gre]`` has ``tunnel_id_ranges``. A physical network without
-bounds is known, but has no ids to allocate.
+bounds is known, but has no ids to allocate. ``tunnel_link`` is Gantry's own option.
 
 Invariant: the ``default`` ranges in the state are those of the last readable file or of the last command
 (``Cluster.segment_source``). A range that stays keeps its UUID; networks keep their ids, whatever happens to ranges.
@@ -40,6 +44,9 @@ _OPTIONS = {
     "gre": "tunnel_id_ranges",
     "geneve": "vni_ranges",
 }
+_LINK = re.compile(r"[^\s/:]{1,15}")
+MAX_NAME = 64
+"""The maximum length of the name of a physical network."""
 _NUMBER = re.compile(r"\s*[0-9]{1,10}\s*")
 
 
@@ -50,6 +57,8 @@ class Configured:
     types: tuple[str, ...] = ()
     physical_networks: tuple[str, ...] = ()
     ranges: dict[Extent, None] = field(default_factory=dict)
+    bridges: dict[str, str] = field(default_factory=dict)
+    tunnel_link: str = ""
 
 
 def parse(text: str) -> Configured:
@@ -60,7 +69,8 @@ def parse(text: str) -> Configured:
     except configparser.Error as error:
         raise errors.InvalidError(" ".join(str(error).split())) from None
     words = {kind: tuple(_words(parser, f"ml2_type_{kind}", option)) for kind, option in _OPTIONS.items()}
-    return _configured(Configured(), tuple(_words(parser, "ml2", "tenant_network_types")), words)
+    links = tuple(_words(parser, "ovs", "bridge_mappings")), parser.get("gantry", "tunnel_link", fallback="")
+    return _configured(Configured(), tuple(_words(parser, "ml2", "tenant_network_types")), words, links)
 
 
 def requested(state: snapshot.Snapshot, op: opcodes.SegmentDefaultsSet) -> Configured:
@@ -69,14 +79,21 @@ def requested(state: snapshot.Snapshot, op: opcodes.SegmentDefaultsSet) -> Confi
         state.the_cluster.tenant_network_types,
         state.the_cluster.physical_networks,
         {_extent(known): None for known in state.segmentranges.values() if known.default},
+        state.the_cluster.bridge_mappings,
+        state.the_cluster.tunnel_link,
     )
     fields = {"vlan": op.vlan_ranges, "vxlan": op.vxlan_ranges, "gre": op.gre_ranges, "geneve": op.geneve_ranges}
     words = {kind: value for kind, value in fields.items() if value is not None}
-    return _configured(current, op.tenant_network_types, words)
+    return _configured(current, op.tenant_network_types, words, (op.bridge_mappings, op.tunnel_link))
 
 
-def _configured(current: Configured, types: tuple[str, ...] | None, words: Mapping[str, tuple[str, ...]]) -> Configured:
-    """Return settings with other network types, if given, and other ranges of the network types in ``words``."""
+def _configured(
+    current: Configured,
+    types: tuple[str, ...] | None,
+    words: Mapping[str, tuple[str, ...]],
+    links: tuple[tuple[str, ...] | None, str | None],
+) -> Configured:
+    """Return settings with other types and links, unless None, and other ranges of the network types in ``words``."""
     order, physical_networks = current.types, current.physical_networks
     if types is not None:
         order = tuple(dict.fromkeys(kind for kind in types if kind not in _WITHOUT_SEGMENT))
@@ -89,7 +106,24 @@ def _configured(current: Configured, types: tuple[str, ...] | None, words: Mappi
         extents += _bounds(parts, kind, _OPTIONS[kind])
         if kind == "vlan":
             physical_networks = tuple(dict.fromkeys(part[0].strip() for part in parts))
-    return Configured(order, physical_networks, dict.fromkeys(extents))
+    bridges = current.bridges if links[0] is None else _bridges(links[0])
+    tunnel_link = current.tunnel_link if links[1] is None else links[1].strip()
+    if tunnel_link and not _LINK.fullmatch(tunnel_link):
+        raise _fault("gantry", "tunnel_link", f"{tunnel_link!r} is not a network device name")
+    return Configured(order, physical_networks, dict.fromkeys(extents), bridges, tunnel_link)
+
+
+def _bridges(words: Iterable[str]) -> dict[str, str]:
+    """Return the link of each physical network; both must be unique, because the networks of a link are one wire."""
+    bridges: dict[str, str] = {}
+    for word in words:
+        name, _, link = (part.strip() for part in word.partition(":"))
+        if not name or len(name) > MAX_NAME or not _LINK.fullmatch(link):
+            raise _fault("ovs", "bridge_mappings", f"{word!r} is not of the form PHYSICAL-NETWORK:LINK")
+        if name in bridges or link in bridges.values():
+            raise _fault("ovs", "bridge_mappings", f"{name if name in bridges else link} is there twice")
+        bridges[name] = link
+    return bridges
 
 
 def _words(parser: configparser.RawConfigParser, section: str, option: str) -> Iterator[str]:
@@ -134,6 +168,8 @@ def changes(
         "tenant_network_types": configured.types,
         "physical_networks": configured.physical_networks,
         "segment_source": source.value,
+        "bridge_mappings": configured.bridges,
+        "tunnel_link": configured.tunnel_link,
     }
     if any(getattr(owner, name) != value for name, value in settings.items()):
         return [*deletes, *puts, snapshot.Put(base.changed(owner, inputs.now, **settings))]

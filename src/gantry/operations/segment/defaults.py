@@ -6,7 +6,10 @@ from gantry.operations import base
 from gantry.operations.segment import default_ranges
 from gantry.state import snapshot as states
 
-_SETTINGS = ("tenant_network_types", "vlan_ranges", "vxlan_ranges", "gre_ranges", "geneve_ranges")
+_SETTINGS = (
+    *("tenant_network_types", "vlan_ranges", "vxlan_ranges", "gre_ranges", "geneve_ranges"),
+    *("bridge_mappings", "tunnel_link"),
+)
 
 
 class SegmentDefaultsSet(base.Planned[opcodes.SegmentDefaultsSet]):
@@ -57,4 +60,6 @@ def _lines(configured: default_ranges.Configured) -> list[str]:
         f"network types in order: {', '.join(configured.types) or 'all'}",
         f"physical networks: {', '.join(configured.physical_networks) or 'none'}",
         *extents,
+        *(f"networks of physical network {name} are connected by {link}" for name, link in configured.bridges.items()),
+        *([f"VXLAN networks are connected by {configured.tunnel_link}"] if configured.tunnel_link else []),
     ]

@@ -2,7 +2,8 @@
 
 Names of Neutron's networks need not be unique: the name that a client sets is the label of the network, and also its
 name if that is possible. A network without provider attributes gets the next free id of its project's ranges. The type
-``flat`` is the untagged network of a physical network, ``local`` is a network without a wire.
+``flat`` is the untagged network of a physical network, ``local`` is a network without a wire. A new network is
+connected to the node groups by the link of its physical network, if the cluster has one (decision 59).
 
 See contracts/neutron-api.md#networks.
 """
@@ -99,7 +100,14 @@ def _common(requested: attributes.Values) -> master.Op:
 def create_ops(requested: Sequence[attributes.Values]) -> list[master.Op]:
     """Return an opcode for each new network."""
     return [
-        {"OP_ID": "OP_NETWORK_ADD", "uuid": new["id"], "project": new["project_id"], **_common(new), **_segment(new)}
+        {
+            "OP_ID": "OP_NETWORK_ADD",
+            "uuid": new["id"],
+            "project": new["project_id"],
+            "connect": True,
+            **_common(new),
+            **_segment(new),
+        }
         for new in requested
     ]
 
@@ -112,7 +120,7 @@ def change_op(row: attributes.Row, changes: attributes.Values) -> master.Op:
 
 def remove_op(row: attributes.Row) -> master.Op:
     """Return the opcode that removes a network."""
-    return {"OP_ID": "OP_NETWORK_REMOVE", "network_name": row["uuid"]}
+    return {"OP_ID": "OP_NETWORK_REMOVE", "network_name": row["uuid"], "disconnect": True}
 
 
 RESOURCE = resource.Resource(
