@@ -7,17 +7,11 @@ from typing import TypeVar
 
 from gantry import errors
 from gantry.model import cluster, lock, network, opcodes, parameters
-from gantry.operations import base, fill, hook_environment
-from gantry.operations.network import address_users, subnets
+from gantry.operations import base, hook_environment
+from gantry.operations.network import address_users, connections, subnets
 from gantry.state import snapshot as states
 
 Op = TypeVar("Op", opcodes.NetworkConnect, opcodes.NetworkDisconnect)
-
-LINKS = {
-    "vlan": "use mode=bridged and as link a VLAN-aware bridge or a network device",
-    "vxlan": "use mode=bridged and as link the device with the address by which the nodes reach each other",
-}
-"""The types of segments that nodes create, with what they are connected by."""
 
 
 def _check_segment(net: network.Network, op: opcodes.NetworkConnect) -> None:
@@ -32,67 +26,17 @@ def _check_segment(net: network.Network, op: opcodes.NetworkConnect) -> None:
     segment = net.segment
     if segment is None:
         return
-    if segment.network_type not in LINKS:
+    if segment.network_type not in connections.LINKS:
         raise errors.InvalidError(
             f"network {net.name} has a segment of type {segment.network_type}, which nodes cannot create",
-            hint=f"nodes create segments of type {' and '.join(LINKS)}",
+            hint=f"nodes create segments of type {' and '.join(connections.LINKS)}",
         )
     if op.network_mode != "bridged" or op.network_vlan:
         raise errors.InvalidError(
             f"network {net.name} has {segment.network_type} segment {segment.segmentation_id}, "
             "so its NICs must be bridged, without another VLAN",
-            hint=LINKS[segment.network_type],
+            hint=connections.LINKS[segment.network_type],
         )
-
-
-def _check_vlans(
-    snapshot: states.Snapshot, net: network.Network, group: cluster.NodeGroup, plug: cluster.Connection
-) -> None:
-    """Refuse a VLAN of a link that another network of the group uses, if one of both has a segment."""
-    vlans = _vlans(net, plug)
-    for uuid, connection in group.networks.items():
-        other = snapshot.networks[uuid]
-        both = vlans & _vlans(other, connection) if connection.link == plug.link else None
-        if both and (net.segment or other.segment):
-            raise errors.ExistsError(
-                f"VLAN {min(both)} of {plug.link} is already network {other.name} in node group {group.name}",
-                hint="use another link for another physical network",
-            )
-
-
-def _vlans(net: network.Network, plug: cluster.Connection) -> set[str]:
-    return set(filter(None, fill.vlan_of(net, plug.vlan).split(":")))
-
-
-def default_link(owner: cluster.Cluster, net: network.Network) -> str:
-    """Return the link that connects a new network of the Neutron API (decision 59); empty if it is not connected."""
-    wire = net.wire
-    if wire is None or wire.network_type not in (*LINKS, network.FLAT):
-        return ""
-    return owner.bridge_mappings.get(wire.physical_network, "") if wire.physical_network else owner.tunnel_link
-
-
-def connected(snapshot: states.Snapshot, net: network.Network, now: float) -> list[cluster.NodeGroup]:
-    """Return all node groups with the default connection of a new network; none if it has no link."""
-    plug = _default(snapshot, net)
-    groups = [*snapshot.nodegroups.values()] if plug.link else []
-    for group in groups:
-        _check_vlans(snapshot, net, group, plug)
-    return [base.changed(group, now, networks={**group.networks, net.uuid: plug}) for group in groups]
-
-
-def disconnected(snapshot: states.Snapshot, net: network.Network, now: float) -> list[cluster.NodeGroup]:
-    """Return the node groups that have a network's default connection, without it; others an administrator made."""
-    plug = _default(snapshot, net)
-    return [
-        base.changed(group, now, networks={uuid: plug for uuid, plug in group.networks.items() if uuid != net.uuid})
-        for group in snapshot.nodegroups.values()
-        if group.networks.get(net.uuid) == plug
-    ]
-
-
-def _default(snapshot: states.Snapshot, net: network.Network) -> cluster.Connection:
-    return cluster.Connection(mode="bridged", link=default_link(snapshot.the_cluster, net))
 
 
 class _OfConnection(base.Planned[Op]):
@@ -124,7 +68,7 @@ class NetworkConnect(_OfConnection[opcodes.NetworkConnect]):
         plug = cluster.Connection(
             mode=self.op.network_mode, link=self.op.network_link, vlan=parameters.vlan(self.op.network_vlan)
         )
-        _check_vlans(snapshot, net, group, plug)
+        connections.check_vlans(snapshot, net, group, plug)
         new = base.changed(group, self.environment.inputs.now, networks={**group.networks, net.uuid: plug})
         line = f"connect network {net.name} to node group {group.name}: {plug.mode} to {plug.link}"
         around = hook_environment.of_connection(snapshot, net, path="network-connect", group=group, plug=plug)

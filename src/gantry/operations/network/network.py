@@ -14,7 +14,7 @@ from gantry.model import lock, network, opcodes
 from gantry.operations import base, hook_environment
 from gantry.operations.network import (
     address_users,
-    connect,
+    connections,
     neutron_names,
     nics,
     pools,
@@ -69,7 +69,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
         first = f"create network {new.name}" + ("" if new.subnets else ", layer 2 only")
         if new.wire:
             first += f", {'segment ' if new.segment else ''}{choice.text(new.wire)}"
-        groups = connect.connected(snapshot, new, inputs.now) if self.op.connect else []
+        groups = connections.connected(snapshot, new, inputs.now) if self.op.connect else []
         lines = [f"connect it to node group {group.name}: {group.networks[new.uuid].link}" for group in groups]
         return base.Plan(
             lines=[first, *subnets.describe(empty, new), *lines],
@@ -294,7 +294,7 @@ class NetworkRemove(base.Planned[opcodes.NetworkRemove]):
         del facts
         net = snapshot.network(self.op.network_name)
         inputs = self.environment.inputs
-        disconnected = connect.disconnected(snapshot, net, inputs.now) if self.op.disconnect else []
+        disconnected = connections.disconnected(snapshot, net, inputs.now) if self.op.disconnect else []
         names = {group.name for group in disconnected}
         connected = {group.name for group in snapshot.nodegroups.values() if net.uuid in group.networks}
         groups = sorted(connected - names)
