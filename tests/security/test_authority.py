@@ -22,6 +22,27 @@ def test_an_authority_cannot_certify_other_authorities() -> None:
     assert (constraints.value.ca, constraints.value.path_length, constraints.critical) == (True, 0, True)
 
 
+def test_a_servers_certificate_names_its_machine_and_what_the_machine_calls_itself(
+    machine: tuple[bytes, bytes],
+) -> None:
+    certificate = x509.load_pem_x509_certificate(machine[0])
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    addresses = [str(address) for address in names.get_values_for_type(x509.IPAddress)]
+    assert (names.get_values_for_type(x509.DNSName), addresses) == (
+        ["node1", "localhost"],
+        ["192.0.2.1", "127.0.0.1", "::1"],
+    )
+    assert security.name_of(machine[0]) == "node1"
+
+
+def test_a_servers_certificate_names_nothing_twice() -> None:
+    _, request = security.make_request("localhost")
+    authority = security.make_authority("one", NOW)
+    pem = security.issue(authority, request, uuid="u1", name="localhost", address="127.0.0.1", now=NOW)
+    names = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(name.value) for name in names] == ["127.0.0.1", "localhost", "::1"]
+
+
 def test_a_certificate_is_of_one_of_the_authorities_that_are_trusted() -> None:
     first, second = (security.make_authority("one", NOW) for _ in range(2))
     key = security.make_key()

@@ -30,6 +30,13 @@ MASTER_DAYS = 7
 EARLIER = datetime.timedelta(days=7)
 """Clocks differ: a certificate is also valid on a node whose clock is this much behind."""
 
+LOCAL = (
+    x509.DNSName("localhost"),
+    x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+    x509.IPAddress(ipaddress.ip_address("::1")),
+)
+"""What a program on the machine itself calls a server that listens on a loopback address, as ``gantry-rapi`` does."""
+
 
 class Authority(NamedTuple):
     """The certificates of all authorities that are trusted (PEM), and the key that belongs to one of them."""
@@ -161,7 +168,10 @@ def issue(
     days: int = NODE_DAYS,
     other_names: Sequence[str] = (),
 ) -> bytes:
-    """Issue a node's certificate: server only, common name its UUID, valid for its IP address and its names."""
+    """Issue a node's certificate: server only, common name its UUID, valid for its IP address, its names, and LOCAL.
+
+    The first DNS name is ``name``, as ``certificates.name_of`` expects.
+    """
     csr = x509.load_pem_x509_csr(request)
     public_key = csr.public_key()
     if not csr.is_signature_valid or not isinstance(public_key, ec.EllipticCurvePublicKey):
@@ -172,7 +182,9 @@ def issue(
         common_name=uuid,
         purpose=ExtendedKeyUsageOID.SERVER_AUTH,
         days=days,
-        names=[x509.IPAddress(ipaddress.ip_address(address)), *map(x509.DNSName, (name, *other_names))],
+        names=dict.fromkeys(
+            (x509.IPAddress(ipaddress.ip_address(address)), *map(x509.DNSName, (name, *other_names)), *LOCAL)
+        ),
         now=now,
     )
 
