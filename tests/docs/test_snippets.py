@@ -1,4 +1,4 @@
-"""The commands of the how-to pages do what the pages say, and those of the tutorial as well."""
+"""The commands of some pages do what they say, in a laboratory without machines; tests/real/test_pages.py types all."""
 
 import os
 import re
@@ -20,19 +20,12 @@ from tests.docs import pages
 from gantry.cli import errors, main
 from gantry.cli.framework import command
 
-INSTALL = pages.DOCS / "how-to/install.md"
-"""The page that needs whole machines: ``tests/install`` runs its commands."""
-
 HOW_TO = sorted(page for page in (pages.DOCS / "how-to").glob("*.md") if page.name != "README.md")
 TUTORIAL = pages.DOCS / "tutorial/first-cluster.md"
 NETWORKS = pages.DOCS / "tutorial/networks.md"
 CLAIMS = pages.DOCS / "tutorial/claims.md"
-JOINED = {"master.md": 3, "nodes.md": 1}
+JOINED = {"nodes": 3}
 """How many nodes the cluster has when a page begins; two where nothing is said."""
-
-WITH_COMMANDS = [
-    page for page in HOW_TO if page != INSTALL and any(isinstance(step, pages.Command) for step in pages.steps(page))
-]
 
 GATE = ("address-records", "nodes", "remote-api")
 """The pages whose commands run in the gate: each page needs a cluster of its own, which takes seconds."""
@@ -157,19 +150,17 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         usual = os.environ["PATH"]
         monkeypatch.setenv("PATH", str(machines))
         cluster_lab.init("--enabled-hypervisors", "fake,kvm")
-        for _ in range(JOINED.get(page.name, 2) - 1):
+        for _ in range(JOINED.get(page.stem, 2) - 1):
             cluster_lab.add_node()
         while len(cluster_lab.nodes) < _machines(page):
             cluster_lab.add_machine()
         monkeypatch.setenv("PATH", usual)
-        for node in cluster_lab.nodes:
-            shutil.copytree(node.root / "srv/os/plain", node.root / "srv/os/busybox")
         remote_port = ports.free()
         words = {
             "gantry-rapi --bind 127.0.0.1": f"gantry-rapi --bind 127.0.0.1 --port {remote_port}",
             "127.0.0.1:5080": f"127.0.0.1:{remote_port}",
         } | {
-            f"--primary-ip 10.0.0.{i}": f"--primary-ip 127.0.0.1 --port {n.port}"
+            f"--primary-ip 10.99.0.{i}": f"--primary-ip 127.0.0.1 --port {n.port}"
             for i, n in enumerate(cluster_lab.nodes, 1)
         }
         scratch = cluster_lab.folder / "home"
@@ -187,14 +178,10 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def _machines(page: Path) -> int:
     """Return the highest number of a machine that a page names."""
-    return max(map(int, re.findall(r"\b(?:node|10\.0\.0\.)(\d)\b", page.read_text())), default=1)
+    return max(map(int, re.findall(r"\b(?:node|10\.99\.0\.)(\d)\b", page.read_text())), default=1)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=[] if page.stem in GATE else [pytest.mark.slow]) for page in WITH_COMMANDS],
-    ids=[page.stem for page in WITH_COMMANDS],
-)
+@pytest.mark.parametrize("page", [page for page in HOW_TO if page.stem in GATE], ids=lambda page: page.stem)
 def test_the_commands_of_a_how_to_page_do_what_it_says(page: Path, cluster: Environment) -> None:
     cluster.run(pages.steps(page))
 
@@ -203,12 +190,6 @@ def test_the_commands_of_a_how_to_page_do_what_it_says(page: Path, cluster: Envi
 def test_no_command_waits_for_a_time_instead_of_a_condition(page: Path) -> None:
     commands = [step.text for step in pages.steps(page) if isinstance(step, pages.Command)]
     assert [text for text in commands if re.search(r"(?<!do )\bsleep [0-9]", text)] == []
-
-
-@pytest.mark.promise("networks-84")
-@pytest.mark.parametrize("page", [NETWORKS], ids=lambda page: page.stem)
-def test_the_commands_of_the_tutorial_of_networks_do_what_it_says(page: Path, cluster: Environment) -> None:
-    cluster.run(pages.steps(page))
 
 
 USES = {
