@@ -1,8 +1,10 @@
 """Addresses that are free and not yet for others: after the hold time only, and not while a guest still uses them."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
+import yaml
 from tests.cluster import lab
 
 MODIFY = ("gnt-instance", "modify", "--no-hotplug")
@@ -42,7 +44,14 @@ def test_an_address_rests_after_its_release_and_a_new_master_knows_it(patient: l
     patient.run("gnt-instance", "modify", "--force", "--net", "0:modify,ip0=192.0.2.10", "b.example")
     patient.run("gnt-instance", "modify", "--net", "0:modify,ip0=192.0.2.11", "b.example")
     assert addresses(patient, "b.example") == "192.0.2.11/2001:db8::11"
-    assert "  192.0.2.10  HX.." in patient.run("gnt-network", "map", "--pool", "lan4", "net1").stdout
+    drawn = patient.run("gnt-network", "map", "--pool", "lan4", "net1").stdout
+    assert "  192.0.2.10  HX.." in drawn
+    assert re.search(r"\n  192\.0\.2\.10 quarantined until 2\S+ \S+, was instance b\.example\n", drawn)
+    (info,) = yaml.safe_load(patient.run("gnt-network", "info", "net1").stdout)
+    assert re.fullmatch(r"until 2\S+ \S+, was instance b\.example", info["in quarantine"]["192.0.2.10"])
+    ((used, count, quarantine),) = patient.rows("gnt-network", "used_count,quarantined_count,quarantine", "net1")
+    assert (used, count) == ("2", "2")
+    assert "192.0.2.10 (instance b.example)" in quarantine
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ plan; the processor holds and releases, and adds ``quarantine.changes`` to each 
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gantry import errors
@@ -146,9 +146,17 @@ class Ledger:
 
     def space(self, network_uuid: str, family: ranges.Family) -> space.Space:
         """Return the used numbers of a network's addresses of one family, including those in quarantine."""
+        self._expire()
+        return self._spaces[network_uuid, family]
+
+    def quarantined(self, network_uuid: str) -> Collection[network.Quarantine]:
+        """Return the records of a network's addresses in quarantine, in no order."""
+        self._expire()
+        return self.quarantine.records(network_uuid)
+
+    def _expire(self) -> None:
         for record in self.quarantine.expire():
             self._mark_number(record, used=False)
-        return self._spaces[network_uuid, family]
 
     def held_addresses(self) -> list[network_addresses.NetworkAddress]:
         """Return all addresses that running jobs hold."""

@@ -10,7 +10,7 @@ it. Invariant: an address of an instance or port is not in quarantine.
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from gantry.ipam import network_addresses
 from gantry.model import network
@@ -26,18 +26,20 @@ class Quarantine:
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
         self._live: dict[str, network.Quarantine] = {}
+        self._of_network: dict[str, dict[str, network.Quarantine]] = {}
         self._expired: dict[str, None] = {}
         self._expiries: list[tuple[float, str]] = []
 
     def add(self, record: network.Quarantine) -> None:
         """Put the address of a record into quarantine."""
         self._live[record.uuid] = record
+        self._of_network.setdefault(record.network, {})[record.uuid] = record
         heapq.heappush(self._expiries, (record.until, record.uuid))
 
     def remove(self, key: str) -> network.Quarantine | None:
         """Forget a record; return it if its address was in quarantine until now."""
         self._expired.pop(key, None)
-        return self._live.pop(key, None)
+        return self._release(key) if key in self._live else None
 
     def expire(self) -> Iterator[network.Quarantine]:
         """Yield the records whose time is over. Cost: logarithmic, once for each record."""
@@ -47,7 +49,19 @@ class Quarantine:
             # A record that was added again has another expiry.
             if record is not None and record.until == until:
                 self._expired[key] = None
-                yield self._live.pop(key)
+                yield self._release(key)
+
+    def _release(self, key: str) -> network.Quarantine:
+        record = self._live.pop(key)
+        records = self._of_network[record.network]
+        del records[key]
+        if not records:
+            del self._of_network[record.network]
+        return record
+
+    def records(self, network_uuid: str) -> Collection[network.Quarantine]:
+        """Return the records of a network's addresses in quarantine, in no order."""
+        return self._of_network.get(network_uuid, {}).values()
 
     def record(self, network_uuid: str, ip: str) -> network.Quarantine | None:
         """Return the quarantine record of an address, None if it is not in quarantine."""

@@ -157,3 +157,30 @@ def test_what_is_not_understood_is_pointed_at(
     assert (quoted, pointer, heading) == (f"    {text}", f"    {mark}", "valid forms:")
     assert "add:" in forms[0]
     assert summary.startswith("--subnet: " if parse in (SUBNET, NEW_SUBNET) else "--pool: ")
+
+
+def test_a_subnet_may_be_a_cidr_without_its_key() -> None:
+    for text, prefix in (("10.1.0.0/24", ""), ("add:2001:db8::/64", "add:")):
+        cidr = {"cidr": text.removeprefix(prefix)}
+        assert subnets.subnet(text) == cidr
+        assert subnets.subnet(f"{text},name=lan,pool") == {**cidr, "name": "lan", "pool": True}
+        assert subnets.subnet_change(f"add:{cidr['cidr']}") == {"action": "add", **cidr}
+    for text in ("lan", "10.1.0.0", "name=a,10.1.0.0/24"):
+        with pytest.raises(errors.MalformedError):
+            subnets.subnet(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("192.0.2.30-40", "192.0.2.30-192.0.2.40"),
+        ("192.0.2.30-192.0.2.40", "192.0.2.30-192.0.2.40"),
+        ("192.0.2.30", "192.0.2.30"),
+        ("192.0.2.0/28", "192.0.2.0/28"),
+        ("2001:db8::1-2001:db8::2", "2001:db8::1-2001:db8::2"),
+    ],
+)
+def test_the_end_of_an_ipv4_range_may_be_its_last_number(text: str, full: str) -> None:
+    assert subnets.ranges(f"10.0.0.9,{text}") == ["10.0.0.9", full]
+    assert subnets.pool(f"{text},name=web") == {"range": full, "name": "web"}
+    assert subnets.pool_change(f"remove:{text}") == {"action": "remove", "range": full}

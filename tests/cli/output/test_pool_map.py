@@ -3,7 +3,7 @@ import itertools
 import pytest
 from tests.cli import networks
 
-from gantry.cli.output import network_view, pool_map
+from gantry.cli.output import documents, network_view, pool_map
 
 
 def numbers(*addresses: str) -> list[int]:
@@ -101,3 +101,23 @@ def test_the_legend_is_not_wider_than_the_terminal() -> None:
         lines = list(pool_map.legend(pool_map.Canvas(width)))
         assert max(map(len, lines)) <= width
         assert "  ".join(lines) == whole
+
+
+def test_addresses_in_quarantine_are_listed_with_their_last_owner_and_the_end() -> None:
+    quarantine = [
+        network_view.Quarantine(networks.Ip(address), "instance f9", 1_700_000_000.0)
+        for address in ("10.0.0.3", "10.0.0.9", "2001:db8::3")
+    ]
+    pool = networks.pool("10.0.0.2-10.0.0.5", refused=".X..")
+    _, row, *lines = pool_map.draw(pool, LAN, [], quarantine=quarantine, canvas=pool_map.Canvas())
+    assert row == "  10.0.0.2  .H.."
+    assert lines == [f"  10.0.0.3 quarantined until {documents.clock(1_700_000_000.0)}, was instance f9"]
+
+
+def test_a_long_list_of_addresses_in_quarantine_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_map, "QUARANTINED", 2)
+    quarantine = [network_view.Quarantine(networks.Ip(f"10.0.0.{n}"), "port p", 1.0) for n in range(2, 7)]
+    pool = networks.pool("10.0.0.0/28")
+    lines = list(pool_map.draw(pool, LAN, [], quarantine=quarantine, canvas=pool_map.Canvas()))
+    assert lines[-1] == "  and 3 more in quarantine: gnt-network list -o quarantine"
+    assert len(lines) == 5

@@ -83,7 +83,9 @@ def cluster(master: Master) -> Master:
 
 def test_a_network_is_connected_to_the_groups_named(gnt: Gnt, cluster: Master) -> None:
     assert gnt("gnt-network connect -N mode=routed,link=100,vlan=5 net1 rack2").code == 0
-    (op,) = cluster.ops
+    ran = gnt("gnt-network connect -N mode=routed,link=100,vlan=5 net1 rack2")
+    assert ran.out == "Connected network net1 to node group rack2: mode routed, link 100, vlan 5\n"
+    op, _ = cluster.ops
     del op["reason"]
     assert op == {
         "OP_ID": "OP_NETWORK_CONNECT",
@@ -93,6 +95,26 @@ def test_a_network_is_connected_to_the_groups_named(gnt: Gnt, cluster: Master) -
         "network_link": "100",
         "network_vlan": "5",
     }
+
+
+@pytest.mark.parametrize(
+    ("groups", "problem"),
+    [
+        (
+            "default bridged br0",
+            "no such node group: bridged, br0; nothing was connected; mode and link are an option: "
+            "gnt-network connect -N mode=bridged,link=br0 net1 default",
+        ),
+        ("default rack9", "no such node group: rack9; nothing was connected; the node groups are: default, rack2"),
+    ],
+)
+def test_a_group_that_is_missing_refuses_the_whole_connection(
+    gnt: Gnt, cluster: Master, groups: str, problem: str
+) -> None:
+    ran = gnt(f"gnt-network connect net1 {groups}")
+    assert ran.code == 1
+    assert problem in ran.err
+    assert cluster.ops == []
 
 
 def test_without_groups_it_is_connected_to_all_with_the_clusters_defaults(gnt: Gnt, cluster: Master) -> None:

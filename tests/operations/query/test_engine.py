@@ -277,6 +277,30 @@ async def test_devices_by_number_and_as_lists(queries: Queries) -> None:
     ]
 
 
+async def test_a_network_shows_all_its_subnets_and_pools_and_what_is_used_and_in_quarantine(queries: Queries) -> None:
+    house = queries.house
+    house.put(
+        other_objects()[1],
+        network.Quarantine(network="net", ip="192.0.2.12", until=5000.0, instance="i9", name="old"),
+        network.Quarantine(network="net", ip="192.0.2.9", until=6000.0, instance="p9", name="vip", noun="port"),
+        network.Quarantine(network="spare", ip="192.0.2.12", until=5000.0, instance="i9", name="old"),
+    )
+    columns = ("cidrs", "subnet_cnt", "pools", "used_count", "quarantined_count", "quarantine")
+    (row,) = await queries.rows("network", *columns, filter_=["=", "name", "net1"])
+    assert [value for _, value in row] == [
+        ["192.0.2.0/24", "2001:db8::/64"],
+        2,
+        ["192.0.2.10-192.0.2.19", "2001:db8::10-2001:db8::1f"],
+        2,
+        2,
+        [["192.0.2.9", "port", "vip", 6000.0], ["192.0.2.12", "instance", "old", 5000.0]],
+    ]
+    house.ledger.quarantine.now = lambda: 5500.0
+    (row,) = await queries.rows("network", "quarantined_count", "quarantine", filter_=["=", "name", "net1"])
+    assert [value for _, value in row] == [1, [["192.0.2.9", "port", "vip", 6000.0]]]
+    assert await queries.values("network", "quarantined_count", filter_=["=", "name", "spare"]) == [0]
+
+
 async def test_an_instance_without_a_nic_has_no_address_to_compare(queries: Queries) -> None:
     queries.house.put(named(2, "bare"))
     for filter_ in (["=", "nic.ip/0", "9.9.9.9"], ["=", "ip", "9.9.9.9"], ["=[]", "nic.ips", "9.9.9.9"]):

@@ -154,7 +154,7 @@ def draw(call: command.Call) -> int:
     canvas = _canvas()
     used = {version: [int(address) for address in network.used() if address.version == version] for version in (4, 6)}
     for subnet, pool in pools:
-        for line in pool_map.draw(pool, subnet, used[pool.range.version], canvas=canvas):
+        for line in pool_map.draw(pool, subnet, used[pool.range.version], quarantine=network.quarantine, canvas=canvas):
             print(line)
         print()
     for line in pool_map.legend(canvas):

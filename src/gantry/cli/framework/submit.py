@@ -72,10 +72,19 @@ def query(call: command.Call, op: Mapping[str, object]) -> object:
     return result
 
 
-def carry_out_many(call: command.Call, named: Sequence[tuple[str, Mapping[str, object]]]) -> int:
-    """Submit a job for each name and opcode, all at once, and wait for them; the exit code is 1 if one failed."""
+def carry_out_many(
+    call: command.Call,
+    named: Sequence[tuple[str, Mapping[str, object]]],
+    *,
+    report: Callable[[str], None] | None = None,
+) -> int:
+    """Submit a job for each name and opcode, all at once, and wait for them; the exit code is 1 if one failed.
+
+    ``report`` is called with the name after the success of its job, unless the options ask for less.
+    """
     if len(named) == 1:
-        return carry_out(call, named[0][1])
+        name, op = named[0]
+        return carry_out(call, op, report=(lambda _: report(name)) if report else None)
     answers = call.client.submit_many([[prepare(call, op)] for _, op in named])
     accepted = []
     for (name, _), (success, answer) in zip(named, answers, strict=True):
@@ -90,11 +99,11 @@ def carry_out_many(call: command.Call, named: Sequence[tuple[str, Mapping[str, o
         return 0 if len(accepted) == len(named) else 1
     if accepted:
         print(f"Submitted jobs {', '.join(str(job) for _, job in accepted)}")
-    succeeded = [wait_for_job(call, name, job) for name, job in accepted]
+    succeeded = [wait_for_job(call, name, job, report=report) for name, job in accepted]
     return 0 if all(succeeded) and len(accepted) == len(named) else 1
 
 
-def wait_for_job(call: command.Call, name: str, job: int) -> bool:
+def wait_for_job(call: command.Call, name: str, job: int, *, report: Callable[[str], None] | None = None) -> bool:
     """Wait for one of several jobs and print how the job ended; return whether it succeeded."""
     print(f"Waiting for job {job} for {name} ...")
     try:
@@ -104,6 +113,8 @@ def wait_for_job(call: command.Call, name: str, job: int) -> bool:
         return False
     if call.option("dry_run"):
         print_plan(values[0])
+    elif report:
+        report(name)
     return True
 
 

@@ -46,6 +46,10 @@ _ADDRESS = r"\s*(?=[^-/]*[.:])[0-9A-Fa-f.:]+(?:%[^-/]*)?\s*"
 _RANGE = re.compile(f"{_ADDRESS}(?:-{_ADDRESS}|/.*)?", re.ASCII)
 
 
+_CIDR = re.compile(r"[0-9A-Fa-f.:]+/[0-9]", re.ASCII)
+_SHORT_RANGE = re.compile(r"(\d+\.\d+\.\d+)\.(\d+)-(\d+)", re.ASCII)
+
+
 class Entry(NamedTuple):
     """A ``key=value``, the positions where it and its value begin, and the value as in ``syntax.Values``."""
 
@@ -102,7 +106,9 @@ class _Reader:
         if not isinstance(entry.value, str) or not entry.value:
             raise self.error(entry.value_start, f"{entry.key} has no value")
         if entry.key == "range":
-            self.check_range(entry.value_start, entry.value)
+            value = full_range(entry.value)
+            self.check_range(entry.value_start, value)
+            return value
         return entry.value
 
     def check_range(self, position: int, value: str) -> None:
@@ -125,13 +131,25 @@ def _entry(start: int, piece: str) -> Entry:
     return Entry(start, end, key.removeprefix("-"), None if key.startswith("-") else True)
 
 
+def full_range(text: str) -> str:
+    """Return a range with its whole last address: 192.0.2.30-40 is 192.0.2.30-192.0.2.40."""
+    match = _SHORT_RANGE.fullmatch(text)
+    return f"{match[1]}.{match[2]}-{match[1]}.{match[3]}" if match else text
+
+
+def ranges(text: str) -> list[str]:
+    """Parse addresses and ranges that are separated by commas."""
+    return [full_range(word) for word in syntax.words(text)]
+
+
 def subnet(text: str) -> syntax.Structure:
     """Parse a subnet of a new network; the prefix ``add:`` may be omitted."""
     return _added_subnet(_Reader("--subnet", text, ADD_SUBNET))
 
 
 def _added_subnet(reader: _Reader) -> syntax.Structure:
-    values = reader.values(4 if reader.text.startswith("add:") else 0, SUBNET_KEYS)
+    start = 4 if reader.text.startswith("add:") else 0
+    values = reader.values(start, SUBNET_KEYS, bare="cidr" if _CIDR.match(reader.text, start) else "")
     if "cidr" not in values:
         raise reader.error(len(reader.text), "the subnet has no cidr")
     return values
@@ -195,5 +213,6 @@ def pool_change(text: str) -> syntax.Structure:
     (_, removed), *more = reader.pieces(len("remove:"))
     if not removed or more:
         raise reader.error(more[0][0] - 1 if more else len(text), "remove: takes exactly one range")
+    removed = full_range(removed)
     reader.check_range(len("remove:"), removed)
     return {"action": "remove", "range": removed}

@@ -6,7 +6,7 @@ queries: one for the network with its subnets and ports, one for the NICs on it.
 """
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gantry.cli import client, errors
@@ -84,6 +84,14 @@ class Port(NamedTuple):
     addresses: tuple[Address, ...]
 
 
+class Quarantine(NamedTuple):
+    """An address in quarantine: its last owner as text, and the end in seconds since the epoch."""
+
+    address: Address
+    owner: str
+    until: float
+
+
 class Network(NamedTuple):
     """The current state of a network."""
 
@@ -91,6 +99,7 @@ class Network(NamedTuple):
     subnets: tuple[Subnet, ...]
     nics: tuple[Nic, ...]
     ports: tuple[Port, ...] = ()
+    quarantine: tuple[Quarantine, ...] = ()
 
     def users(self) -> Iterator[tuple[Address, Nic]]:
         """Yield the addresses of NICs, each with its NIC."""
@@ -126,7 +135,7 @@ def parse_range(text: str) -> Range:
 
 def read(connection: client.Client, name: str) -> Network:
     """Return a network by its name; raises the master's error if it does not exist."""
-    fields = ["name", "uuid", "subnets", "port_list"]
+    fields = ["name", "uuid", "subnets", "port_list", "quarantine"]
     (record,) = connection.records("network", fields, where=["=", "name", name])
     subnets = client.expect(record.get("subnets"), list)
     nics = _nics(connection, str(record.get("uuid")))
@@ -136,7 +145,14 @@ def read(connection: client.Client, name: str) -> Network:
         tuple(map(_subnet, subnets)),
         tuple(nics),
         tuple(Port(str(name or uuid), tuple(map(ipaddress.ip_address, ips))) for uuid, name, _, ips in ports),
+        tuple(map(_quarantine, client.expect(record.get("quarantine") or [], list))),
     )
+
+
+def _quarantine(row: Sequence[object]) -> Quarantine:
+    address, noun, name, until = row
+    seconds = float(until) if isinstance(until, int | float) else 0.0
+    return Quarantine(ipaddress.ip_address(str(address)), f"{noun} {name}", seconds)
 
 
 def _subnet(record: Mapping[str, object]) -> Subnet:

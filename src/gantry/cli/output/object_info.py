@@ -189,7 +189,7 @@ def group(record: Record) -> Record:
 NETWORK_FIELDS = (
     *("name", "uuid", "serial_no", "network", "gateway", "network6", "gateway6", "mac_prefix", "free_count"),
     *("reserved_count", "utilization", "map", "external_reservations", "group_list", "inst_list", "address_list"),
-    *("port_list", "subnets", "tags", "network_type", "physical_network", "segment", "project"),
+    *("port_list", "subnets", "tags", "network_type", "physical_network", "segment", "project", "quarantine"),
 )
 
 
@@ -226,6 +226,7 @@ def network(record: Record) -> Record:
         "connected to node groups": [_connection(_list(group)) for group in _list(record.get("group_list"))],
         f"used by {len(users)} instances": users,
         "addresses in use": {str(address): f"{name}, {_owner(index)}" for address, name, index in addresses},
+        **_without_missing({"in quarantine": _quarantine(_list(record.get("quarantine"))) or None}),
         **_without_missing({"ports": _ports(_list(record.get("port_list"))) or None}),
         "Tags": record.get("tags"),
     }
@@ -255,6 +256,14 @@ def _ports(ports: Sequence[object]) -> list[Record]:
         {"port": name or uuid, **_without_missing({"device owner": owner}), "addresses": addresses}
         for uuid, name, owner, addresses in rows
     ]
+
+
+def _quarantine(rows: Sequence[object]) -> dict[str, str]:
+    """Describe the addresses in quarantine, each with the end of that time and the last owner."""
+    return {
+        str(address): f"until {documents.clock(_number(end))}, was {noun} {name}"
+        for address, noun, name, end in map(_list, rows)
+    }
 
 
 def _order(index: object) -> tuple[bool, float]:

@@ -6,16 +6,19 @@
 
 import bisect
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from gantry.cli.output import network_view
+from gantry.cli.output import documents, network_view
 
 ROW = 64
 """Marks per row; halved until a row fits into the width."""
 
 CONDENSED = 4096
 """Maximum addresses of a pool that is drawn with a mark for each; a larger pool is drawn as runs."""
+
+QUARANTINED = 64
+"""Maximum addresses in quarantine that are listed below a pool."""
 
 MARKS = {
     ".": "free",
@@ -45,9 +48,14 @@ class Canvas(NamedTuple):
 
 
 def draw(
-    pool: network_view.Pool, subnet: network_view.Subnet, used: Collection[int], *, canvas: Canvas
+    pool: network_view.Pool,
+    subnet: network_view.Subnet,
+    used: Collection[int],
+    *,
+    quarantine: Sequence[network_view.Quarantine] = (),
+    canvas: Canvas,
 ) -> Iterator[str]:
-    """Yield the lines of a pool: a heading of one or two lines, then marks or runs.
+    """Yield the lines of a pool: a heading of one or two lines, marks or runs, then the addresses in quarantine.
 
     ``used`` are the addresses in use, as integers.
     """
@@ -60,6 +68,15 @@ def draw(
         yield f"{title} {counts}"
     draw_runs = _rows if pool.range.size <= CONDENSED else _condensed
     yield from draw_runs(pool.range, runs(pool, subnet, used), canvas)
+    inside = [
+        each
+        for each in quarantine
+        if each.address.version == pool.range.version and pool.range.first <= int(each.address) <= pool.range.last
+    ]
+    for each in inside[:QUARANTINED]:
+        yield f"  {each.address} quarantined until {documents.clock(each.until)}, was {each.owner}"
+    if len(inside) > QUARANTINED:
+        yield f"  and {len(inside) - QUARANTINED} more in quarantine: gnt-network list -o quarantine"
 
 
 def legend(canvas: Canvas) -> Iterator[str]:

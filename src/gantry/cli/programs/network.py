@@ -16,14 +16,31 @@ def _connections(value: object) -> str:
 
 
 def _subnets(value: object) -> str:
-    return ", ".join(str(subnet.get("cidr")) for subnet in value) if isinstance(value, list) and value else "-"
+    return _cidrs([subnet.get("cidr") for subnet in value] if isinstance(value, list) else [])
+
+
+def _cidrs(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) and value else "-"
+
+
+def _quarantine(value: object) -> str:
+    """Format ``[address, kind, name, end]`` rows as ``address (kind name)``."""
+    return ", ".join(f"{row[0]} ({row[1]} {row[2]})" for row in value) if isinstance(value, list) and value else "-"
 
 
 LISTING = query.Listing(
     "network",
-    ("name", "network", "gateway", "mac_prefix", "group_list", "tags"),
-    formatters={"group_list": _connections, "subnets": _subnets},
+    # The columns of Ganeti, then all subnets: a script that counts columns from the left is not affected.
+    ("name", "network", "gateway", "mac_prefix", "group_list", "tags", "cidrs"),
+    formatters={
+        "group_list": _connections,
+        "subnets": _subnets,
+        "cidrs": _cidrs,
+        "pools": _cidrs,
+        "quarantine": _quarantine,
+    },
 )
+MODES = ("bridged", "routed", "openvswitch")
 ADD = "OP_NETWORK_ADD"
 MODIFY = "OP_NETWORK_SET_PARAMS"
 NETWORK = (command.Argument("NETWORK", completes="network", field="network_name"),)
@@ -33,17 +50,30 @@ WITH_GROUPS = (*NETWORK, command.Argument("GROUP", minimum=0, maximum=None, comp
 
 def add(call: command.Call) -> int:
     """Create a network."""
-    return submit.carry_out(call, call.opcode(ADD, **segment_ranges.opcode_fields(call)))
+    op = call.opcode(ADD, **segment_ranges.opcode_fields(call))
+    return submit.carry_out(call, op, report=lambda result: _report(f"Created network {call.arguments[0]}", result))
 
 
 def modify(call: command.Call) -> int:
     """Change a network."""
-    return submit.carry_out(call, call.opcode(MODIFY, **segment_ranges.opcode_fields(call)))
+    op = call.opcode(MODIFY, **segment_ranges.opcode_fields(call))
+    return submit.carry_out(call, op, report=lambda result: _report(f"Modified network {call.arguments[0]}", result))
+
+
+def _report(title: str, result: object) -> None:
+    """Print what a job changed, as ``gnt-instance modify`` does; the first line of the plan names the network."""
+    lines = result.get("lines") if isinstance(result, dict) else None
+    first, *changes = map(str, lines) if isinstance(lines, list) and lines else [""]
+    print(first if first.startswith("nothing changes") else title)
+    for line in changes:
+        print(f" - {line}")
 
 
 def rename(call: command.Call) -> int:
     """Rename a network."""
-    return submit.carry_out(call, call.opcode("OP_NETWORK_RENAME"))
+    old, new = call.arguments
+    done = f"Renamed network {old} to {new}"
+    return submit.carry_out(call, call.opcode("OP_NETWORK_RENAME"), report=lambda _: print(done))
 
 
 def connect(call: command.Call) -> int:
@@ -56,8 +86,31 @@ def connect(call: command.Call) -> int:
     nic = {**_nic_defaults(call), **parameters}
     connection = {f"network_{key}": nic[key] for key in ("mode", "link", "vlan") if nic.get(key)}
     op = call.opcode("OP_NETWORK_CONNECT", **connection)
-    groups = call.arguments[1:] or [str(record["name"]) for record in call.client.records("group", ["name"])]
-    return submit.carry_out_many(call, [(group, op | {"group_name": group}) for group in groups])
+    groups = _groups(call)
+    how = ", ".join(f"{key.removeprefix('network_')} {value}" for key, value in connection.items())
+    return submit.carry_out_many(
+        call,
+        [(group, op | {"group_name": group}) for group in groups],
+        report=lambda group: print(f"Connected network {call.arguments[0]} to node group {group}: {how}"),
+    )
+
+
+def _groups(call: command.Call) -> list[str]:
+    """Return the requested node groups, all without arguments; InvalidError before any is connected if one is missing.
+
+    Older releases of Ganeti take mode and link as arguments after a single group.
+    """
+    name, *groups = call.arguments
+    records = call.client.records("group", ["name", "uuid"])
+    known = {record.get(field) for record in records for field in ("name", "uuid")}
+    missing = [group for group in groups if group not in known]
+    if missing:
+        hint = f"the node groups are: {', '.join(str(record['name']) for record in records)}"
+        if len(groups) == 3 and groups[1] in MODES:
+            mode, link = groups[1:]
+            hint = f"mode and link are an option: gnt-network connect -N mode={mode},link={link} {name} {groups[0]}"
+        raise errors.InvalidError(f"no such node group: {', '.join(missing)}; nothing was connected", hint=hint)
+    return groups or [str(record["name"]) for record in records]
 
 
 def _nic_defaults(call: command.Call) -> dict[str, object]:
@@ -73,7 +126,11 @@ def disconnect(call: command.Call) -> int:
     groups = call.arguments[1:] or _connected(call, name)
     if not groups:
         raise errors.InvalidError(f"the network {name} is not connected to any node group")
-    return submit.carry_out_many(call, [(group, op | {"group_name": group}) for group in groups])
+    return submit.carry_out_many(
+        call,
+        [(group, op | {"group_name": group}) for group in groups],
+        report=lambda group: print(f"Disconnected network {name} from node group {group}"),
+    )
 
 
 def _connected(call: command.Call, name: str) -> list[str]:
@@ -94,7 +151,8 @@ def info(call: command.Call) -> int:
 
 def remove(call: command.Call) -> int:
     """Remove a network."""
-    return submit.carry_out(call, call.opcode("OP_NETWORK_REMOVE"))
+    done = f"Removed network {call.arguments[0]}"
+    return submit.carry_out(call, call.opcode("OP_NETWORK_REMOVE"), report=lambda _: print(done))
 
 
 NO_CONFLICTS_CHECK = command.field_option(
@@ -119,6 +177,7 @@ RESERVE = command.field_option(
     "--add-reserved-ips",
     help="Reserve addresses and ranges externally, as in 10.0.0.2,10.0.0.5-10.0.0.9: pools never allocate them",
     metavar="RANGES",
+    parse=subnets.ranges,
 )
 ADD_OPTIONS = (
     command.field_option(
@@ -187,7 +246,9 @@ MODIFY_OPTIONS = (
         parse=subnets.pool_change,
     ),
     RESERVE,
-    command.field_option(MODIFY, "remove_reserved_ips", "--remove-reserved-ips", metavar="RANGES"),
+    command.field_option(
+        MODIFY, "remove_reserved_ips", "--remove-reserved-ips", metavar="RANGES", parse=subnets.ranges
+    ),
     command.field_option(
         MODIFY,
         "gateway",

@@ -70,12 +70,15 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
         if new.wire:
             first += f", {'segment ' if new.segment else ''}{choice.text(new.wire)}"
         groups = connections.connected(snapshot, new, inputs.now) if self.op.connect else []
-        lines = [f"connect it to node group {group.name}: {group.networks[new.uuid].link}" for group in groups]
+        lines = [
+            *subnets.describe(empty, new),
+            *(f"connect it to node group {group.name}: {group.networks[new.uuid].link}" for group in groups),
+        ]
         return base.Plan(
-            lines=[first, *subnets.describe(empty, new), *lines],
+            lines=[first, *lines],
             changes=[states.Put(new), *map(states.Put, groups)],
             hooks=hook_environment.of_network(snapshot, new, path="network-add"),
-            result=lambda: views.with_subnets(snapshot, new),
+            result=lambda: views.with_subnets(snapshot, new) | {"lines": [first, *lines]},
         )
 
 
@@ -170,15 +173,16 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
         new = choice.wired(new, choice.changed(self.environment, snapshot, net, op))
         if new == net:
             lines = [f"nothing changes: network {net.name} already has these settings"]
-            return base.Plan(lines=lines, result=lambda: views.with_subnets(snapshot, net))
+            return base.Plan(lines=lines, result=lambda: views.with_subnets(snapshot, net) | {"lines": lines})
         changed = base.changed(subnets.dated(net, new, now=inputs.now), inputs.now)
         ports = list(address_users.ports_after(snapshot, net, new))
         released = [f"port {port.name or port.uuid} loses its address in a removed subnet" for port in ports]
+        lines = [f"change network {net.name}", *_differences(net, new), *subnets.describe(net, new), *released]
         return base.Plan(
-            lines=[f"change network {net.name}", *_differences(net, new), *subnets.describe(net, new), *released],
+            lines=lines,
             changes=[states.Put(changed), *(states.Put(base.changed(port, inputs.now)) for port in ports)],
             hooks=hook_environment.of_network(snapshot, net, path="network-modify", planned=changed),
-            result=lambda: views.with_subnets(snapshot, changed),
+            result=lambda: views.with_subnets(snapshot, changed) | {"lines": lines},
         )
 
 

@@ -152,6 +152,20 @@ def _addresses(context: cells.Context, net: network.Network) -> list[list[object
     return [[str(address), name, index] for address, name, index in sorted(rows, key=lambda row: row[0])]
 
 
+def _used(context: cells.Context, net: network.Network) -> int:
+    """Return the number of addresses that NICs, running guests and ports use, in pools or not."""
+    state = context.state
+    guests = (state.instances[uuid] for uuid in state.in_network.get(net.uuid) or ())
+    of_guests = sum(use.network == net.uuid for vm in guests for use in vm.allocations())
+    return of_guests + sum(len(state.ports[uuid].ip) for uuid in state.ports_in.get(net.uuid) or ())
+
+
+def _quarantine(context: cells.Context, net: network.Network) -> list[list[object]]:
+    """Return the addresses in quarantine, sorted, as ``[address, kind of the last owner, its name, end]``."""
+    records = sorted(context.ledger.quarantined(net.uuid), key=lambda record: ranges.parse_address(record.ip))
+    return [[record.ip, record.noun, record.name, record.until] for record in records]
+
+
 def _number(vm: instance.Instance, owner: network.Allocation) -> int | None:
     return next((index for index, nic in enumerate(vm.nics) if nic.uuid == owner.nic and owner.ip in nic.ip), None)
 
@@ -175,6 +189,12 @@ GETTERS: dict[str, cells.Getter[network.Network]] = {
     "network6": _of_first(V6, "cidr"),
     "gateway6": _of_first(V6, "gateway"),
     "subnets": _subnets,
+    "cidrs": lambda _, net: [subnet.cidr for subnet in net.subnets],
+    "subnet_cnt": lambda _, net: len(net.subnets),
+    "pools": lambda _, net: [pool.range for _, pool in _pools(net)],
+    "used_count": _used,
+    "quarantine": _quarantine,
+    "quarantined_count": lambda context, net: len(context.ledger.quarantined(net.uuid)),
     "mac_prefix": lambda _, net: cells.or_none(net.mac_prefix),
     "free_count": _free,
     "reserved_count": _reserved,
