@@ -205,24 +205,24 @@ def test_stored_are_subnets_with_ranges_and_no_maps(own: lab.Lab) -> None:
 
 
 def test_every_change_of_a_network_says_what_changed(shared: lab.Lab) -> None:
-    def said(*arguments: str) -> list[str]:
+    def message_of(*arguments: str) -> list[str]:
         return shared.run("gnt-network", *arguments).stdout.splitlines()
 
-    assert said("add", "--subnet", "10.7.0.0/24", "--add-reserved-ips", "10.7.0.30-40", "talk") == [
+    assert message_of("add", "--subnet", "10.7.0.0/24", "--add-reserved-ips", "10.7.0.30-40", "talk") == [
         "Created network talk",
         " - add subnet 10.7.0.0/24",
         " - reserve 10.7.0.30-10.7.0.40 externally",
     ]
-    changed = said("modify", "--pool", "add:10.7.0.50-60,name=web", "-m", "aa:00:07", "talk")
+    changed = message_of("modify", "--pool", "add:10.7.0.50-60,name=web", "-m", "aa:00:07", "talk")
     assert changed[0] == "Modified network talk"
     assert " - MAC prefix becomes aa:00:07" in changed
     assert any("10.7.0.50-10.7.0.60" in line for line in changed)
-    assert said("modify", "-m", "aa:00:07", "talk") == ["nothing changes: network talk already has these settings"]
-    connected = said("connect", "-N", "mode=routed,link=main", "talk", "default")
+    assert message_of("modify", "-m", "aa:00:07", "talk") == ["nothing changes: network talk already has these settings"]
+    connected = message_of("connect", "-N", "mode=routed,link=main", "talk", "default")
     assert connected == ["Connected network talk to node group default: mode routed, link main"]
-    assert said("disconnect", "talk", "default") == ["Disconnected network talk from node group default"]
-    assert said("rename", "talk", "talk2") == ["Renamed network talk to talk2"]
-    assert said("modify", "--dry-run", "-m", "aa:00:08", "talk2")[0] == "change network talk2"
+    assert message_of("disconnect", "talk", "default") == ["Disconnected network talk from node group default"]
+    assert message_of("rename", "talk", "talk2") == ["Renamed network talk to talk2"]
+    assert message_of("modify", "--dry-run", "-m", "aa:00:08", "talk2")[0] == "change network talk2"
     assert shared.rows("gnt-network", "name,cidrs,pools", "talk2") == [["talk2", "10.7.0.0/24", "10.7.0.50-10.7.0.60"]]
-    assert said("list", "--no-headers", "--separator", "|", "talk2")[0].endswith("|10.7.0.0/24")
-    assert said("remove", "-f", "talk2") == ["Removed network talk2"]
+    assert message_of("list", "--no-headers", "--separator", "|", "talk2")[0].endswith("|10.7.0.0/24")
+    assert message_of("remove", "-f", "talk2") == ["Removed network talk2"]
