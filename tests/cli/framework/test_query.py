@@ -21,7 +21,7 @@ def query_arguments(gnt: Gnt, master: Master, line: str) -> list[Any]:
     [
         ("gnt-instance list", "instance", "name hypervisor os pnode status oper_ram"),
         ("gnt-node list", "node", "name dtotal dfree mtotal mnode mfree pinst_cnt sinst_cnt"),
-        ("gnt-network list", "network", "name network gateway mac_prefix group_list tags"),
+        ("gnt-network list", "network", "name network gateway mac_prefix group_list tags cidrs"),
         ("gnt-job list --no-headers", "job", "id status summary"),
         ("gnt-debug locks", "lock", "name mode owner pending waits"),
         ("gnt-instance list -o name,ip", "instance", "name ip"),
