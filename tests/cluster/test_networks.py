@@ -217,7 +217,9 @@ def test_every_change_of_a_network_says_what_changed(shared: lab.Lab) -> None:
     assert changed[0] == "Modified network talk"
     assert " - MAC prefix becomes aa:00:07" in changed
     assert any("10.7.0.50-10.7.0.60" in line for line in changed)
-    assert message_of("modify", "-m", "aa:00:07", "talk") == ["nothing changes: network talk already has these settings"]
+    assert message_of("modify", "-m", "aa:00:07", "talk") == [
+        "nothing changes: network talk already has these settings"
+    ]
     connected = message_of("connect", "-N", "mode=routed,link=main", "talk", "default")
     assert connected == ["Connected network talk to node group default: mode routed, link main"]
     assert message_of("disconnect", "talk", "default") == ["Disconnected network talk from node group default"]
