@@ -123,7 +123,9 @@ MARKS = [*demonstration.NEEDS, demonstration.MINUTES]
     "page",
     [
         pytest.param(
-            page, id=page.stem, marks=[*MARKS, pytest.mark.promise("networks-84")] if page == TUTORIAL else MARKS
+            page,
+            id="tutorial-networks" if page == TUTORIAL else page.stem,
+            marks=[*MARKS, pytest.mark.promise("networks-84")] if page == TUTORIAL else MARKS,
         )
         for page in TYPED
     ],
