@@ -164,4 +164,4 @@ def test_a_completion_that_cannot_be_written_says_what_to_do(
     ran = gnt("gantry completion --install bash")
     assert (ran.code, ran.out) == (1, "")
     assert "run the command as root" in ran.err
-    assert "there is no completion for 'tcsh'; write bash, zsh, fish" in gnt("gantry completion tcsh").err
+    assert "'tcsh' is not a shell with completion; write bash, zsh, fish" in gnt("gantry completion tcsh").err

@@ -169,7 +169,7 @@ def complete(call: command.Call) -> int:
     """Print the completion script of a shell, or install it for all users."""
     (shell,) = call.arguments
     if shell not in FOLDERS:
-        raise errors.InvalidError(f"there is no completion for {shell!r}", hint=f"write {', '.join(FOLDERS)}")
+        raise errors.InvalidError(f"{shell!r} is not a shell with completion", hint=f"write {', '.join(FOLDERS)}")
     # The completion reads the declarations of all programs, so it is a program above them.
     words = [sys.executable, "-m", "gantry.cli.completion", shell]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -15,8 +15,9 @@ from gantry.rpc import calls
 Ops = Sequence[dict[str, object]]
 
 WAITING = {"WaitForJobChange"}
-PROGRESS = "progress"
 """The methods that change nothing."""
+PROGRESS = "progress"
+"""What a client may wait for besides fields: how far the present work of the job is."""
 
 REFUSED = "refused"
 """The status in the answer of ``RunJob`` when a condition of the job is not met."""
