@@ -8,6 +8,7 @@ tests within a file, and of all other files, stays.
 import pytest
 
 SLOWEST = (
+    "tests/real/test_pages.py",
     "tests/real/nodes/test_cluster.py",
     "tests/real/nodes/test_mirrors.py",
     "tests/real/xen/test_guests.py",
