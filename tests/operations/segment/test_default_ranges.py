@@ -122,6 +122,16 @@ async def test_settings_of_the_file_are_changed_by_the_file_or_with_force() -> N
     await house.run(Set(gre_ranges=("2:9",)))
 
 
+@pytest.mark.parametrize("empty", [Set(gre_ranges=(), force=True), Set(file="")], ids=["command", "file"])
+async def test_where_nothing_is_set_neither_has_set_it(empty: Set) -> None:
+    house = build.House()
+    await house.run(Set(file="[ml2_type_gre]\ntunnel_id_ranges = 1:5"))
+    await house.run(empty)
+    assert (_extents(house), house.state.the_cluster.segment_source) == (set(), "")
+    await house.run(Set(gre_ranges=("2:9",)))
+    assert house.state.the_cluster.segment_source == "command"
+
+
 @pytest.mark.parametrize(
     ("op", "message"),
     [

@@ -155,7 +155,10 @@ def _fault(section: str, option: str, problem: str) -> errors.InvalidError:
 def changes(
     state: snapshot.Snapshot, configured: Configured, *, source: cluster.SegmentSource, inputs: draws.Inputs
 ) -> list[snapshot.Change]:
-    """Return the changes that make the default ranges of a state those of a file or a command; may be empty."""
+    """Return the changes that make the default ranges of a state those of a file or a command; may be empty.
+
+    If nothing at all is configured, neither of them has set the segments.
+    """
     known = {_extent(default): default for default in state.segmentranges.values() if default.default}
     deletes = [
         snapshot.Delete("segmentranges", default.uuid)
@@ -167,7 +170,7 @@ def changes(
     settings = {
         "tenant_network_types": configured.types,
         "physical_networks": configured.physical_networks,
-        "segment_source": source.value,
+        "segment_source": source.value if configured != Configured() else "",
         "bridge_mappings": configured.bridges,
         "tunnel_link": configured.tunnel_link,
     }
