@@ -151,6 +151,32 @@ def test_what_others_store_is_what_the_api_shows_and_works_on(api: Api) -> None:
     assert api.say("GET", f"{RANGES}/{key}")[0] == 404
 
 
+def test_a_port_is_the_nic_of_a_guest_and_a_port_again(api: Api) -> None:
+    net = api.create(NETWORKS, {"name": "guests", "provider:network_type": "local"})
+    api.create("/v2.0/subnets", {"network_id": net["id"], "ip_version": 4, "cidr": "10.3.0.0/24"})
+    api.cluster.run("gnt-network", "connect", "-N", "mode=routed,link=main", "guests", "default")
+    port = api.create("/v2.0/ports", {"network_id": net["id"], "name": "p1"})
+
+    def port_list() -> list[tuple[object, ...]]:
+        answer = api.say("GET", f"/v2.0/ports?network_id={net['id']}")[1]["ports"]
+        assert isinstance(answer, list)
+        return [tuple(each[name] for name in ("id", "mac_address", "fixed_ips", "device_owner")) for each in answer]
+
+    api.cluster.run("gnt-instance", "add", "-t", "diskless", "-n", "node1", "--net", "0:port=p1", "vm.example")
+    assert port_list() == [(port["id"], port["mac_address"], port["fixed_ips"], "compute:gantry")]
+    assert api.say("DELETE", f"/v2.0/ports/{port['id']}")[0] == 409
+    api.cluster.kill_master()
+    api.cluster.start_master()
+    lab.wait_until(lambda: api.say("GET", NETWORKS)[0] == 200, "the Neutron API and its master")
+    assert port_list() == [(port["id"], port["mac_address"], port["fixed_ips"], "compute:gantry")]
+    api.cluster.run("gnt-instance", "remove", "-f", "vm.example")
+    assert port_list() == [(port["id"], port["mac_address"], port["fixed_ips"], "")]
+    assert api.say("DELETE", f"/v2.0/ports/{port['id']}")[0] == 204
+    assert api.say("DELETE", f"{NETWORKS}/{net['id']}")[0] == 409  # it is connected
+    api.cluster.run("gnt-network", "disconnect", "guests", "default")
+    assert api.say("DELETE", f"{NETWORKS}/{net['id']}")[0] == 204
+
+
 def test_a_body_beyond_ten_megabytes_is_refused(api: Api) -> None:
     body = b'{"network": {"name": "' + b"x" * (11 << 20) + b'"}}'
     assert api.say("POST", NETWORKS, body)[0] == 413

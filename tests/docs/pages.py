@@ -21,7 +21,8 @@ ALL = 0
 
 PROMPT = re.compile(r"(?:node(\d)|all)?\$ (.*)")
 FAILURE = re.compile(
-    r"^(Failure: |gantry-masterd: |error type: |Error from server |The \w+ \".*\" is invalid: )", re.MULTILINE
+    r"^(Failure: |Failed to |gantry-masterd: |error type: |Error from server |The \w+ \".*\" is invalid: )",
+    re.MULTILINE,
 )
 # As kubectl shows it, in a column or in that of an event.
 AGE = re.compile(r" (\d+m)?\d+s(?=$| gantry-kube )")

@@ -174,3 +174,14 @@ def _used(house: House) -> set[str]:
 def test_the_key_of_a_record_is_network_and_address() -> None:
     record = network.Quarantine(network="net", ip="10.0.0.1", until=5.0, instance="v", name="v.example")
     assert states.Put(record).key == "net/10.0.0.1"
+
+
+def test_nothing_is_in_quarantine_when_a_port_becomes_a_nic_and_returns() -> None:
+    house = House()
+    house.commit(states.Put(embedding.port("p", "10.0.0.1")))
+    house.commit(states.Delete("ports", "p"), states.Put(embedding.vm("v", "10.0.0.1")))
+    assert not house.ledger.quarantine.records("net")
+    house.commit(states.Delete("instances", "v"), states.Put(embedding.port("p", "10.0.0.1")))
+    assert not house.ledger.quarantine.records("net")
+    house.commit(states.Delete("ports", "p"))
+    assert [record.ip for record in house.ledger.quarantine.records("net")] == ["10.0.0.1"]

@@ -53,6 +53,13 @@ def environment() -> Path:
     return cache.environment("openstackclient", HERE / "constraints.txt", "python-openstackclient")
 
 
+def write_program(folder: Path) -> None:
+    """Write the command as a program into a folder; that of the environment begins with a path that is gone."""
+    program = folder / "openstack"
+    program.write_text(f'#!/bin/sh\nexec {environment()}/bin/python -m openstackclient.shell "$@"\n')
+    program.chmod(0o755)
+
+
 @dataclass
 class Cloud:
     """A cluster and its Neutron API; ``auth`` are the variables that log a user in."""
@@ -66,11 +73,12 @@ class Cloud:
         """Run the command as a user."""
         return subprocess.run(
             [environment() / "bin/python", "-m", "openstackclient.shell", *arguments],
-            env={**os.environ, "HOME": str(self.folder), "COLUMNS": "400", **self._login(who)},
+            env={**os.environ, "HOME": str(self.folder), "COLUMNS": "400", **self.login(who)},
             cwd=self.folder, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def _login(self, who: str) -> dict[str, str]:
+    def login(self, who: str) -> dict[str, str]:
+        """Return the variables that log a user in."""
         if who in self.auth:
             return self.auth[who]
         project = {"admin": "default", "anna": "tenant-1", "ben": "tenant-2"}[who]

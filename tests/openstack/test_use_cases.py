@@ -24,6 +24,15 @@ def cloud() -> Iterator[client.Cloud]:
         yield running
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"OS_PASSWORD": "wrong"}, {"OS_PROJECT_NAME": "nosuch"}, {"OS_USERNAME": "stranger"}], ids=str
+)
+def test_a_refused_login_is_reported_in_keystones_words(cloud: client.Cloud, wrong: dict[str, str]) -> None:
+    cloud.auth["wrong"] = {**cloud.login("admin"), **wrong}
+    message = "The request you have made requires authentication. (HTTP 401)"
+    assert cloud.refused("network", "create", "stray", who="wrong").startswith(message)
+
+
 def _default(kind: str, physical: str, minimum: int, maximum: int) -> tuple[object, ...]:
     return (UUID, None, True, True, None, kind, physical, minimum, maximum)
 

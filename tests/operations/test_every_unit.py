@@ -20,7 +20,7 @@ from gantry import errors
 from gantry.daemons import units
 from gantry.ipam import embedded
 from gantry.jobs import environment, execution, locks, processor, records
-from gantry.model import instance, job, opcodes
+from gantry.model import instance, job, network, opcodes
 from gantry.operations import base, fill
 from gantry.operations.backup import manifest
 from gantry.runtime import simulated
@@ -87,8 +87,21 @@ LOOSE = instance.DetachedDisk(
 COMING = [["attach", {"uuid": "d7"}], ["detach", 0, {}]]
 LEAVING = [["add", {"size": 8}], ["remove", 0, {}]]
 
+PORT = network.Port(uuid="port", name="p1", network="net", mac="fa:16:3e:00:00:01", ip=("192.0.2.18",), project="green")
+FROM_PORT = structs.replace(CREATE, nics=(opcodes.NicSpec(port="p1"),))
+ADD_PORT = opcodes.decode(
+    {"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": [["add", {"port": "p1"}]]}
+)
+REMOVE_PORT = opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": [["remove", 0, {}]]})
+OF_PORT = structs.replace(
+    build.VM, nics=(structs.replace(build.VM.nics[0], port=instance.PortDetails(name="p2", project="green")),)
+)
+
 SAMPLES: tuple[opcodes.Opcode, ...] = (
     CREATE,
+    FROM_PORT,
+    ADD_PORT,
+    REMOVE_PORT,
     structs.replace(CREATE, disk_template="drbd", pnode="node1", snode="node2", start=False),
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "disks": DISKS}),
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "mirrored", "disks": DISKS}),
@@ -273,6 +286,10 @@ def _values(op: opcodes.Opcode) -> list[states.Stored]:
         owner = structs.replace(build.OWNER, enabled_disk_templates=("file", "drbd", "plain"))
         vm = ALONE if isinstance(op, opcodes.InstanceSetParams) and op.disk_template in ("drbd", "file") else MIRRORED
         return [owner if value is build.OWNER else value for value in build.FIRST] + [vm]
+    if op in (FROM_PORT, ADD_PORT):
+        return [*build.FIRST, PORT]
+    if op == REMOVE_PORT:
+        return [OF_PORT if value is build.VM else value for value in build.FIRST]
     if op in (FAILOVER, MIGRATE):
         # every node reaches its disks
         shared = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=instance.AdminState.UP)

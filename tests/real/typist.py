@@ -27,9 +27,10 @@ class PageError(AssertionError):
 class Typist:
     """Shells of root on the nodes, each opened at its first command; variables and background jobs stay in a shell."""
 
-    def __init__(self, demo: demonstration.Demo, folder: Path) -> None:
+    def __init__(self, demo: demonstration.Demo, folder: Path, programs: Path) -> None:
         self._demo = demo
         self._folder = folder
+        self._path = f"{os.environ['PATH']}:{programs}"
         self._shells: dict[int, subprocess.Popen[str]] = {}
 
     def type(self, page: Path) -> None:
@@ -78,7 +79,8 @@ class Typist:
 
     def _shell(self, node: int) -> subprocess.Popen[str]:
         if node not in self._shells:
-            environment = {**os.environ, "DEMO_DIR": self._demo.folder, "DEMO_PREFIX": self._demo.prefix}
+            where = {"DEMO_DIR": self._demo.folder, "DEMO_PREFIX": self._demo.prefix, "PATH": self._path}
+            environment = {**os.environ, **where}
             self._shells[node] = subprocess.Popen(
                 [pages.CHECKOUT / "demo/shell", str(node), "bash"],
                 env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
@@ -96,10 +98,10 @@ class Typist:
 
 
 @contextlib.contextmanager
-def at(demo: demonstration.Demo) -> Iterator[Typist]:
-    """Sit down at a demonstration, and leave no shell."""
+def at(demo: demonstration.Demo, programs: Path) -> Iterator[Typist]:
+    """Sit down at a demonstration, with the programs of a further folder; leave no shell."""
     with tempfile.TemporaryDirectory(prefix="gt-typist-") as folder:
-        typist = Typist(demo, Path(folder))
+        typist = Typist(demo, Path(folder), programs)
         try:
             yield typist
         finally:

@@ -73,8 +73,23 @@ class DetachedDisk(base.Part, frozen=True):
         return numbers_of((self.disk,))
 
 
+class PortDetails(base.Part, frozen=True):
+    """What a NIC keeps of the port that it is made of, beside network, MAC address and addresses, which are its own."""
+
+    name: str = ""
+    project: str = ""
+    admin_state_up: bool = True
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    serial_no: int = 1
+    ctime: float = 0.0
+
+
 class Nic(base.Part, frozen=True):
-    """A NIC with any number of addresses, all from subnets of ``network`` (a UUID, empty for none)."""
+    """A NIC with any number of addresses, all from subnets of ``network`` (a UUID, empty for none).
+
+    A NIC that is made of a port has its UUID, and ``port`` keeps what returns to it when the NIC is removed.
+    """
 
     uuid: str
     mac: str
@@ -82,6 +97,7 @@ class Nic(base.Part, frozen=True):
     ip: tuple[str, ...] = ()
     network: str = ""
     nicparams: base.Parameters = {}
+    port: PortDetails | None = None
 
 
 class Lingering(base.Part, frozen=True):

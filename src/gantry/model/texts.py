@@ -235,6 +235,8 @@ TEXTS: dict[str, str] = {
     "ip": "IP addresses: each an address, pool, or the name of a pool",
     "NicSpec.network": "Network of the NIC",
     "NicMod.network": "Network of the NIC",
+    "NicSpec.port": "Port that becomes the NIC, with its network, MAC address and addresses",
+    "NicMod.port": "Port that becomes the new NIC, with its network, MAC address and addresses",
     "mode": "NIC mode, bridged or routed; a NIC in a network has the network's mode",
     "link": "Bridge or routing table; a NIC in a network has the network's link",
     "vlan": "VLAN on the bridge",

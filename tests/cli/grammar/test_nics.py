@@ -25,6 +25,7 @@ from gantry.model import opcodes
         ("0:link=br0,vlan=:6:7", ["modify", 0, {"link": "br0", "vlan": ":6:7"}]),
         ("add", ["add", -1, {}]),
         ("add:mac=auto", ["add", -1, {"mac": "auto"}]),
+        ("add:port=p1", ["add", -1, {"port": "p1"}]),
         ("2:add,ip=pool,net1", ["add", 2, {"ip": ["pool"], "network": "net1"}]),
         ("remove", ["remove", -1, {}]),
         ("remove:", ["remove", -1, {}]),

@@ -172,6 +172,42 @@ def test_a_flat_network_is_the_only_one_of_its_physical_network(clean: Talk) -> 
     assert clean.say("POST", NETWORKS, _provided("flat", "physnet1", 0)).status == 201
 
 
+def _with_port(lab: cluster.SimulatedCluster, port: Object) -> str:
+    """Create an instance with a port, and return its UUID."""
+    nics = [{"port": port["id"]}]
+    plain = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "vm1", "disk_template": "diskless", "start": False}
+    lab.run(lab.done({**plain, "pnode": "node1", "nics": nics}))
+    answer = lab.run(lab.luxi("Query", "instance", ["uuid"], ["=", "name", "vm1"]))
+    assert isinstance(answer, dict)
+    return str(answer["data"][0][0][1])
+
+
+def test_a_port_has_the_device_while_an_instance_uses_it(clean: Talk, lab: cluster.SimulatedCluster) -> None:
+    network = _network(clean, project_id="green", **{"provider:network_type": "local"})
+    plug = {"group_name": "default", "network_mode": "routed", "network_link": "main"}
+    lab.run(lab.done({"OP_ID": "OP_NETWORK_CONNECT", "network_name": network["id"], **plug}))
+    _subnet(clean, network)
+    port = _port(clean, network, who=MEMBER, name="p1", description="d")
+    path = f"{PORTS}/{port['id']}"
+    device = _with_port(lab, port)
+    try:
+        used = clean.get(path, who=MEMBER).object("port")
+        changed = {"device_id": device, "device_owner": "compute:gantry", "status": "ACTIVE"}
+        assert used == {**port, **changed, "updated_at": used["updated_at"]}
+        assert [each["id"] for each in clean.get(f"{PORTS}?device_id={device}").all("ports")] == [port["id"]]
+        assert clean.get(path, who=OTHER).status == 404
+        for method, body in (("DELETE", None), ("PUT", {"port": {"name": "x"}})):
+            status, kind, message = clean.refused(method, path, body, who=MEMBER)
+            assert (status, kind) == (409, "PortInUse")
+            assert f"port {port['id']} is a NIC of instance vm1" in message
+    finally:
+        lab.run(lab.done({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "vm1"}))
+        lab.run(lab.done({"OP_ID": "OP_NETWORK_DISCONNECT", "network_name": network["id"], "group_name": "default"}))
+    free = clean.get(path, who=MEMBER).object("port")
+    assert free == {**port, "revision_number": 1, "updated_at": free["updated_at"]}
+    assert clean.say("DELETE", path, who=MEMBER).status == 204
+
+
 def test_local_networks_have_no_wire(clean: Talk) -> None:
     for _ in range(2):
         local = _network(clean, **{"provider:network_type": "local"})

@@ -73,7 +73,8 @@ OPTIONS = (
     command.Option(
         ("--net",),
         "Create a NIC, as in 0:network=net1,ip0=pool,ip1=192.0.2.4; ip takes an address, pool, or the name of a pool; "
-        "also mac, mode, link, vlan, bridge, name. Without --net there is one NIC with the defaults",
+        "also mac, mode, link, vlan, bridge, name; or a port of the Neutron API, as in 0:port=PORT. Without --net "
+        "there is one NIC with the defaults",
         "N:key=value,...",
         repeatable=True,
         field="nics",

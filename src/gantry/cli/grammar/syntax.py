@@ -28,7 +28,7 @@ AUTO = "auto"
 """The word for the cluster's default disk size (contracts/commands.md#device-options)."""
 
 MEMORY = ("memory", "maxmem", "minmem")
-NIC_KEYS = ("mac", "network", "mode", "link", "vlan", "bridge", "name")
+NIC_KEYS = ("mac", "network", "mode", "link", "vlan", "bridge", "name", "port")
 DISK_KEYS = (*("size", "mode", "access", "name", "vg", "metavg", "adopt", "path", "format", "provider", "spindles"),)
 MODES = ("r", "w", "ro", "rw")
 """Values of ``access`` that are modes; other values say how a guest reaches an external disk."""

@@ -13,6 +13,7 @@ from gantry.model.opcodes.disk import DiskChange, DiskSpec
 class NicSpec(base.Part, frozen=True):
     """A NIC to create; an ``ip`` is an address, ``pool`` or a pool's name.
 
+    A ``port``, by UUID or unique name, becomes the NIC, with its network, MAC address and addresses.
     See contracts/networks.md#several-addresses-of-a-nic.
     """
 
@@ -24,6 +25,7 @@ class NicSpec(base.Part, frozen=True):
     vlan: Annotated[str, Meta(max_length=64)] | None = None
     bridge: Annotated[str, Meta(max_length=64)] | None = None
     name: Annotated[str, Meta(max_length=255)] | None = None
+    port: Annotated[str, Meta(max_length=255)] | None = None
 
 
 class InstanceCreate(Opcode, frozen=True):
@@ -151,7 +153,7 @@ class NicMod(base.Part, frozen=True):
 
     ``ip`` as text changes the first address, as a list all addresses, and as a dictionary the addresses with these
     indices; ``none`` removes an address (contracts/networks.md#several-addresses-of-a-nic). A NIC that gets another
-    ``network`` (``none`` for no network) loses its addresses.
+    ``network`` (``none`` for no network) loses its addresses. A ``port`` is for new NICs only.
     """
 
     mac: Annotated[str, Meta(max_length=17)] | None = None
@@ -164,6 +166,7 @@ class NicMod(base.Part, frozen=True):
     vlan: Annotated[str, Meta(max_length=64)] | None = None
     bridge: Annotated[str, Meta(max_length=64)] | None = None
     name: Annotated[str, Meta(max_length=255)] | None = None
+    port: Annotated[str, Meta(max_length=255)] | None = None
 
 
 class NicChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -16,6 +16,7 @@ from gantry.model import instance, lock, opcodes
 from gantry.operations import base, fill, hook_environment
 from gantry.operations.backup import manifest
 from gantry.operations.disk_planning import transfer, volumes
+from gantry.operations.network import attached_ports
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -93,10 +94,15 @@ class BackupExport(base.Unit[opcodes.BackupExport, Facts]):
             + notes
             + [step.text for step in steps],
             steps=[*base.log_steps(notes), *steps],
-            finish=(lambda _: [states.Delete("instances", vm.uuid)]) if self.op.remove_instance else None,
+            finish=self._removed(vm) if self.op.remove_instance else None,
             result=lambda: [True, [True] * len(vm.disks)],
             hooks=self._hooks(snapshot, vm, target),
         )
+
+    def _removed(self, vm: instance.Instance) -> base.Finish:
+        """Return the end of the plan, after which the instance is removed and its ports remain."""
+        ports = attached_ports.changes(vm, None, now=self.environment.inputs.now)
+        return lambda _: [states.Delete("instances", vm.uuid), *ports]
 
     def _hooks(self, snapshot: states.Snapshot, vm: instance.Instance, target: targets.Target) -> base.Hooks:
         hooks = hook_environment.of_instance(

@@ -17,7 +17,7 @@ from gantry.model import base as entities
 from gantry.operations import base, draws, fill, hook_environment, parameter_levels
 from gantry.operations.backup import restore
 from gantry.operations.disk_planning import disk_owners, disk_spec, transfer, volumes
-from gantry.operations.network import nics
+from gantry.operations.network import attached_ports, nics
 from gantry.operations.os import os_check
 from gantry.operations.placement import builtin_allocator, iallocator, node_choice
 from gantry.rpc import calls, liveness, targets
@@ -83,14 +83,18 @@ class _Creation:
         named = [self.op.pnode, self.op.src_node] if self._imports() else [self.op.pnode]
         named += [self.op.snode] if self.op.snode or self._is_mirrored(snapshot) else []
         nodes = {snapshot.node(name).uuid for name in named if name} if all(named) else {lock.ALL_NAMES}
-        networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.is_set(spec.network)} or (
-            {lock.ALL_NAMES} if self._imports() and not self.op.nics else set()
-        )
+        networks = self._networks(snapshot) or ({lock.ALL_NAMES} if self._imports() and not self.op.nics else set())
         return {
             (lock.Level.INSTANCE, self.op.instance_name): lock.Mode.EXCLUSIVE,
             **{(lock.Level.NODE, uuid): lock.Mode.SHARED for uuid in nodes},
             **{(lock.Level.NETWORK, uuid): lock.Mode.SHARED for uuid in networks},
+            **attached_ports.locks(snapshot, self.op.nics),
         }
+
+    def _networks(self, snapshot: states.Snapshot) -> set[str]:
+        """Return the networks of the NICs."""
+        networks = (attached_ports.network_of(snapshot, spec) for spec in self.op.nics)
+        return {net.uuid for net in networks if net}
 
     async def inspect(self, snapshot: states.Snapshot, export: restore.Source | None) -> Facts:
         """Check what does not depend on addresses, and ask the nodes for what only they know."""
@@ -134,7 +138,10 @@ class _Creation:
         return base.Plan(
             lines=[*facts.why, *_describe(vm, names)],
             # It is down until it has been started: nothing may start it, or report it, before its disks are complete.
-            changes=[states.Put(structs.replace(vm, admin_state=instance.AdminState.DOWN))],
+            changes=[
+                *attached_ports.changes(None, vm, now=self.environment.inputs.now),
+                states.Put(structs.replace(vm, admin_state=instance.AdminState.DOWN)),
+            ],
             finish=self._started(vm) if self.op.start else None,
             steps=[
                 *base.log_steps(facts.why),
@@ -226,7 +233,7 @@ class _Creation:
     async def _choose_nodes(self, snapshot: states.Snapshot, disk: int) -> tuple[cluster.Node, ...]:
         """Return the requested nodes if they fit, or choose nodes: the primary node, then a secondary node."""
         backend = self._backend(snapshot)
-        networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.is_set(spec.network)}
+        networks = self._networks(snapshot)
         # An external storage provider does not report its free space.
         disk_mib = 0 if self._template(snapshot) == "ext" else disk
         memory, vcpus = int(backend["maxmem"]) if self.op.start else 0, int(backend["vcpus"])
@@ -348,7 +355,7 @@ class _Creation:
             for index, (spec, disk) in enumerate(zip(op.disks, disks, strict=True))
             if spec.adopt or spec.path
         )
-        return instance.Instance(
+        vm = instance.Instance(
             uuid=inputs.uuid(),
             name=op.instance_name,
             ctime=inputs.now,
@@ -366,6 +373,8 @@ class _Creation:
             osparams=op.osparams,
             osparams_private=op.osparams_private,
         )
+        attached_ports.check(vm)
+        return vm
 
     def _nics(
         self, snapshot: states.Snapshot, group: cluster.NodeGroup, inputs: draws.Inputs, *, allocate: bool

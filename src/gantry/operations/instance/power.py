@@ -7,6 +7,7 @@ from gantry import errors
 from gantry.model import instance, lock, opcodes, parameters
 from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import volumes
+from gantry.operations.network import attached_ports
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -258,7 +259,10 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
             lines=[f"remove instance {vm.name} from {node.name}"] + [step.text for step in steps],
             changes=_admin_state(vm, instance.AdminState.DOWN, self.environment.inputs.now, remember=True),
             steps=steps,
-            finish=lambda _: [states.Delete("instances", vm.uuid)],
+            finish=lambda _: [
+                states.Delete("instances", vm.uuid),
+                *attached_ports.changes(vm, None, now=self.environment.inputs.now),
+            ],
             keep_on_failure=True,
             hooks=hook_environment.of_instance(
                 snapshot, vm, path="instance-remove", SHUTDOWN_TIMEOUT=self.op.shutdown_timeout

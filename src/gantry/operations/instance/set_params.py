@@ -16,7 +16,7 @@ from gantry.model import base as entities
 from gantry.operations import base, device_index, draws, fill, hook_environment, parameter_levels
 from gantry.operations.disk import changes, convert
 from gantry.operations.instance import hotplug
-from gantry.operations.network import nics
+from gantry.operations.network import attached_ports, nics
 from gantry.operations.os import os_check
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -48,14 +48,15 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance and the disks that change; share its nodes, its networks and the networks of new NICs."""
         vm = snapshot.instance(self.op.instance_name)
-        names = {nics.edit(change).nic.network for change in self.op.nics}
-        networks = {nic.network for nic in vm.nics if nic.network}
-        networks |= {snapshot.network(str(name)).uuid for name in names if nics.is_set(name)}
+        specs = [nics.edit(change).nic for change in self.op.nics]
+        new_networks = (attached_ports.network_of(snapshot, spec) for spec in specs)
+        networks = {nic.network for nic in vm.nics if nic.network} | {net.uuid for net in new_networks if net}
         return {
             (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
             **convert.locks(snapshot, vm, self.op),
             **{(lock.Level.NODE, node): lock.Mode.SHARED for node in vm.nodes},
             **{(lock.Level.NETWORK, uuid): lock.Mode.SHARED for uuid in networks},
+            **attached_ports.locks(snapshot, specs),
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
@@ -101,14 +102,20 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         old, running, plugs = snapshot.instance(self.op.instance_name), facts.running, self.op.hotplug
         change = _Change(self, snapshot, facts.disks, facts.drawn.replay(self.environment.inputs))
         new = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=running))
+        _check_released(old, new)
         steps = [*self._memory_steps(snapshot, new, running=running), *self._steps(snapshot, old, new, running=running)]
         steps += change.disks.steps(new, running, hotplug=plugs, wait=self.op.wait_for_sync)
-        # If a step fails and cannot be undone, the guest may keep any of its addresses and disks.
+        port_changes = attached_ports.changes(old, new, now=self.environment.inputs.now)
+        # If a step fails and cannot be undone, the guest may keep any of its addresses and disks. So the port of a
+        # removed NIC returns after the steps.
         lingering = self._lingering(old, change.vm, running=running, plugged=False)
         first = structs.replace(change.during, lingering=lingering) if steps else new
         # A change of the instance holds the numbers of its mirrored disks until the job has deactivated removed ones.
         puts = first != old or bool(change.disks.removed)
-        detached_disks = change.disks.last_changes()
+        last = [
+            *change.disks.last_changes(),
+            *(each for each in port_changes if isinstance(each, states.Put)),
+        ]
         after = change.disks.after()
         notes = self._notes(old, new, running=running) + change.disks.notes(running, hotplug=plugs)
         return base.Plan(
@@ -118,12 +125,13 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
             changes=[
                 *([states.Put(base.changed(first, self.environment.inputs.now))] if puts else []),
                 *change.disks.changes(),
-                *(detached_disks if first == new else []),
+                *(each for each in port_changes if isinstance(each, states.Delete)),
+                *(last if first == new else []),
             ],
             steps=[*steps, *base.log_steps(notes)],
             finish=None
             if first == new
-            else lambda _: [states.Put(base.changed(new, self.environment.inputs.now)), *detached_disks],
+            else lambda _: [states.Put(base.changed(new, self.environment.inputs.now)), *last],
             after=after,
             result=lambda: change.report,
             hooks=hook_environment.of_instance(
@@ -239,6 +247,7 @@ class _Change:
                 f"instance {old.name} would have {len(self._nics)} NICs, the maximum is {NICS}",
                 hint="remove a NIC first",
             )
+        attached_ports.check(structs.replace(old, nics=tuple(self._nics)))
         self.disks = convert.changed(unit.environment, snapshot, old, unit.op, disk_facts)
         self.report += self.disks.report
         self.vm = structs.replace(
@@ -320,6 +329,17 @@ class _Change:
         self._nics.insert(index, nic)
         description = ",".join(f"{name}={_text(value)}" for name, value in self._parts(nic).items() if value)
         self.report.append((f"nic/{index}", f"add:{description}"))
+
+
+def _check_released(old: instance.Instance, new: instance.Instance) -> None:
+    """Refuse to remove the NIC of a port whose addresses the running guest would keep: they are the port's again."""
+    lingering = {address.nic for address in new.lingering}
+    for index, nic in enumerate(old.nics):
+        if nic.port and nic.uuid in lingering and nic.uuid not in {remaining.uuid for remaining in new.nics}:
+            raise errors.WrongStateError(
+                f"NIC {index} of {old.name} is port {nic.port.name or nic.uuid}; the running guest keeps its addresses",
+                hint=f"stop the instance first (gnt-instance stop {old.name})",
+            )
 
 
 def _check_runtime(name: str, memory: int, backend: entities.Parameters) -> None:

@@ -14,6 +14,7 @@ from gantry.ipam import driver
 from gantry.model import base as entities
 from gantry.model import cluster, instance, network, opcodes, parameters
 from gantry.operations import draws
+from gantry.operations.network import attached_ports
 from gantry.state import snapshot as states
 
 MAC_ATTEMPTS = 1000
@@ -151,6 +152,8 @@ class Maker:
 
     def make(self, index: int, spec: opcodes.NicSpec) -> instance.Nic:
         """Return NIC ``index``; raises PrerequisiteError."""
+        if spec.port:
+            return self._of_port(index, spec, attached_ports.find(self._snapshot, spec.port))
         net = self._snapshot.network(str(spec.network)) if is_set(spec.network) else None
         plug = _plug(spec, self._group, net=net, index=index)
         mac = self._macs.take(spec.mac, net)
@@ -164,12 +167,39 @@ class Maker:
             nicparams=plug,
         )
 
+    def _of_port(self, index: int, spec: opcodes.NicSpec, port: network.Port) -> instance.Nic:
+        """Return the NIC that a port becomes."""
+        own = {"mac": spec.mac != "auto", "ip": bool(addresses(spec)), "network": is_set(spec.network)}
+        if requested := [name for name, is_requested in own.items() if is_requested]:
+            raise errors.InvalidError(
+                f"NIC {index}: {', '.join(requested)} cannot be set with port {spec.port}",
+                hint="a NIC takes network, MAC address and addresses from its port",
+            )
+        return instance.Nic(
+            uuid=port.uuid,
+            mac=port.mac,
+            name=_name(spec.name, index),
+            ip=port.ip,
+            network=port.network,
+            nicparams=_plug(spec, self._group, net=self._snapshot.networks[port.network], index=index),
+            port=attached_ports.details(port),
+        )
+
     def change(self, index: int, nic: instance.Nic, mod: opcodes.NicMod) -> instance.Nic:
         """Return a NIC after a change; raises PrerequisiteError.
 
         An address that stays is not requested again, so it needs no force. In another network all are requested.
         """
+        if mod.port:
+            raise errors.InvalidError(
+                f"NIC {index}: a NIC cannot become a port later", hint="remove the NIC, and add one with the port"
+            )
         net = self._cable(nic, mod)
+        if nic.port and (net.uuid if net else "") != nic.network:
+            raise errors.WrongStateError(
+                f"NIC {index} is port {nic.port.name or nic.uuid}, which stays in its network",
+                hint="remove the NIC, which releases the port, and add another one",
+            )
         moved = (net.uuid if net else "") != nic.network
         if moved:
             self.free(nic)
@@ -187,6 +217,7 @@ class Maker:
             ip=tuple(new_addresses),
             network=net.uuid if net else "",
             nicparams=_plug(mod, self._group, net=net, index=index, stored=None if moved else nic.nicparams),
+            port=nic.port,
         )
 
     def _cable(self, nic: instance.Nic, mod: opcodes.NicMod) -> network.Network | None:
@@ -194,8 +225,8 @@ class Maker:
         return self._snapshot.network(name) if is_set(name) else None
 
     def free(self, nic: instance.Nic) -> None:
-        """Let the plan allocate a removed NIC's addresses again."""
-        if self._allocations is None or not nic.network:
+        """Let the plan allocate a removed NIC's addresses again; those of a port stay the port's."""
+        if self._allocations is None or not nic.network or nic.port:
             return
         for ip in nic.ip:
             self._allocations.release(self._snapshot.networks[nic.network], ip)

@@ -7,6 +7,8 @@ client need not query it. The cost of a column is at most proportional to the ob
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from msgspec import structs
+
 from gantry.address import ranges
 from gantry.model import instance, network
 from gantry.operations.network import neutron_names, prefix_allocator
@@ -46,7 +48,18 @@ def _subnet_of(net: network.Network, address: ranges.Address) -> str:
 
 
 def as_port(vm: instance.Instance, nic: instance.Nic) -> network.Port:
-    """Return a NIC of an instance in the form of a port."""
+    """Return a NIC of an instance in the form of a port: the one that it is made of, or a port of its own."""
+    if nic.port:
+        return network.Port(
+            uuid=nic.uuid,
+            network=nic.network,
+            mac=nic.mac,
+            ip=nic.ip,
+            device_id=vm.uuid,
+            device_owner=NIC_OWNER,
+            mtime=vm.mtime,
+            **structs.asdict(nic.port),
+        )
     return network.Port(
         uuid=nic.uuid,
         name=nic.name,

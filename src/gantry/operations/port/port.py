@@ -33,7 +33,8 @@ def _port(snapshot: states.Snapshot, name: str) -> network.Port:
     vm = snapshot.instances.get(snapshot.nics.get(name, ""))
     if vm:
         raise errors.WrongStateError(
-            f"port {name} is a NIC of instance {vm.name}", hint=f"gnt-instance modify --net {name}:modify,... {vm.name}"
+            f"port {name} is a NIC of instance {vm.name}",
+            hint=f"gnt-instance modify --net {name}:modify,... {vm.name} changes it, --net {name}:remove removes it",
         )
     return snapshot.port(name)
 
