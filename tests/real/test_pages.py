@@ -59,7 +59,7 @@ LOOKS = {
     "exports": "gnt-backup list --no-headers",
     "settings": "gnt-cluster info | grep -v '^Modification time'",
     "queue": "gnt-cluster queue info",
-    "files": "cd /etc/gantry && find . | sort",
+    "files": "cd /etc/gantry && find . ! -type d | sort",
 }
 """What is compared before and after a page: what a command prints on the first node."""
 
