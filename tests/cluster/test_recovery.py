@@ -31,6 +31,30 @@ def test_a_master_without_its_newest_segment_fetches_it_from_a_candidate(own: la
 
 
 @pytest.mark.slow
+def test_a_master_that_lost_the_record_of_its_own_takeover_asks_the_candidates_who_is_the_master(own: lab.Lab) -> None:
+    own.add_node()
+    own.add_node()
+    own.run("gnt-cluster", "master-failover", "--yes-do-it", on=own.nodes[1])
+    own.leader = 1
+    own.run("gnt-cluster", "add-tags", "blue")
+    lib = own.nodes[0].root / "lib"
+    files = [lib / "config.data", *(lib / "journal").iterdir()]
+    lab.wait_until(lambda: any('"blue"' in path.read_text() for path in files), "the copy on node1")
+    backup = {path: path.read_bytes() for path in files}
+    own.run("gnt-cluster", "master-failover", "--yes-do-it", on=own.nodes[0])
+    own.leader = 0
+    own.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start", "-n", "node1", "kept.example")
+    own.kill_master()
+    shutil.rmtree(lib / "journal")
+    (lib / "journal").mkdir()
+    for path, content in backup.items():
+        path.write_bytes(content)
+    own.start_master()
+    assert own.rows("gnt-instance", "name") == [["kept.example"]]
+    assert dict(own.rows("gnt-node", "name,role")) == {"node1": "M", "node2": "C", "node3": "C"}
+
+
+@pytest.mark.slow
 def test_a_master_that_lost_the_records_of_renewed_keys_reaches_the_candidates_that_have_them(own: lab.Lab) -> None:
     own.add_node()
     own.add_node()

@@ -117,6 +117,7 @@ class Role:
 
     async def confirm(self) -> None:
         """Return when this machine has the role; WrongStateError has each node's answer, and what to do."""
+        await self._learn_own_role()
         self._check_claim()
         try:
             self._answers = await self._confirm(before_stop=self._request.taking_over)
@@ -175,11 +176,19 @@ class Role:
         epoch = await self._store.begin_epoch(changes, above=self._epoch - 1, who=f"node {self._own.node}")
         log.info("node %s is the master, epoch %d: %s", self._own.node, epoch, vote.described(self._answers))
 
+    async def _learn_own_role(self) -> None:
+        """Fetch newer records if the copy here names another master: its end, with the last takeover, may be lost."""
+        if self._request.voting and not self._request.taking_over and not self._is_named():
+            await self._catch_up(await self._poll.ask_all(ignore_offline=self._request.ignore_offline))
+
+    def _is_named(self) -> bool:
+        return self._store.snapshot.the_cluster.master_node == self._own.uuid
+
     def _check_claim(self) -> None:
         state = self._store.snapshot
         if self._request.taking_over:
             self._check_takeover(state)
-        elif state.the_cluster.master_node != self._own.uuid:
+        elif not self._is_named():
             raise errors.WrongStateError(
                 f"node {self._own.node} is not the master: its copy of the state names {_master(state)} as the master",
                 hint="start gantry-masterd on that node, or run gnt-cluster master-failover here",
