@@ -48,6 +48,8 @@ TYPED = [TUTORIAL, *(page for page in LISTED if page.stem not in LEFT_OUT and _h
 OPENSTACK = "neutron"
 """The page with the ``openstack`` command, here that of ``tests.openstack``."""
 
+LOG_LINES = 40
+
 LOOKS = {
     "instances": "gnt-instance list --no-headers -o name,pnode,status,admin_state,nic.ips,disk.sizes",
     "networks": "gnt-network list --no-headers -o name,subnets,group_list,external_reservations,tags",
@@ -84,6 +86,13 @@ def _programs(space: str) -> set[str]:
     return programs
 
 
+def _print_logs(demo: demonstration.Demo) -> None:
+    """Print the ends of the daemons' logs, which pytest shows beside a failure."""
+    for log in sorted(Path(demo.folder).glob("node*/log/*.log")):
+        lines = log.read_text(errors="replace").splitlines()
+        print(f"--- {log.relative_to(demo.folder)}", *lines[-LOG_LINES:], sep="\n")
+
+
 class Stage:
     """The demonstration that the pages share, until one of them fails."""
 
@@ -99,6 +108,7 @@ class Stage:
         try:
             yield self._demo
         except BaseException:
+            _print_logs(self._demo)
             self.close()
             raise
 
