@@ -25,7 +25,7 @@ ENDS = [
     (2, "gnt-instance remove"),
     (2, "gnt-instance remove web1 web2"),
     (2, "gnt-instance remove --frobnicate web1"),
-    (2, "gnt-node add --readd node2"),
+    (2, "gnt-node add --force-join node2"),
     (2, "gnt-instance list --format xml"),
     (2, "gnt-instance list -o"),
     # A value is refused, here or by the master.

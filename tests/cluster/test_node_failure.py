@@ -1,5 +1,7 @@
 """A node that dies: what goes on without it, how its instances come back, and how it returns."""
 
+import shutil
+
 import pytest
 from tests.cluster import lab
 
@@ -53,3 +55,33 @@ def _wait_for(cluster_lab: lab.Lab, statuses: dict[str, str]) -> None:
 
 def _status(cluster_lab: lab.Lab) -> dict[str, str]:
     return {row[0]: row[1] for row in cluster_lab.rows("gnt-instance", "name,status")}
+
+
+def test_a_machine_that_lost_its_files_is_the_node_again() -> None:
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.add_node()
+        lost = cluster_lab.add_node()
+        cluster_lab.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "-n", "node3", "vm.example")
+        fields = "uuid,role,pinst_list,group"
+        before = cluster_lab.rows("gnt-node", fields, "node3")
+        again = ("gnt-node", "add", "--readd", "--join-token-file", lost.root / "lib/join-token", "node3")
+        token = lost.root / "token"
+        token.write_text("none")
+        output = cluster_lab.refused("gnt-node", "add", "--readd", "--join-token-file", token, "node3")
+        assert "node node3 answers as a member of the cluster" in output
+
+        former = (lost.root / "lib/certs/node.pem").read_text()
+        assert lost.daemon is not None
+        lost.daemon.kill()
+        lost.daemon.wait(lab.TIMEOUT)
+        for folder in ("lib", "run"):
+            shutil.rmtree(lost.root / folder)
+        lost.start()
+        cluster_lab.run("gnt-network", "add", "wire")  # while one of three candidates is lost
+        cluster_lab.run(*again)
+        assert cluster_lab.rows("gnt-node", fields, "node3") == before
+        assert (lost.root / "lib/certs/node.pem").read_text() != former
+        lab.wait_until(lambda: (lost.root / "lib/config.data").exists(), "the copy of the state")
+        cluster_lab.run("gnt-instance", "start", "vm.example")
+        cluster_lab.verified()

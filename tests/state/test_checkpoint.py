@@ -100,7 +100,7 @@ def test_only_values_that_differ_from_the_default_are_stored() -> None:
             build.opened(world, machine)
 
 
-@pytest.mark.parametrize("version", [3_000_000, 10_010_000, 99_000_000])
+@pytest.mark.parametrize("version", [4_000_000, 10_010_000, 99_000_000])
 def test_a_configuration_of_another_version_is_refused(version: int) -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")

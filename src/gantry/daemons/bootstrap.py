@@ -5,6 +5,7 @@ second attempt after any failure: check everything, create the authority, join t
 """
 
 import contextlib
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -82,15 +83,34 @@ async def init(
     ``secure`` as in ``identity.Credentials``. The master's certificate is for the key of this machine's node, which the
     node makes when it joins.
     """
+    check_new(runtime, folders)
+    initial = [put.value for put in objects(description, runtime.random, runtime.clock.now())]
+    node = next(value for value in initial if isinstance(value, cluster.Node))
+    await establish(runtime, folders, initial, node=node, reason="cluster created", secure=secure)
+
+
+def check_new(runtime: interface.Runtime, folders: paths.Paths) -> None:
+    """Raise ExistsError if this machine has a cluster."""
     if runtime.disk.exists(folders.config):
         raise errors.ExistsError(
             f"this machine already has a cluster: {folders.config}", hint="gnt-cluster destroy removes it"
         )
-    initial = objects(description, runtime.random, runtime.clock.now())
-    node = next(put.value for put in initial if isinstance(put.value, cluster.Node))
-    owner = next(put.value for put in initial if isinstance(put.value, cluster.Cluster))
+
+
+async def establish(
+    runtime: interface.Runtime,
+    folders: paths.Paths,
+    initial: Sequence[snapshot.Stored],
+    *,
+    node: cluster.Node,
+    reason: str,
+    last_job: int = 0,
+    secure: bool = True,
+) -> None:
+    """Make the authority for these first objects, let its ``node``, this machine, join; write the state."""
+    owner = next(value for value in initial if isinstance(value, cluster.Cluster))
     token = _read_token(runtime, folders)
-    authority = await identity.create(runtime, folders, description.cluster_name)
+    authority = await identity.create(runtime, folders, owner.name)
     credentials = identity.Credentials(runtime, folders, authority, secure=secure)
     nodes = client.Client(runtime.network, credentials.context)
     try:
@@ -103,7 +123,8 @@ async def init(
         await enroll.wait(nodes, _target(node), runtime.clock.sleep)
         status = await nodes.call(_target(node), accelerators.question(owner))
         known = structs.replace(accelerators.with_status(node, status), certificate=certificate)
-        await creation.create(runtime, folders, [snapshot.Put(known) if put.value is node else put for put in initial])
+        changes = [snapshot.Put(known if value is node else value) for value in initial]
+        await creation.create(runtime, folders, changes, reason=reason, last_job=last_job)
     except errors.GantryError:
         # The node daemon may have joined already; it must leave, so that a second attempt finds it as the first did.
         with contextlib.suppress(errors.GantryError):

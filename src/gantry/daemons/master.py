@@ -25,6 +25,7 @@ from gantry.daemons import (
     config_file,
     contest,
     distribution,
+    ganeti_import,
     identity,
     introduction,
     limit_options,
@@ -378,6 +379,8 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, settings: confi
     settings.follow(runtime.disk, lambda changed: logs.set_debug(debug=changed.debug))
     if options.action == "init":
         await bootstrap.init(runtime, folders, bootstrap.decode(sys.stdin.buffer.read()))
+    elif options.action == "import":
+        print(*await ganeti_import.run(runtime, folders, ganeti_import.decode(sys.stdin.buffer.read())), sep="\n")
     elif options.action == "recover":
         await repair.recover(runtime, folders, source=options.source, accepts_loss=options.accept_loss)
     else:

@@ -33,10 +33,11 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("run", "init", "failover", "recover"),
+        choices=("run", "init", "import", "failover", "recover"),
         default="run",
-        help="run the master daemon (run), create a cluster from JSON on stdin (init), or make this master candidate "
-        "the master and run its daemon (failover), or replace a damaged or incomplete state (recover)",
+        help="run the master daemon (run), create a cluster as JSON on stdin says (init) or from Ganeti's files "
+        "(import), make this master candidate the master and run its daemon (failover), or replace a damaged or "
+        "incomplete state (recover)",
     )
     parser.add_argument(
         "--no-voting", action="store_true", help="start without the confirmation of the nodes; needs --yes-do-it"

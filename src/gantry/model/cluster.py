@@ -75,6 +75,7 @@ class Invitation(base.Part, frozen=True):
     The machine shows a secret, of which the cluster keeps the hash (``security.invitation``). With an empty
     ``primary_ip``, the node gets the address from which the machine calls. ``closed`` is a word of ``Closed``; a used
     invitation has the address of the node that it admitted in ``address``. Closed ones are kept for their answers.
+    With ``readd`` it is for the machine of a node that has lost its files.
     """
 
     node: str
@@ -88,6 +89,7 @@ class Invitation(base.Part, frozen=True):
     ndparams: base.Parameters = {}
     closed: str = ""
     address: str = ""
+    readd: bool = False
 
 
 class StrayGuests(StrEnum):

@@ -172,6 +172,7 @@ TEXTS: dict[str, str] = {
     "mac_prefix": "First half of the MAC addresses of NICs, instead of the cluster's",
     "add_reserved_ips": "Addresses and ranges to reserve externally",
     "remove_reserved_ips": "Remove external reservations of these addresses and ranges",
+    "readd": "Whether the node is one of the cluster, whose machine has lost its files or was replaced",
     "conflicts_check": "Refuse addresses that instances outside of the network have, and reserve those of nodes",
     "NodeAdd.conflicts_check": "Refuse an address that a guest has, and reserve the node's address in networks",
     "NetworkRemove.force": "Accepted for older clients; a connected network is never removed",

@@ -217,7 +217,7 @@ def of_group_rename(snapshot: states.Snapshot, group: clusters.NodeGroup, *, new
 
 def of_node_add(snapshot: states.Snapshot, new: clusters.Node) -> base.Hooks:
     """Return the hooks around adding a node: before on all other nodes, after on all nodes."""
-    other_nodes = _targets(snapshot, snapshot.nodes)
+    other_nodes = _targets(snapshot, [uuid for uuid in snapshot.nodes if uuid != new.uuid])
     return base.Hooks(
         path="node-add",
         object_type="NODE",

@@ -445,7 +445,9 @@ def _unreachable(target: targets.Target, error: OSError, *, call: str, limit: fl
         )
     if "SSL" in reason or "certificate" in reason.lower():
         return errors.RemoteError(
-            f"{node}: no trusted connection: {reason}", hint="its certificate and ours must come from one cluster"
+            f"{node}: no trusted connection: {reason}",
+            hint="its certificate and ours must come from one cluster; if its machine has lost its files, "
+            f"gnt-node add --readd {target.name} makes it the node again",
         )
     return errors.RemoteError(
         f"{node} cannot be reached: {reason}", hint="is gantry-noded running there? If not for long, mark it offline"

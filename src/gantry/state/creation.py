@@ -9,15 +9,24 @@ from gantry.state import checkpoint, end_mark, frame, jobfiles, journal, ownersh
 from gantry.state import snapshot as states
 
 
-async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequence[states.Change]) -> None:
+async def create(
+    runtime: interface.Runtime,
+    where: paths.Paths,
+    changes: Sequence[states.Change],
+    *,
+    reason: str = "cluster created",
+    last_job: int = 0,
+) -> None:
     """Write the first state of a new cluster, its first record and its first checkpoint, and close all files.
+
+    The first job gets the number after ``last_job``.
 
     Raises ExistsError if there is a cluster already, and the errors of ``Store.open``.
     """
     disk = runtime.disk
     now = runtime.clock.now()
-    state = states.Snapshot().apply(changes, serial=1)
-    cause = record.Cause(opcode="OP_CLUSTER_INIT", reason="cluster created")
+    state = states.Snapshot(last_job=last_job).apply(changes, serial=1)
+    cause = record.Cause(opcode="OP_CLUSTER_INIT", reason=reason)
     first = record.Record(serial=1, time=now, epoch=0, cause=cause, changes=tuple(changes))
     line = frame.pack(frame.GENESIS, [record.encode(first)])
     with contextlib.ExitStack() as undo, ownership.disk_faults(where):

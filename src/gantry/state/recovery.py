@@ -4,8 +4,7 @@
 S; the journal's records after S are applied on top. A job file may be newer than S, old, or lost with the power since
 S, but then a record after S has the job; a job that S does not list and no later record stores is archived, even if its
 file is still in the queue. An edited or missing file is restored from older records of the journal. Nothing is guessed:
-inconsistent files raise ConfigurationError with the file and what to do. A configuration of Ganeti is upgraded first
-(``upgrade.adoption``).
+inconsistent files raise ConfigurationError with the file and what to do.
 """
 
 import logging
@@ -16,7 +15,7 @@ from gantry import errors
 from gantry.model import job
 from gantry.runtime import interface, paths
 from gantry.state import checkpoint, evidence, history, jobfiles, journal, record, replacement, snapshot
-from gantry.state.upgrade import adoption
+from gantry.state.upgrade import configuration
 
 logger = logging.getLogger(__name__)
 
@@ -54,14 +53,14 @@ class Behind(Enum):
 
 
 async def recover(runtime: interface.Runtime, where: paths.Paths, *, behind: Behind = Behind.REFUSED) -> Recovered:
-    """Read the state; moves the files of jobs that are archived already, and upgrades old configurations.
+    """Read the state; moves the files of jobs that are archived already.
 
     An interrupted ``replacement`` of the whole state is completed first.
 
-    Raises ConfigurationError for a state that is behind the evidence, unless ``behind`` says otherwise.
+    Raises ConfigurationError for a state that is behind the evidence, unless ``behind`` says otherwise, and for a
+    configuration of Ganeti.
     """
     await replacement.Replacement(runtime.disk, where).recover()
-    await adoption.adopt(runtime, where)
     loaded = _read_checkpoint(runtime.disk, where.config)
     filed = {
         number: jobfiles.read(runtime.disk, where.queue, number, expected=digest)
@@ -95,7 +94,13 @@ async def recover(runtime: interface.Runtime, where: paths.Paths, *, behind: Beh
 
 def _read_checkpoint(disk: interface.Disk, path: str) -> checkpoint.Loaded:
     try:
-        return checkpoint.decode(disk.read(path), path=path)
+        data = disk.read(path)
+        if old := configuration.version(data):
+            raise errors.ConfigurationError(
+                f"{path} is a configuration of Ganeti, version {old}",
+                hint="move it elsewhere; gnt-cluster import FILE makes a cluster from it",
+            )
+        return checkpoint.decode(data, path=path)
     except FileNotFoundError:
         raise errors.ConfigurationError(
             f"there is no cluster here: {path} does not exist", hint="gnt-cluster init makes one"

@@ -29,7 +29,7 @@ _gantry() {
         'gantry segment') command=${COMP_WORDS[*]:1:COMP_CWORD > 3 ? 3 : COMP_CWORD - 1} ;;
     esac
     case "$program $command" in
-        'gnt-cluster ') values='init modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify repair-stray-guests destroy upgrade renew-crypto command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
+        'gnt-cluster ') values='init import modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify repair-stray-guests destroy upgrade renew-crypto command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
         'gnt-cluster init')
             options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --stray-guests --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --allow --disallow --maintain-node-health --use-external-mip-script --drbd-usermode-helper --enabled-data-collectors --data-collector-interval --no-etc-hosts --no-ssh-init --ssh-key-type --ssh-key-bits --primary-ip-version -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -75,6 +75,13 @@ _gantry() {
                 --ssh-key-type) values=''; kind=none ;;
                 --ssh-key-bits) values=''; kind=none ;;
                 --primary-ip-version) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster import')
+            options='--node-name --port --dry-run -d --debug --reason -h --help'; kind=file
+            case $previous in
+                --node-name) values=''; kind=none ;;
+                --port) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster modify')
@@ -261,7 +268,7 @@ _gantry() {
             esac ;;
         'gnt-node ') values='add list list-fields info show modify list-invitations revoke-invitation remove evacuate migrate failover volumes list-storage modify-storage repair-storage list-tags add-tags remove-tags' ;;
         'gnt-node add')
-            options='--join-token-file --join-token --primary-ip --port -g --node-group --master-capable --vm-capable --node-parameters --no-conflicts-check --no-ssh-key-check --no-node-setup -v --verbose --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--join-token-file --join-token --primary-ip --port -g --node-group --master-capable --vm-capable --node-parameters --readd --no-conflicts-check --no-ssh-key-check --no-node-setup -v --verbose --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --join-token-file) values=''; kind=file ;;
                 --join-token) values=''; kind=none ;;

@@ -37,6 +37,7 @@ end
 
 complete -c gnt-cluster -f
 complete -c gnt-cluster -n __fish_use_subcommand -a init -d 'Create a cluster with this machine as its master'
+complete -c gnt-cluster -n __fish_use_subcommand -a import -d 'Create a cluster from the configuration of a cluster of Ganeti'
 complete -c gnt-cluster -n __fish_use_subcommand -a modify -d 'Change settings of the cluster'
 complete -c gnt-cluster -n __fish_use_subcommand -a info -d 'Show the cluster'
 complete -c gnt-cluster -n __fish_use_subcommand -a show -d 'Show the cluster'
@@ -109,6 +110,13 @@ complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -l primary-ip-vers
 complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -s d -l debug -d 'Show errors in full; repeat for more detail'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -l reason -r -d 'Set the reason, which is stored with the job'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -s h -l help -d 'Show this help'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from import' -l node-name -r -d 'Set which of its nodes this machine is; by default the master'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from import' -l port -r -d 'Set the port of the node daemons'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from import' -l dry-run -d 'Show what would be done, without changing anything'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from import' -s d -l debug -d 'Show errors in full; repeat for more detail'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from import' -l reason -r -d 'Set the reason, which is stored with the job'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from import' -s h -l help -d 'Show this help'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from import' -F
 complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -l enabled-hypervisors -r -d 'Enable hypervisors, the default one first, as in kvm,fake'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -l enabled-disk-templates -r -d 'Enable disk templates, the default one first, as in file,diskless'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -l defaults -r -d 'Set the default hypervisor, disk size and NIC bridge of instances'
@@ -320,6 +328,7 @@ complete -c gnt-node -n '__fish_seen_subcommand_from add' -s g -l node-group -r 
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -l master-capable -r -d 'Allow the node to be a master candidate'
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -l vm-capable -r -d 'Allow the node to run instances'
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -l node-parameters -r -d 'Set node parameters that differ from the node group'\''s, as in cpu_speed=1.5; -name resets one'
+complete -c gnt-node -n '__fish_seen_subcommand_from add' -l readd -d 'Add a node again whose machine has lost its files or was replaced'
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -l no-conflicts-check -d 'Do not check whether guests have the address, and do not reserve it in networks'
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -l no-ssh-key-check -d 'Accepted for older scripts; a node is not set up by SSH'
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -l no-node-setup -d 'Accepted for older scripts; a node is not set up by SSH'

@@ -118,7 +118,6 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "gnt-node add": {
         **_NODE,
-        "--readd": "a node that lost its files joins again by a new token: gnt-node remove, then gnt-node add",
         "--force-join": "remove the machine from its present cluster first, with gnt-node remove there",
     },
     "gnt-node modify": {

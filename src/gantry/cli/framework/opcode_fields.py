@@ -93,6 +93,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'vm_capable': ('flag', 'Allow the node to run instances', True, None, None, ()),
         'ndparams': ('structure', "Node parameters that differ from the node group's and the cluster's", None, None, None, ()),
         'conflicts_check': ('flag', "Refuse an address that a guest has, and reserve the node's address in networks", True, None, None, ()),
+        'readd': ('flag', 'Whether the node is one of the cluster, whose machine has lost its files or was replaced', False, None, None, ()),
     },
     'OP_NODE_INVITE': {
         'node_name': ('text', 'Name of the node', None, None, None, ()),
@@ -103,6 +104,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'master_capable': ('flag', 'Allow the node to be a master candidate', True, None, None, ()),
         'vm_capable': ('flag', 'Allow the node to run instances', True, None, None, ()),
         'ndparams': ('structure', "Node parameters that differ from the node group's and the cluster's", None, None, None, ()),
+        'readd': ('flag', 'Whether the node is one of the cluster, whose machine has lost its files or was replaced', False, None, None, ()),
     },
     'OP_NODE_QUERY_INVITATIONS': {
     },

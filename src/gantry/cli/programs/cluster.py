@@ -1,8 +1,8 @@
 """``gnt-cluster``: the cluster as a whole, from ``init`` to ``destroy``.
 
-``init`` is the only command that runs without a master: it passes its options to ``gantry-masterd init`` as a JSON
-document on standard input, starts ``gantry-masterd`` in its own session, waits for its socket, and submits the opcode
-that runs the hooks of a new cluster.
+``init`` and ``import`` run without a master: they pass their options to ``gantry-masterd init`` or ``import`` as a JSON
+document on standard input, start ``gantry-masterd`` in its own session, wait for its socket, and submit the opcode that
+runs the hooks of a new cluster.
 """
 
 import contextlib
@@ -31,11 +31,35 @@ def init(call: command.Call) -> int:
         "port": options.port,
         **settings.opcode(call),
     }
-    _make_state({key: value for key, value in document.items() if value is not None and key != "OP_ID"})
-    _start_daemon()
-    submit.results(call.client, submit.submit(call, call.opcode("OP_CLUSTER_POST_INIT")), log=sys.stdout)
+    _make_state("init", {key: value for key, value in document.items() if value is not None and key != "OP_ID"})
+    _begin(call)
     print(f"The cluster {call.arguments[0]} is up; {node} is its master")
     return 0
+
+
+def import_configuration(call: command.Call) -> int:
+    """Create a cluster from the configuration of a cluster of Ganeti, with this machine as its master."""
+    options = call.options
+    document: dict[str, object] = {"path": os.path.abspath(call.arguments[0]), "dry_run": options.dry_run}
+    document |= {name: value for name in ("node_name", "port") if (value := getattr(options, name)) is not None}
+    _make_state("import", document)
+    if options.dry_run:
+        return 0
+    _begin(call)
+    info = call.client.cluster_info()
+    print(f"The cluster {info['name']} is up; {info['master']} is its master")
+    names = [str(record["name"]) for record in call.client.records("node", ["name"])]
+    other_nodes = [name for name in names if name != info["master"]]
+    if other_nodes:
+        print("Its other nodes join when gantry-noded runs there, each with the line that this prints:")
+        print(*(f"  gnt-node add --readd {name}" for name in other_nodes), sep="\n")
+    return 0
+
+
+def _begin(call: command.Call) -> None:
+    """Start the master daemon of a new cluster, and run the hooks."""
+    _start_daemon()
+    submit.results(call.client, submit.submit(call, call.opcode("OP_CLUSTER_POST_INIT")), log=sys.stdout)
 
 
 def _resolve(node: str) -> str:
@@ -49,8 +73,8 @@ def _resolve(node: str) -> str:
     return address
 
 
-def _make_state(document: dict[str, object]) -> None:
-    process = master_daemon.run([machine.program("gantry-masterd"), "init"], document)
+def _make_state(action: str, document: dict[str, object]) -> None:
+    process = master_daemon.run([machine.program("gantry-masterd"), action], document)
     sys.stdout.write(process.stdout)
     if process.returncode:
         raise master_daemon.daemon_error(process.stderr, process.returncode)
@@ -225,6 +249,12 @@ INIT_TEXT = """
     gantry-noded must already run on this machine. init writes its files below /var/lib/gantry, or
     below GANTRY_ROOT if that is set.
 """
+IMPORT_TEXT = """
+    FILE is the config.data of Ganeti 2.0 to 3.1. This machine is one of its nodes, by default the master, and
+    gantry-noded must already run here, at the node's address. Everything is converted or nothing; --dry-run only says
+    what would be. Ganeti's files stay as they are. Instances that were up are down afterwards: start them when Ganeti's
+    guests have ended. The other nodes join by gnt-node add --readd, and keep what the configuration has of them.
+"""
 STRAY_TEXT = """
     A stray guest runs although the state does not have its instance, has it on another node, or has it down. stop ends
     the guest and keeps its disks; adopt records it, unless its name, addresses or disks have another owner. The copy of
@@ -240,6 +270,20 @@ COMMANDS = (
         (command.Argument("CLUSTER"),),
         INIT_OPTIONS,
         text=INIT_TEXT,
+    ),
+    command.Command(
+        "import",
+        import_configuration,
+        "Create a cluster from the configuration of a cluster of Ganeti",
+        (command.Argument("FILE", completes="file"),),
+        (
+            command.Option(
+                ("--node-name",), "Set which of its nodes this machine is; by default the master", metavar="NAME"
+            ),
+            command.Option(("--port",), "Set the port of the node daemons", "PORT", parse=syntax.number),
+            *command.DRY_RUN,
+        ),
+        text=IMPORT_TEXT,
     ),
     settings.MODIFY,
     command.Command("info", info, "Show the cluster", options=(command.ROMAN,), aliases=("show",)),

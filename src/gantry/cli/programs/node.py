@@ -134,6 +134,9 @@ ADD_TEXT = """
     /var/lib/gantry/join-token (below GANTRY_ROOT: lib/join-token). Copy that file over a channel that
     you trust; both sides authenticate each other with it:
       scp node2:/var/lib/gantry/join-token . && gnt-node add --join-token-file join-token node2
+
+    With --readd the machine becomes a node again that the cluster has: the node keeps its address,
+    its node group, its parameters and its instances, and the certificate of the former machine ends.
 """
 
 COMMANDS = (
@@ -164,6 +167,9 @@ COMMANDS = (
             _flag(ADD, "master_capable", "--master-capable"),
             _flag(ADD, "vm_capable", "--vm-capable"),
             PARAMETERS,
+            command.field_option(
+                ADD, "readd", "--readd", help="Add a node again whose machine has lost its files or was replaced"
+            ),
             command.field_option(
                 ADD,
                 "conflicts_check",

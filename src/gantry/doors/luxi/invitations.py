@@ -93,7 +93,7 @@ def _addition(
             f"the token is for {node}, but this machine is called {name}",
             hint=f"run the line on {node}; if this is that machine, add --name {node}",
         )
-    if ("nodes", node) in state.names:
+    if ("nodes", node) in state.names and not invitation.readd:
         raise errors.ExistsError(
             f"node {node} is already part of the cluster", hint="gnt-node remove it first, or invite another name"
         )
@@ -112,6 +112,7 @@ def _addition(
         master_capable=invitation.master_capable,
         vm_capable=invitation.vm_capable,
         ndparams=invitation.ndparams,
+        readd=invitation.readd,
         reason=(("gnt:client:gantry-node", "join", int(now * 1e9)),),
     )
 

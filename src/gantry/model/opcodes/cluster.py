@@ -126,7 +126,10 @@ class ClusterSetParams(Opcode, frozen=True):
 
 
 class NodeAdd(Opcode, frozen=True):
-    """Add a machine to the cluster: send it a certificate and the cluster's files, and assign it to a node group."""
+    """Add a machine to the cluster: send it a certificate and the cluster's files, and assign it to a node group.
+
+    ``readd`` is for a node of the cluster whose machine has lost its files or was replaced: it keeps what is recorded.
+    """
 
     DESCRIBES = "node_name"
 
@@ -140,6 +143,7 @@ class NodeAdd(Opcode, frozen=True):
     vm_capable: bool = True
     ndparams: base.Parameters = {}
     conflicts_check: bool = True
+    readd: bool = False
 
 
 SecretHash = Annotated[
@@ -160,6 +164,7 @@ class NodeInvite(Opcode, frozen=True):
     master_capable: bool = True
     vm_capable: bool = True
     ndparams: base.Parameters = {}
+    readd: bool = False
 
 
 class NodeQueryInvitations(Opcode, frozen=True):

@@ -73,7 +73,6 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
     },
     "OP_NODE_ADD": {
         "secondary_ip": Foreign("a second address of a node"),
-        "readd": Foreign("adding a known node again", _OFF),
         "node_setup": Foreign("setting a node up by SSH", _OFF),
         "hv_state": _HARDWARE,
         "disk_state": _HARDWARE,

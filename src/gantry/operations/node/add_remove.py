@@ -8,7 +8,7 @@ from gantry.address import ranges
 from gantry.model import cluster, lock, network, opcodes
 from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.network import address_users
-from gantry.operations.node import accelerators, candidate_pool, enroll, invitations
+from gantry.operations.node import accelerators, candidate_pool, enroll, invitations, known
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 from gantry.state import ssconf
@@ -38,6 +38,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
     so that a master which takes over in between can still call it.
 
     An invitation for its name is used up when the node has joined, so a machine that failed to join may try again.
+    A node that is added again (``known``) keeps its record; only its certificate, and what it has to learn, are new.
     """
 
     OPCODE = opcodes.NodeAdd
@@ -45,7 +46,13 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
     trusted = False
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the name, share the group, and take the networks in which the node's address will be reserved."""
+        """Take the name, share the group, and take the networks in which the node's address will be reserved.
+
+        A node that is added again is taken, and the pool of candidates, which it leaves meanwhile.
+        """
+        if self.op.readd:
+            node = snapshot.node(self.op.node_name).uuid
+            return {(lock.Level.NODE, node): lock.Mode.EXCLUSIVE, candidate_pool.POOL: lock.Mode.EXCLUSIVE}
         return {
             (lock.Level.NODE, self.op.node_name): lock.Mode.EXCLUSIVE,
             (lock.Level.GROUP, self._group(snapshot).uuid): lock.Mode.SHARED,
@@ -54,6 +61,8 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
 
     def _reserved(self, snapshot: states.Snapshot) -> list[network.Network]:
         """Return the networks that change because the node's address is reserved in them; NotUniqueError if in use."""
+        if self.op.readd:
+            return []
         addresses = [ranges.parse_address(self.op.primary_ip)]
         if not self.op.conflicts_check:
             return []
@@ -66,10 +75,16 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Ask the machine for its certificate request; a dry run asks nothing."""
-        facts = Facts(self.environment.inputs.uuid())
+        uuid = snapshot.node(self.op.node_name).uuid if self.op.readd else self.environment.inputs.uuid()
+        facts = Facts(uuid)
         target = snapshot.target(self._draft(snapshot, facts))
         if self.op.dry_run:
             return facts
+        if self.op.readd and await enroll.has_joined(self.environment.nodes, target):
+            raise errors.WrongStateError(
+                f"node {target.name} answers as a member of the cluster, so it need not be added again",
+                hint=f"gnt-node modify --offline no {target.name} brings an offline node back",
+            )
         request = await enroll.certificate_request(
             self.environment.nodes,
             target,
@@ -86,13 +101,19 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
         if op.invitation:
             # Another machine with the same token may have been faster; its end was checked when the job was submitted.
             invitations.opened(invitations.find(snapshot, op.invitation), now=0.0)
-        if ("nodes", op.node_name) in snapshot.names:
-            raise errors.ExistsError(f"node {op.node_name} is already part of the cluster")
+        if ("nodes", op.node_name) in snapshot.names and not op.readd:
+            raise errors.ExistsError(
+                f"node {op.node_name} is already part of the cluster",
+                hint="add --readd if its machine has lost its files or was replaced",
+            )
         if not op.join_token:
             raise errors.InvalidError(
                 f"node {op.node_name} needs a join token",
                 hint=enroll.TOKEN_HINT,
             )
+        requested = cluster.Certificate(keys=(facts.request.key,)) if facts.request else cluster.NO_CERTIFICATE
+        if op.readd:
+            return known.joining(known.find(snapshot, op), requested, now=inputs.now)
         address = str(ranges.parse_address(op.primary_ip))
         for other in snapshot.nodes.values():
             if (other.primary_ip, other.port) == (address, op.port):
@@ -109,12 +130,13 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
             vm_capable=op.vm_capable,
             ndparams=parameter_levels.node({}, op.ndparams),
             joining=True,
-            certificate=cluster.Certificate(keys=(facts.request.key,)) if facts.request else cluster.NO_CERTIFICATE,
+            certificate=requested,
         )
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Put the node and let it join; then record what it reports, as a candidate if the pool needs one."""
         new, networks = self._draft(snapshot, facts), self._reserved(snapshot)
+        former = snapshot.nodes.get(new.uuid)
         target = snapshot.target(new)
         newcomer = _Newcomer()
 
@@ -140,12 +162,12 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
         resources = base.Step(f"ask {new.name} for its resources and send it the cluster's files", (query,))
         return base.Plan(
             lines=[
-                f"add node {new.name} at {new.primary_ip}",
+                f"add node {new.name} at {new.primary_ip}{' again' if former else ''}",
                 *(f"reserve address {new.primary_ip} in network {net.name}" for net in networks),
             ],
             changes=[states.Put(new), *(states.Put(base.changed(net, new.ctime)) for net in networks)],
             steps=[join, resources],
-            finish=lambda current: self._finish(current, new.uuid, newcomer),
+            finish=lambda current: self._finish(current, new.uuid, newcomer, former=former),
             hooks=hook_environment.of_node_add(snapshot, new),
         )
 
@@ -167,20 +189,25 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
         newcomer.status = await nodes.call(target, accelerators.question(self.environment.snapshot().the_cluster))
         # Files that were sent when the state changed may have arrived before the node had its certificate.
         await nodes.call(target, calls.WriteSsconf(values=ssconf.values(self.environment.snapshot())))
-        newcomer.trusted = self.op.master_capable and candidate_pool.missing(self.environment.snapshot()) > 0
+        current = self.environment.snapshot()
+        newcomer.trusted = current.nodes[target.uuid].master_capable and candidate_pool.missing(current) > 0
         if newcomer.trusted:
             await candidate_pool.send_secrets(self.environment, target)
 
-    def _finish(self, current: states.Snapshot, uuid: str, newcomer: "_Newcomer") -> list[states.Change]:
+    def _finish(
+        self, current: states.Snapshot, uuid: str, newcomer: "_Newcomer", *, former: cluster.Node | None
+    ) -> list[states.Change]:
         node = accelerators.with_status(current.nodes[uuid], newcomer.status)
         candidate = newcomer.trusted and candidate_pool.missing(current) > 0
         now = self.environment.inputs.now
         flags = {"master_candidate": candidate, "joining": False, "certificate": newcomer.certificate}
-        changes: list[states.Change] = [states.Put(base.changed(node, now, **flags))]
+        lost = node.lost_candidate and not candidate
+        changes: list[states.Change] = [states.Put(base.changed(node, now, lost_candidate=lost, **flags))]
         owner = current.the_cluster
         used = invitations.closed(owner.invitations, node.name, why=cluster.Closed.USED, address=node.primary_ip)
-        if used != owner.invitations:
-            changes.append(states.Put(base.changed(owner, now, invitations=used)))
+        revoked = enroll.revoked(current, [former.certificate] if former else [], now=now)
+        if (used, revoked) != (owner.invitations, owner.revoked):
+            changes.append(states.Put(base.changed(owner, now, invitations=used, revoked=revoked)))
         return changes
 
 

@@ -120,7 +120,7 @@ async def join(
     A node that has joined already, because the answer to an earlier call was lost, gets another certificate. The state
     must have recorded the request's key.
     """
-    if await _has_joined(nodes, target):
+    if await has_joined(nodes, target):
         certificate = _issue(authority, target, request)
         renewal = calls.CertificateStore(authority=authority.certificates, certificate=certificate)
         await nodes.call(target, renewal)
@@ -136,14 +136,17 @@ def issued_as(certificate: str) -> Certificate:
     return Certificate(keys=(facts.key,), serial=facts.serial, end=facts.end)
 
 
-def revocation(current: states.Snapshot, certificates: Sequence[Certificate], *, now: float) -> list[states.Change]:
-    """Return the change that revokes certificates; those that have ended meanwhile are not listed any longer."""
+def revoked(current: states.Snapshot, certificates: Sequence[Certificate], *, now: float) -> tuple[Revoked, ...]:
+    """Return the cluster's list of revoked certificates with these; those that have ended meanwhile leave it then."""
+    before = current.the_cluster.revoked
     serials = [Revoked(serial=each.serial, end=each.end) for each in certificates if each.serial]
-    if not serials:
-        return []
-    owner = current.the_cluster
-    kept = [each for each in (*owner.revoked, *serials) if each.end > now]
-    return [states.Put(base.changed(owner, now, revoked=tuple(dict.fromkeys(kept))))]
+    return tuple(dict.fromkeys(each for each in (*before, *serials) if each.end > now)) if serials else before
+
+
+def revocation(current: states.Snapshot, certificates: Sequence[Certificate], *, now: float) -> list[states.Change]:
+    """Return the change that revokes certificates."""
+    owner, after = current.the_cluster, revoked(current, certificates, now=now)
+    return [states.Put(base.changed(owner, now, revoked=after))] if after != owner.revoked else []
 
 
 def _check_clock(node: str, node_time: float, now: float) -> None:
@@ -162,7 +165,7 @@ def _moment(seconds: float) -> str:
     return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-async def _has_joined(nodes: base.Nodes, target: targets.Target) -> bool:
+async def has_joined(nodes: base.Nodes, target: targets.Target) -> bool:
     """Return whether a node answers with the UUID of the joining node; a new machine does not trust the cluster yet."""
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):

@@ -9,7 +9,7 @@ from gantry.address import ranges
 from gantry.model import cluster, lock, opcodes
 from gantry.operations import base, parameter_levels
 from gantry.operations.network import address_users
-from gantry.operations.node import enroll, invitations
+from gantry.operations.node import enroll, invitations, known
 from gantry.state import snapshot as states
 
 LIST = {(lock.Level.CONFIG, "cluster"): lock.Mode.EXCLUSIVE}
@@ -23,38 +23,17 @@ class NodeInvite(base.Planned[opcodes.NodeInvite]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the list of invitations, and the name, so that no addition of that name is under way."""
-        return {**LIST, (lock.Level.NODE, self.op.node_name): lock.Mode.EXCLUSIVE}
+        """Take the list of invitations, and the node or its name, so that no addition of it is under way."""
+        node = snapshot.node(self.op.node_name).uuid if self.op.readd else self.op.node_name
+        return {**LIST, (lock.Level.NODE, node): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the invitation into the cluster; what an addition would refuse is refused now."""
         del facts
         op, now, owner = self.op, self.environment.inputs.now, snapshot.the_cluster
-        enroll.check_name(op.node_name)
-        if ("nodes", op.node_name) in snapshot.names:
-            raise errors.ExistsError(
-                f"node {op.node_name} is already part of the cluster",
-                hint="choose another name, or remove the node with gnt-node remove",
-            )
-        address = str(ranges.parse_address(op.primary_ip)) if op.primary_ip else ""
-        for other in snapshot.nodes.values():
-            if (other.primary_ip, other.port) == (address, op.port):
-                raise errors.NotUniqueError(f"node {other.name} already has address {address} port {op.port}")
-        address_users.check_free(snapshot, op.node_name, [ranges.parse_address(address)] if address else [])
-        group = snapshot.group(op.group).name if op.group else ""
-        invitation = cluster.Invitation(
-            node=op.node_name,
-            secret_hash=op.secret_hash,
-            end=now + invitations.VALID_SECONDS,
-            primary_ip=address,
-            port=op.port,
-            group=group,
-            master_capable=op.master_capable,
-            vm_capable=op.vm_capable,
-            ndparams=parameter_levels.node({}, op.ndparams),
-        )
+        invitation = self._for_known(snapshot) if op.readd else self._for_new(snapshot)
         other_invitations = [
-            each for each in invitations.kept(owner.invitations, now) if each.node != op.node_name or each.closed
+            each for each in invitations.kept(owner.invitations, now) if each.node != invitation.node or each.closed
         ]
         if any(each.secret_hash == op.secret_hash for each in other_invitations):
             raise errors.NotUniqueError("another invitation has the same secret", hint="repeat the command")
@@ -66,9 +45,47 @@ class NodeInvite(base.Planned[opcodes.NodeInvite]):
         master = snapshot.nodes[owner.master_node]
         answer = {"address": master.primary_ip, "port": master.port, "end": invitation.end}
         return base.Plan(
-            lines=[f"invite {op.node_name} for {invitations.VALID_SECONDS / 3600:g} hour"],
+            lines=[f"invite {invitation.node} for {invitations.VALID_SECONDS / 3600:g} hour"],
             changes=[states.Put(base.changed(owner, now, invitations=(*other_invitations, invitation)))],
             result=lambda: answer,
+        )
+
+    def _for_new(self, snapshot: states.Snapshot) -> cluster.Invitation:
+        """Return the invitation of a machine that is to become a node."""
+        op = self.op
+        enroll.check_name(op.node_name)
+        if ("nodes", op.node_name) in snapshot.names:
+            raise errors.ExistsError(
+                f"node {op.node_name} is already part of the cluster",
+                hint="choose another name, or add --readd if its machine has lost its files or was replaced",
+            )
+        address = str(ranges.parse_address(op.primary_ip)) if op.primary_ip else ""
+        for other in snapshot.nodes.values():
+            if (other.primary_ip, other.port) == (address, op.port):
+                raise errors.NotUniqueError(f"node {other.name} already has address {address} port {op.port}")
+        address_users.check_free(snapshot, op.node_name, [ranges.parse_address(address)] if address else [])
+        return cluster.Invitation(
+            node=op.node_name,
+            secret_hash=op.secret_hash,
+            end=self.environment.inputs.now + invitations.VALID_SECONDS,
+            primary_ip=address,
+            port=op.port,
+            group=snapshot.group(op.group).name if op.group else "",
+            master_capable=op.master_capable,
+            vm_capable=op.vm_capable,
+            ndparams=parameter_levels.node({}, op.ndparams),
+        )
+
+    def _for_known(self, snapshot: states.Snapshot) -> cluster.Invitation:
+        """Return the invitation of a node's machine that has lost its files."""
+        node = known.find(snapshot, self.op)
+        return cluster.Invitation(
+            node=node.name,
+            secret_hash=self.op.secret_hash,
+            end=self.environment.inputs.now + invitations.VALID_SECONDS,
+            primary_ip=node.primary_ip,
+            port=node.port,
+            readd=True,
         )
 
 

@@ -1,7 +1,7 @@
 """The upgrade of a whole configuration: from the bytes of an old ``config.data`` to today's objects; pure.
 
-``adoption`` calls it and handles the files. All or nothing: one error lists everything that cannot be converted. The
-same bytes give the same objects, including generated UUIDs, so that an interrupted upgrade can be repeated.
+``files`` calls it. All or nothing: one error lists everything that cannot be converted. The same bytes give the same
+objects, including generated UUIDs, so that an import can be tried and repeated.
 """
 
 from collections.abc import Mapping
