@@ -246,7 +246,7 @@ def test_info_shows_every_setting(cluster: lab.Lab) -> None:
     assert isinstance(parameters, dict)
     assert parameters["candidate pool size"] == 2
     assert parameters["maximal number of jobs running simultaneously"] == 500
-    assert parameters["network thresholds"] == [70, 90]
+    assert parameters["network thresholds"] == "warning at 70 %, error at 90 %"
     assert parameters["master netdev"] == "br9"
     _modify(cluster, "--max-running-jobs", "default", "--network-thresholds", "default", "--master-netdev", "default")
 

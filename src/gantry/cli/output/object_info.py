@@ -312,6 +312,13 @@ def _connection(values: Sequence[object]) -> Record:
     return _without_missing(dict(zip(("group", "mode", "link", "vlan"), values, strict=False)))
 
 
+_REPLICATION = {
+    "seed": "the master goes on alone when the others are silent",
+    "majority": "a change needs more than half of the master candidates",
+    "all": "a change needs all master candidates",
+}
+_STRAY_GUESTS = {"report": "gnt-cluster verify lists them", "stop": "they are stopped", "adopt": "they are recorded"}
+
 CLUSTER_PARAMETERS = {
     "candidate_pool_size": "candidate pool size",
     "replication": "replication of changes",
@@ -335,15 +342,15 @@ CLUSTER_PARAMETERS = {
     "network_thresholds": "network thresholds",
     "ipam_driver": "IPAM driver",
     "ipam_database": "database of addresses",
-    "segment_ranges": "segment ranges besides those of segments.ini",
-    "segment_fallback": "shared segment ranges when a project's own are used up",
-    "tenant_network_types": "network types of segments, in order",
+    "segment_ranges": "segment ranges of projects",
+    "segment_fallback": "shared segment ranges after those of a project",
+    "tenant_network_types": "order of network types",
 }
 
 
 def cluster(record: Record) -> Record:
     """Describe the cluster."""
-    default = record.get("default_hypervisor")
+    default, own = record.get("default_hypervisor"), _record(record.get("own_parameters"))
     architecture = " ".join(str(part) for part in reversed(_list(record.get("architecture"))))
     return {
         "Cluster name": record.get("name"),
@@ -355,21 +362,62 @@ def cluster(record: Record) -> Record:
         "Tags": ", ".join(str(tag) for tag in _list(record.get("tags"))) or documents.Verbatim("(none)"),
         "Default hypervisor": default,
         "Enabled hypervisors": ", ".join(str(name) for name in _list(record.get("enabled_hypervisors"))),
-        "Hypervisor parameters": record.get("hvparams"),
+        "Hypervisor parameters": {
+            str(name): _set_first(values, _record(own.get("hvparams")).get(name))
+            for name, values in _record(record.get("hvparams")).items()
+        },
         "OS-specific hypervisor parameters": record.get("os_hvp") or {},
         "OS parameters": record.get("osparams") or {},
         "Hidden OSes": _list(record.get("hidden_os")),
         "Blacklisted OSes": _list(record.get("blacklisted_os")),
         "Allow-lists": record.get("allowed") or {},
         "Cluster parameters": {
-            word: record[key] for key, word in CLUSTER_PARAMETERS.items() if record.get(key) not in (None, "")
+            word: _cluster_parameter(key, record[key])
+            for key, word in CLUSTER_PARAMETERS.items()
+            if record.get(key) not in (None, "")
         },
-        "Default node parameters": record.get("ndparams"),
-        "Default instance parameters": record.get("beparams"),
-        "Default nic parameters": record.get("nicparams"),
-        "Default disk parameters": record.get("diskparams") or {},
+        "Default node parameters": _set_first(record.get("ndparams"), own.get("ndparams")),
+        **{
+            title: {
+                str(name): _set_first(values, _record(own.get(key)).get(name))
+                for name, values in _record(record.get(key)).items()
+            }
+            for title, key in (
+                ("Default instance parameters", "beparams"),
+                ("Default nic parameters", "nicparams"),
+                ("Default disk parameters", "diskparams"),
+            )
+        },
         "Instance policy - limits for instances": record.get("ipolicy") or {},
     }
+
+
+def _set_first(actual: object, own: object) -> dict[str, object]:
+    """Return parameters as ``_filled`` does, those that the cluster sets before the defaults."""
+    own_values = _record(own)
+    return dict(sorted(_filled(actual, own).items(), key=lambda pair: pair[0] not in own_values))
+
+
+def _cluster_parameter(key: str, value: object) -> object:
+    """Return a setting of the cluster in words."""
+    match key, value:
+        case "replication", str():
+            return f"{value} ({_REPLICATION.get(value, value)})"
+        case "stray_guests", str():
+            return f"{value} ({_STRAY_GUESTS.get(value, value)})"
+        case "ipam_hold_time", int():
+            return f"{value} s" if value else documents.Verbatim("none")
+        case "network_thresholds", [warning, error]:
+            return f"warning at {warning} %, error at {error} %"
+        case "default_disk_size", int():
+            return f"{value} MiB" if value else documents.Verbatim("none")
+        case "tenant_network_types", list():
+            return ", ".join(map(str, value)) or documents.Verbatim("all types")
+        case "enabled_disk_templates", list():
+            return ", ".join(map(str, value))
+        case _, bool():
+            return documents.Verbatim("yes" if value else "no")
+    return value
 
 
 JOB_FIELDS = (

@@ -78,6 +78,13 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
             name: owner.osparams.get(name, {}) | confidential.blanked(owner.osparams_private_cluster.get(name, {}))
             for name in {**owner.osparams, **owner.osparams_private_cluster}
         },
+        "own_parameters": {
+            "hvparams": owner.hvparams,
+            "beparams": owner.beparams,
+            "nicparams": owner.nicparams,
+            "ndparams": owner.ndparams,
+            "diskparams": owner.diskparams,
+        },
         "os_hvp": owner.os_hvp,
         "hidden_os": owner.hidden_os,
         "blacklisted_os": owner.blacklisted_os,
