@@ -23,11 +23,16 @@ INDEXES = ("README", "index")
 project = "Gantry"
 release = version = gantry.__version__
 root_doc = "index"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
 exclude_patterns = ["_static"]
 
 myst_heading_anchors = 6
 myst_fence_as_directive = ["mermaid"]
+
+# The button beside a block copies its commands, without prompts and output; of a block without prompts, all.
+copybutton_prompt_text = r"(?:\w+)?[$#] "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
 
 COMMANDS = DOCS / "reference" / "commands"
 ROOT_SECTION, FILE_SECTION = 8, 5

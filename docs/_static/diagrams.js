@@ -1,4 +1,4 @@
-// Draws the diagrams of a page. On narrow screens a wide diagram is scrolled rather than shrunk until it is unreadable.
+// Draws the diagrams of a page. On narrow screens a flowchart goes from top to bottom, so that it is whole and readable there.
 mermaid.initialize({
   startOnLoad: false,
   theme: "neutral",
@@ -8,8 +8,10 @@ mermaid.initialize({
   sequence: { messageMargin: 24, actorMargin: 24, mirrorActors: false, wrap: true },
 });
 addEventListener("load", async () => {
-  await mermaid.run();
-  for (const drawing of document.querySelectorAll("pre.mermaid svg")) {
-    drawing.style.minWidth = `min(${drawing.style.maxWidth || "100%"}, 36rem)`;
+  if (matchMedia("(max-width: 40rem)").matches) {
+    for (const diagram of document.querySelectorAll("pre.mermaid")) {
+      diagram.textContent = diagram.textContent.replace(/^(\s*)flowchart LR\b/, "$1flowchart TB");
+    }
   }
+  await mermaid.run();
 });

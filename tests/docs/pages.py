@@ -1,11 +1,11 @@
 """The documentation as the tests read it: its links, its commands, and what it says they print.
 
 A block that begins with ```` ```console ```` is run. Lines after ``$`` are commands, on the first node, on another
-after ``node2$``, or on all of them after ``all$``; a command goes on over lines that end in a backslash, and a loop to
-its ``done``. What follows is its output, where ``...`` stands for any part of a line, or alone on a line for any lines;
-a command without output may print what it likes. A command must fail where its output shows a failure, and succeed
-otherwise. A block that begins with ```` ```sh PATH ```` or ```` ```yaml PATH ```` is the content of that file; without
-a path its commands are only parsed. Ages at the end of a line, or of an event, may be others.
+after ``node2$``, or on all of them after ``all$``; a command goes on over lines that end in a backslash. What follows
+is its output, where ``...`` stands for any part of a line, or alone on a line for any lines; a command without output
+may print what it likes. A command must fail where its output shows a failure, and succeed otherwise. A block that
+begins with ```` ```sh PATH ```` or ```` ```yaml PATH ```` is the content of that file; without a path its commands are
+only parsed. Ages at the end of a line, or of an event, may be others.
 """
 
 import re
@@ -92,7 +92,7 @@ def _commands(block: Block) -> Iterator[Command]:
         assert prompt, f"line {number} is not a command: {line}"
         node = ALL if line.startswith("all") else int(prompt[1] or 1)
         text = [prompt[2]]
-        while text[-1].endswith("\\") or (text[0].endswith(" do") and text[-1] != "done"):
+        while text[-1].endswith("\\"):
             text.append(lines.pop(0)[1])
         output = []
         while lines and not PROMPT.fullmatch(lines[0][1]):
