@@ -1,4 +1,4 @@
-"""One machine with Xen for all tests of this folder: it takes half a minute to boot."""
+"""One machine with Xen for the tests of this folder: it takes half a minute to boot, and works also while it idles."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from tests.real.nodes import lab
 from tests.real.xen import host
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def running() -> Iterator[lab.Lab]:
     with lab.up(1, disks=(), kind=host.Host) as xen:
         yield xen
