@@ -28,6 +28,13 @@ def test_help_is_as_it_was_written_down(program: str) -> None:
     compare(f"{program}.txt", ("\n\n" + "-" * 80 + "\n\n").join(pages) + "\n")
 
 
+@pytest.mark.parametrize("program", main.PROGRAMS)
+def test_no_line_of_a_help_text_is_wider_than_a_terminal(program: str) -> None:
+    known, about = main.commands(program)
+    pages = [command.usage(program, known, about=about), *(command.help_text(program, each) for each in known)]
+    assert [line for page in pages for line in page.splitlines() if len(line) > command.WIDTH] == []
+
+
 @pytest.mark.parametrize("shell", completion.SHELLS)
 def test_completion_is_as_it_was_written_down(shell: str) -> None:
     compare(f"completion.{shell}", completion.SHELLS[shell]() + "\n")

@@ -6,6 +6,7 @@ from gantry.cli.output import documents
 
 SET = "OP_SEGMENT_DEFAULTS_SET"
 FILE = "segments.ini"
+NONE = "none"
 SOURCES = {"": "nothing yet", "file": f"{FILE} of the master", "command": "gantry segment set"}
 TEXT = """
     What no option names stays unchanged; an empty text removes it. Each option has the form of the same option in
@@ -25,12 +26,13 @@ def show(call: command.Call) -> int:
     document = {
         "Set by": SOURCES.get(str(info["segment_source"]), info["segment_source"]),
         "Network types in order": info["tenant_network_types"] or "all",
-        "Physical networks": info["physical_networks"],
+        "Physical networks": info["physical_networks"] or NONE,
         "Default ranges": [
             f"{each['network_type']} {physical_network(each)}{each['minimum']}:{each['maximum']}" for each in ranges
-        ],
-        "Bridge mappings": info["bridge_mappings"],
-        "Tunnel link": info["tunnel_link"],
+        ]
+        or NONE,
+        "Bridge mappings": info["bridge_mappings"] or NONE,
+        "Tunnel link": info["tunnel_link"] or NONE,
     }
     print(documents.document(document))
     return 0

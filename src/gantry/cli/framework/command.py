@@ -12,13 +12,18 @@ names the option.
 
 import argparse
 import functools
-from collections.abc import Callable, Sequence
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from gantry.cli import client, errors
 from gantry.cli.framework import ganeti, opcode_fields
 from gantry.cli.grammar import syntax
 from gantry.cli.output import tables
+
+WIDTH = 80
+"""The columns of a help text, which scripts and small terminals read too."""
 
 
 class Option(NamedTuple):
@@ -365,8 +370,11 @@ def _counted(count: int) -> str:
 def usage(program: str, commands: Sequence[Command], *, about: str) -> str:
     """Return the help of a program: its commands, one per line."""
     width = max(len(command.name) for command in commands)
-    lines = [f"  {command.name:{width}}  {command.help}{_aliases(command)}" for command in commands]
-    head = [f"Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]", "", about, "", "Commands:"]
+    lines = list[str]()
+    for command in commands:
+        text = f"{command.help}{_aliases(command)}"
+        lines += _wrapped(text, WIDTH, f"  {command.name:{width}}  ", further=" " * (width + 4))
+    head = [f"Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]", "", *_wrapped(about), "", "Commands:"]
     return "\n".join([*head, *lines, "", f"{program} COMMAND --help shows the options of a command."])
 
 
@@ -379,22 +387,45 @@ def help_text(program: str, command: Command) -> str:
     import textwrap
 
     arguments = "".join(f" {argument.usage}" for argument in command.arguments)
-    lines = [f"Usage: {program} {command.name} [OPTIONS]{arguments}", "", command.help + "."]
-    lines += ["", *textwrap.dedent(command.text).strip().splitlines()] if command.text else []
+    lines = [f"Usage: {program} {command.name} [OPTIONS]{arguments}", "", *_wrapped(command.help + ".")]
+    lines += ["", *_filled(textwrap.dedent(command.text).strip().splitlines())] if command.text else []
     lines += ["", "Options:"]
     for option in (*command.options, *COMMON):
         lines += _described(option)
     return "\n".join(lines)
 
 
-def _described(option: Option) -> list[str]:
+def _filled(lines: Iterable[str]) -> Iterator[str]:
+    """Yield a text with its paragraphs filled; indented lines stay, and long commands go on after a backslash."""
+    for is_indented, group in itertools.groupby(lines, key=lambda line: line.startswith(" ") or not line):
+        if not is_indented:
+            yield from _wrapped(" ".join(group))
+            continue
+        for line in group:
+            indent = line[: len(line) - len(line.lstrip())]
+            if len(line) <= WIDTH:
+                yield line
+                continue
+            # An option stays beside its value.
+            words = re.sub(r"(?<= )(--?[\w-]+) (?!-)", lambda match: f"{match[1]}\0", line.lstrip())
+            parts = [part.replace("\0", " ") for part in _wrapped(words, WIDTH - 2, indent, further=f"{indent}    ")]
+            yield from (f"{part} \\" for part in parts[:-1])
+            yield parts[-1]
+
+
+def _wrapped(text: str, width: int = WIDTH, indent: str = "", *, further: str = "") -> list[str]:
     import textwrap
 
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _described(option: Option) -> list[str]:
     names = ", ".join(option.names) + (f" {option.metavar}" if option.takes_value else "")
     notes = [f"one of {', '.join(option.choices)}"] if option.choices else []
     notes += ["may be repeated"] if option.repeatable else []
     if option.takes_value and isinstance(option.default, str | int):
         notes.append(f"default {option.default}")
     text = option.help + (f" ({'; '.join(notes)})" if notes else "")
-    wrapped = textwrap.wrap(text, 70)
-    return [f"  {names}", *(f"      {line}" for line in wrapped)]
+    return [f"  {names}", *_wrapped(text, 76, " " * 6, further=" " * 6)]

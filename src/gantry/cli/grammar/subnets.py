@@ -18,11 +18,12 @@ from gantry.cli.grammar import syntax
 ADD_SUBNET = ("add:cidr=CIDR[,gateway=ADDRESS][,dhcp=yes|no][,name=NAME][,pool]",)
 CHANGE_SUBNET = (
     *ADD_SUBNET,
-    "IDENT:modify[,cidr=CIDR][,gateway=ADDRESS|none][,dhcp=yes|no][,name=NAME|none]",
+    "IDENT:modify[,cidr=CIDR][,gateway=ADDRESS|none]",
+    "IDENT:modify[,dhcp=yes|no][,name=NAME|none]",
     "IDENT:remove          IDENT is a CIDR, a name or a UUID",
 )
 ADD_POOL = (
-    "add:RANGE[,name=NAME]          RANGE is FIRST-LAST, a single address or a CIDR",
+    "add:RANGE[,name=NAME]          FIRST-LAST, an address or a CIDR",
     "add:start=ADDRESS,size=COUNT[,name=NAME]",
     "add:subnet=IDENT[,name=NAME]   all of a subnet, by CIDR, name or UUID",
 )
