@@ -10,10 +10,12 @@ from pathlib import Path
 import msgspec
 from msgspec import inspect as types
 
-from gantry.model import opcodes, texts
+from gantry.model import opcodes, parameters, texts
 
 TARGET = Path(__file__).parents[1] / "src/gantry/cli/framework/opcode_fields.py"
 HEAD = '''"""The fields of all opcodes, for the options of commands: kind, help text, default, bounds, choices.
+
+``PARAMETERS`` has what options of parameters accept first.
 
 Made by tools/opcode_fields.py from the structs in ``model/opcodes``; ``make golden`` rewrites it.
 """
@@ -42,6 +44,7 @@ def field(opcode: str, name: str) -> Field:
 
 # ruff: noqa: E501
 # fmt: off
+PARAMETERS: dict[str, tuple[str, ...]] = {parameters}
 FIELDS: dict[str, dict[str, Row]] = {
 '''
 KINDS = {types.BoolType: "flag", types.IntType: "number", types.StrType: "text", types.LiteralType: "choice"}
@@ -84,9 +87,21 @@ def row(opcode: type[msgspec.Struct], field: types.Field) -> tuple[object, ...]:
     return _kind(plain), help_, default, minimum, maximum, choices
 
 
+def names_of_parameters() -> dict[str, tuple[str, ...]]:
+    """Return what options of parameters accept before the sign of equality: names, and hypervisors with a colon."""
+    kinds = {
+        "backend": {*parameters.BACKEND, "memory"},
+        "nic": parameters.NIC,
+        "node": parameters.NODE,
+        "hypervisor": {name for known in parameters.HYPERVISORS.values() for name in known},
+    }
+    names = {f"{kind}-parameter": tuple(f"{name}=" for name in sorted(known)) for kind, known in kinds.items()}
+    return names | {"by-hypervisor-parameter": tuple(f"{name}:" for name in sorted(parameters.HYPERVISORS))}
+
+
 def text() -> str:
     """Return the text of the module."""
-    lines = [HEAD.rstrip("\n")]
+    lines = [HEAD.rstrip("\n").replace("{parameters}", repr(names_of_parameters()))]
     for opcode in opcodes.ALL:
         info = types.type_info(opcode)
         assert isinstance(info, types.StructType)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from gantry.cli import main
-from gantry.cli.framework import command
+from gantry.cli.framework import command, opcode_fields
 
 NAMES = {
     "instance": "gnt-instance list --no-headers -o name",
@@ -20,6 +20,7 @@ NAMES = {
     "range": "gantry segment range list --no-headers -o uuid",
     "template": "echo diskless drbd ext file plain sharedfile",
     "shell": "echo bash fish zsh",
+    **{kind: f"echo {' '.join(names)}" for kind, names in opcode_fields.PARAMETERS.items()},
     **{
         f"{resource}-field": f"{program} list-fields --no-headers --separator=: | cut -d: -f1"
         for resource, program in command.FIELD_LISTS.items()
@@ -124,6 +125,7 @@ def bash() -> str:
         "                *,*) start=${current%,*},; current=${current##*,} ;;",
         "                +*) start=+; current=${current#+} ;;",
         "            esac ;;",
+        "        *-parameter) type compopt >/dev/null 2>&1 && compopt -o nospace 2>/dev/null ;;",
         "    esac",
         "    case $current in -*) values=$options ;; esac",
         '    COMPREPLY=($(compgen -P "$start" -W "$values" -- "$current"))',
@@ -168,7 +170,7 @@ def zsh() -> str:
         "    if [[ $kind == file ]]; then _files; return; fi",
         '    [[ $kind == none ]] || values=$(_gantry_names "$kind")',
         "    if [[ $kind == *-field ]]; then compset -P '*,' || compset -P '+'; fi",
-        "    compadd -- ${=values}",
+        "    if [[ $kind == *-parameter ]]; then compadd -S '' -- ${=values}; else compadd -- ${=values}; fi",
         "}",
         '_gantry "$@"',
     ]

@@ -71,6 +71,11 @@ def test_shells_understand_their_completion(shell: str, tmp_path: Path) -> None:
         ("gnt-node list --output +n", "+node1 +node2"),
         ("gnt-node list-fields n", "node1 node2"),
         ("gantry completion b", "bash"),
+        ("gnt-instance add -B v", "vcpus="),
+        ("gnt-network connect -N l", "link="),
+        ("gnt-node modify --node-parameters ssh", "ssh_port="),
+        ("gnt-instance add -H k", "kvm:"),
+        ("gnt-instance modify -H kernel_p", "kernel_path="),
     ],
 )
 def test_bash_completes(words: str, offered: str, tmp_path: Path) -> None:

@@ -11,6 +11,11 @@ _gantry_names() {
         range) gantry segment range list --no-headers -o uuid ;;
         template) echo diskless drbd ext file plain sharedfile ;;
         shell) echo bash fish zsh ;;
+        backend-parameter) echo always_failover= auto_balance= maxmem= memory= minmem= spindle_use= vcpus= ;;
+        nic-parameter) echo link= mode= vlan= ;;
+        node-parameter) echo cpu_speed= exclusive_storage= oob_program= ovs= ovs_link= ovs_name= spindle_count= ssh_port= ;;
+        hypervisor-parameter) echo accel= acpi= blockdev_prefix= boot_order= bootloader_args= bootloader_path= cdrom2_image_path= cdrom_disk_type= cdrom_image_path= cpu_cap= cpu_cores= cpu_mask= cpu_sockets= cpu_threads= cpu_type= cpu_weight= cpuid= device_model= disk_aio= disk_cache= disk_discard= disk_type= firmware= firmware_path= floppy_image_path= init_script= initrd_path= kernel_args= kernel_path= keymap= kvm_extra= kvm_path= kvm_pci_reservations= machine_version= mem_path= migration_bandwidth= migration_caps= migration_downtime= migration_mode= migration_port= nic_type= pae= pci_pass= reboot_behavior= root_path= scsi_controller_type= security_domain= security_model= serial_console= serial_speed= soundhw= spice_bind= spice_image_compression= spice_ip_version= spice_jpeg_wan_compression= spice_password_file= spice_playback_compression= spice_streaming_video= spice_tls_ciphers= spice_use_tls= spice_use_vdagent= spice_zlib_glz_wan_compression= usb_devices= usb_mouse= use_bootloader= use_chroot= use_guest_agent= use_localtime= user_shutdown= vga= vhost_net= vif_script= vif_type= viridian= virtio_net_queues= vnc_bind_address= vnc_password_file= vnc_tls= vnc_x509_path= vnc_x509_verify= vnet_hdr= ;;
+        by-hypervisor-parameter) echo chroot: fake: kvm: xen-hvm: xen-pvm: ;;
         instance-field) gnt-instance list-fields --no-headers --separator=: | cut -d: -f1 ;;
         node-field) gnt-node list-fields --no-headers --separator=: | cut -d: -f1 ;;
         group-field) gnt-group list-fields --no-headers --separator=: | cut -d: -f1 ;;
@@ -39,9 +44,9 @@ _gantry() {
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
                 --defaults) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=none ;;
-                -B|--backend-parameters) values=''; kind=none ;;
-                -N|--nic-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=by-hypervisor-parameter ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -N|--nic-parameters) values=''; kind=nic-parameter ;;
                 --node-parameters) values=''; kind=none ;;
                 -D|--disk-parameters) values=''; kind=none ;;
                 --ipolicy-bounds-specs) values=''; kind=none ;;
@@ -90,9 +95,9 @@ _gantry() {
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
                 --defaults) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=none ;;
-                -B|--backend-parameters) values=''; kind=none ;;
-                -N|--nic-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=by-hypervisor-parameter ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -N|--nic-parameters) values=''; kind=nic-parameter ;;
                 --node-parameters) values=''; kind=none ;;
                 -D|--disk-parameters) values=''; kind=none ;;
                 --ipolicy-bounds-specs) values=''; kind=none ;;
@@ -277,7 +282,7 @@ _gantry() {
                 -g|--node-group) values=''; kind=group ;;
                 --master-capable) values=''; kind=none ;;
                 --vm-capable) values=''; kind=none ;;
-                --node-parameters) values=''; kind=none ;;
+                --node-parameters) values=''; kind=node-parameter ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -310,7 +315,7 @@ _gantry() {
                 -O|--offline) values=''; kind=none ;;
                 --master-capable) values=''; kind=none ;;
                 --vm-capable) values=''; kind=none ;;
-                --node-parameters) values=''; kind=none ;;
+                --node-parameters) values=''; kind=node-parameter ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -525,8 +530,8 @@ _gantry() {
                 -n|--node) values=''; kind=node ;;
                 -g|--node-group) values=''; kind=group ;;
                 -I|--iallocator) values=''; kind=none ;;
-                -B|--backend-parameters) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=by-hypervisor-parameter ;;
                 --file-driver) values=''; kind=none ;;
                 -c|--communication) values=''; kind=none ;;
                 --helper-startup-timeout) values=''; kind=none ;;
@@ -566,8 +571,8 @@ _gantry() {
                 -n|--node) values=''; kind=node ;;
                 -I|--iallocator) values=''; kind=none ;;
                 -e|--ext-params) values=''; kind=none ;;
-                -B|--backend-parameters) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=hypervisor-parameter ;;
                 -O|--os-parameters) values=''; kind=none ;;
                 --os-parameters-private) values=''; kind=none ;;
                 -m|--runtime-memory) values=''; kind=none ;;
@@ -579,8 +584,8 @@ _gantry() {
         'gnt-instance startup'|'gnt-instance start'|'gnt-instance up')
             options='-f --force --all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-remember --paused --ignore-offline --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
-                -B|--backend-parameters) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=hypervisor-parameter ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -772,7 +777,7 @@ _gantry() {
         'gnt-network connect')
             options='-N --nic-parameters --no-conflicts-check --dry-run --priority -d --debug --reason -h --help'; kind=network
             case $previous in
-                -N|--nic-parameters) values=''; kind=none ;;
+                -N|--nic-parameters) values=''; kind=nic-parameter ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -939,8 +944,8 @@ _gantry() {
                 -n|--node) values=''; kind=node ;;
                 -g|--node-group) values=''; kind=group ;;
                 -I|--iallocator) values=''; kind=none ;;
-                -B|--backend-parameters) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=by-hypervisor-parameter ;;
                 --file-driver) values=''; kind=none ;;
                 -c|--communication) values=''; kind=none ;;
                 --helper-startup-timeout) values=''; kind=none ;;
@@ -1176,6 +1181,7 @@ _gantry() {
                 *,*) start=${current%,*},; current=${current##*,} ;;
                 +*) start=+; current=${current#+} ;;
             esac ;;
+        *-parameter) type compopt >/dev/null 2>&1 && compopt -o nospace 2>/dev/null ;;
     esac
     case $current in -*) values=$options ;; esac
     COMPREPLY=($(compgen -P "$start" -W "$values" -- "$current"))

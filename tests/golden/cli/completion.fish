@@ -20,6 +20,16 @@ function __gantry_names
             echo diskless drbd ext file plain sharedfile
         case shell
             echo bash fish zsh
+        case backend-parameter
+            echo always_failover= auto_balance= maxmem= memory= minmem= spindle_use= vcpus=
+        case nic-parameter
+            echo link= mode= vlan=
+        case node-parameter
+            echo cpu_speed= exclusive_storage= oob_program= ovs= ovs_link= ovs_name= spindle_count= ssh_port=
+        case hypervisor-parameter
+            echo accel= acpi= blockdev_prefix= boot_order= bootloader_args= bootloader_path= cdrom2_image_path= cdrom_disk_type= cdrom_image_path= cpu_cap= cpu_cores= cpu_mask= cpu_sockets= cpu_threads= cpu_type= cpu_weight= cpuid= device_model= disk_aio= disk_cache= disk_discard= disk_type= firmware= firmware_path= floppy_image_path= init_script= initrd_path= kernel_args= kernel_path= keymap= kvm_extra= kvm_path= kvm_pci_reservations= machine_version= mem_path= migration_bandwidth= migration_caps= migration_downtime= migration_mode= migration_port= nic_type= pae= pci_pass= reboot_behavior= root_path= scsi_controller_type= security_domain= security_model= serial_console= serial_speed= soundhw= spice_bind= spice_image_compression= spice_ip_version= spice_jpeg_wan_compression= spice_password_file= spice_playback_compression= spice_streaming_video= spice_tls_ciphers= spice_use_tls= spice_use_vdagent= spice_zlib_glz_wan_compression= usb_devices= usb_mouse= use_bootloader= use_chroot= use_guest_agent= use_localtime= user_shutdown= vga= vhost_net= vif_script= vif_type= viridian= virtio_net_queues= vnc_bind_address= vnc_password_file= vnc_tls= vnc_x509_path= vnc_x509_verify= vnet_hdr=
+        case by-hypervisor-parameter
+            echo chroot: fake: kvm: xen-hvm: xen-pvm:
         case instance-field
             gnt-instance list-fields --no-headers --separator=: | cut -d: -f1
         case node-field
@@ -69,9 +79,9 @@ complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -l port -r -d 'Set
 complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -l enabled-hypervisors -r -d 'Enable hypervisors, the default one first, as in kvm,fake'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -l enabled-disk-templates -r -d 'Enable disk templates, the default one first, as in file,diskless'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -l defaults -r -d 'Set the default hypervisor, disk size and NIC bridge of instances'
-complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -s H -l hypervisor-parameters -l hypervisor -l hypervisor-defaults -r -d 'Set default parameters of a hypervisor, as in kvm:accel=tcg'
-complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -s B -l backend-parameters -r -d 'Set backend parameters, as in memory=1g,vcpus=2'
-complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -s N -l nic-parameters -r -d 'Set default NIC parameters, as in mode=bridged,link=br0'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -s H -l hypervisor-parameters -l hypervisor -l hypervisor-defaults -r -a '(__gantry_names by-hypervisor-parameter)' -d 'Set default parameters of a hypervisor, as in kvm:accel=tcg'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -s B -l backend-parameters -r -a '(__gantry_names backend-parameter)' -d 'Set backend parameters, as in memory=1g,vcpus=2'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -s N -l nic-parameters -r -a '(__gantry_names nic-parameter)' -d 'Set default NIC parameters, as in mode=bridged,link=br0'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -l node-parameters -r -d 'Set node parameters, as in cpu_speed=1.5'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -s D -l disk-parameters -r -d 'Set parameters of a disk template, as in plain:stripes=2'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from init' -l ipolicy-bounds-specs -r -d 'Set how large an instance may be, as in min:memory-size=128/max:memory-size=32g,disk-size=1t; // separates several ranges, one of which must fit'
@@ -120,9 +130,9 @@ complete -c gnt-cluster -n '__fish_seen_subcommand_from import' -F
 complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -l enabled-hypervisors -r -d 'Enable hypervisors, the default one first, as in kvm,fake'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -l enabled-disk-templates -r -d 'Enable disk templates, the default one first, as in file,diskless'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -l defaults -r -d 'Set the default hypervisor, disk size and NIC bridge of instances'
-complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -s H -l hypervisor-parameters -l hypervisor -l hypervisor-defaults -r -d 'Set default parameters of a hypervisor, as in kvm:accel=tcg'
-complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -s B -l backend-parameters -r -d 'Set backend parameters, as in memory=1g,vcpus=2'
-complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -s N -l nic-parameters -r -d 'Set default NIC parameters, as in mode=bridged,link=br0'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -s H -l hypervisor-parameters -l hypervisor -l hypervisor-defaults -r -a '(__gantry_names by-hypervisor-parameter)' -d 'Set default parameters of a hypervisor, as in kvm:accel=tcg'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -s B -l backend-parameters -r -a '(__gantry_names backend-parameter)' -d 'Set backend parameters, as in memory=1g,vcpus=2'
+complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -s N -l nic-parameters -r -a '(__gantry_names nic-parameter)' -d 'Set default NIC parameters, as in mode=bridged,link=br0'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -l node-parameters -r -d 'Set node parameters, as in cpu_speed=1.5'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -s D -l disk-parameters -r -d 'Set parameters of a disk template, as in plain:stripes=2'
 complete -c gnt-cluster -n '__fish_seen_subcommand_from modify' -l ipolicy-bounds-specs -r -d 'Set how large an instance may be, as in min:memory-size=128/max:memory-size=32g,disk-size=1t; // separates several ranges, one of which must fit'
@@ -327,7 +337,7 @@ complete -c gnt-node -n '__fish_seen_subcommand_from add' -l port -r -d 'Set the
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -s g -l node-group -r -a '(__gantry_names group)' -d 'Node group; by default the group named default'
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -l master-capable -r -d 'Allow the node to be a master candidate'
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -l vm-capable -r -d 'Allow the node to run instances'
-complete -c gnt-node -n '__fish_seen_subcommand_from add' -l node-parameters -r -d 'Set node parameters that differ from the node group'\''s, as in cpu_speed=1.5; -name resets one'
+complete -c gnt-node -n '__fish_seen_subcommand_from add' -l node-parameters -r -a '(__gantry_names node-parameter)' -d 'Set node parameters that differ from the node group'\''s, as in cpu_speed=1.5; -name resets one'
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -l readd -d 'Add a node again whose machine has lost its files or was replaced'
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -l no-conflicts-check -d 'Do not check whether guests have the address, and do not reserve it in networks'
 complete -c gnt-node -n '__fish_seen_subcommand_from add' -l no-ssh-key-check -d 'Accepted for older scripts; a node is not set up by SSH'
@@ -367,7 +377,7 @@ complete -c gnt-node -n '__fish_seen_subcommand_from modify' -s D -l drained -r 
 complete -c gnt-node -n '__fish_seen_subcommand_from modify' -s O -l offline -r -d 'Mark the node offline: it is not called, and is neither a candidate nor a primary node'
 complete -c gnt-node -n '__fish_seen_subcommand_from modify' -l master-capable -r -d 'Allow the node to be a master candidate'
 complete -c gnt-node -n '__fish_seen_subcommand_from modify' -l vm-capable -r -d 'Allow the node to run instances'
-complete -c gnt-node -n '__fish_seen_subcommand_from modify' -l node-parameters -r -d 'Set node parameters that differ from the node group'\''s, as in cpu_speed=1.5; -name resets one'
+complete -c gnt-node -n '__fish_seen_subcommand_from modify' -l node-parameters -r -a '(__gantry_names node-parameter)' -d 'Set node parameters that differ from the node group'\''s, as in cpu_speed=1.5; -name resets one'
 complete -c gnt-node -n '__fish_seen_subcommand_from modify' -l auto-promote -d 'Accepted for older clients; a missing candidate is always replaced'
 complete -c gnt-node -n '__fish_seen_subcommand_from modify' -s f -l force -d 'Remove a candidate from the pool although no node can replace it'
 complete -c gnt-node -n '__fish_seen_subcommand_from modify' -l dry-run -d 'Show what would be done, without changing anything'
@@ -682,8 +692,8 @@ complete -c gnt-instance -n '__fish_seen_subcommand_from add' -l os-parameters-s
 complete -c gnt-instance -n '__fish_seen_subcommand_from add' -s n -l node -r -a '(__gantry_names node)' -d 'Create the instance on this node; mirrored disks take a secondary node too'
 complete -c gnt-instance -n '__fish_seen_subcommand_from add' -s g -l node-group -r -a '(__gantry_names group)' -d 'Node group; by default any node group'
 complete -c gnt-instance -n '__fish_seen_subcommand_from add' -s I -l iallocator -r -d 'Let an allocator choose: a program, . for the cluster'\''s default, gantry for the built-in one'
-complete -c gnt-instance -n '__fish_seen_subcommand_from add' -s B -l backend-parameters -r -d 'Set backend parameters, as in memory=1g,vcpus=2'
-complete -c gnt-instance -n '__fish_seen_subcommand_from add' -s H -l hypervisor-parameters -l hypervisor -r -d 'Set the hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz'
+complete -c gnt-instance -n '__fish_seen_subcommand_from add' -s B -l backend-parameters -r -a '(__gantry_names backend-parameter)' -d 'Set backend parameters, as in memory=1g,vcpus=2'
+complete -c gnt-instance -n '__fish_seen_subcommand_from add' -s H -l hypervisor-parameters -l hypervisor -r -a '(__gantry_names by-hypervisor-parameter)' -d 'Set the hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz'
 complete -c gnt-instance -n '__fish_seen_subcommand_from add' -l no-start -d 'Do not start the instance'
 complete -c gnt-instance -n '__fish_seen_subcommand_from add' -l no-wait-for-sync -d 'Do not wait until mirrored disks are in sync'
 complete -c gnt-instance -n '__fish_seen_subcommand_from add' -l no-install -d 'Do not run the operating system'\''s scripts, and do not start the instance'
@@ -739,8 +749,8 @@ complete -c gnt-instance -n '__fish_seen_subcommand_from modify' -s n -l node -r
 complete -c gnt-instance -n '__fish_seen_subcommand_from modify' -s I -l iallocator -r -d 'Let an allocator choose the secondary node; gantry is the built-in allocator'
 complete -c gnt-instance -n '__fish_seen_subcommand_from modify' -s e -l ext-params -r -d 'Set the provider for -t ext and its parameters, as in provider=san,tier=gold'
 complete -c gnt-instance -n '__fish_seen_subcommand_from modify' -l no-wait-for-sync -d 'Do not wait until mirrored disks are in sync'
-complete -c gnt-instance -n '__fish_seen_subcommand_from modify' -s B -l backend-parameters -r -d 'Set backend parameters, as in memory=1g,vcpus=2'
-complete -c gnt-instance -n '__fish_seen_subcommand_from modify' -s H -l hypervisor-parameters -l hypervisor -r -d 'Set hypervisor parameters; -name resets a parameter to its default'
+complete -c gnt-instance -n '__fish_seen_subcommand_from modify' -s B -l backend-parameters -r -a '(__gantry_names backend-parameter)' -d 'Set backend parameters, as in memory=1g,vcpus=2'
+complete -c gnt-instance -n '__fish_seen_subcommand_from modify' -s H -l hypervisor-parameters -l hypervisor -r -a '(__gantry_names hypervisor-parameter)' -d 'Set hypervisor parameters; -name resets a parameter to its default'
 complete -c gnt-instance -n '__fish_seen_subcommand_from modify' -s O -l os-parameters -r -d 'Set parameters of the operating system'
 complete -c gnt-instance -n '__fish_seen_subcommand_from modify' -l os-parameters-private -r -d 'Set parameters of the operating system that are stored but never shown'
 complete -c gnt-instance -n '__fish_seen_subcommand_from modify' -l no-conflicts-check -d 'Allow addresses that belong to a network the NIC is not in'
@@ -774,8 +784,8 @@ complete -c gnt-instance -n '__fish_seen_subcommand_from startup start up' -l no
 complete -c gnt-instance -n '__fish_seen_subcommand_from startup start up' -l pri-node-tags -d 'Select nodes by tag, then instances as with --primary: the arguments are tags'
 complete -c gnt-instance -n '__fish_seen_subcommand_from startup start up' -l sec-node-tags -d 'Select nodes by tag, then instances as with --secondary: the arguments are tags'
 complete -c gnt-instance -n '__fish_seen_subcommand_from startup start up' -l force-multiple -d 'Do not ask for confirmation for several instances'
-complete -c gnt-instance -n '__fish_seen_subcommand_from startup start up' -s B -l backend-parameters -r -d 'Set backend parameters, as in memory=1g,vcpus=2'
-complete -c gnt-instance -n '__fish_seen_subcommand_from startup start up' -s H -l hypervisor-parameters -l hypervisor -r -d 'Set hypervisor parameters for this start only'
+complete -c gnt-instance -n '__fish_seen_subcommand_from startup start up' -s B -l backend-parameters -r -a '(__gantry_names backend-parameter)' -d 'Set backend parameters, as in memory=1g,vcpus=2'
+complete -c gnt-instance -n '__fish_seen_subcommand_from startup start up' -s H -l hypervisor-parameters -l hypervisor -r -a '(__gantry_names hypervisor-parameter)' -d 'Set hypervisor parameters for this start only'
 complete -c gnt-instance -n '__fish_seen_subcommand_from startup start up' -l no-remember -d 'Do not change the recorded admin state'
 complete -c gnt-instance -n '__fish_seen_subcommand_from startup start up' -l paused -d 'Start the guest paused'
 complete -c gnt-instance -n '__fish_seen_subcommand_from startup start up' -l ignore-offline -d 'Accepted for older scripts; an instance on an offline node is never started'
@@ -1103,7 +1113,7 @@ complete -c gnt-network -n '__fish_seen_subcommand_from rename' -s d -l debug -d
 complete -c gnt-network -n '__fish_seen_subcommand_from rename' -l reason -r -d 'Set the reason, which is stored with the job'
 complete -c gnt-network -n '__fish_seen_subcommand_from rename' -s h -l help -d 'Show this help'
 complete -c gnt-network -n '__fish_seen_subcommand_from rename' -a '(__gantry_names network)'
-complete -c gnt-network -n '__fish_seen_subcommand_from connect' -s N -l nic-parameters -r -d 'Set how NICs are connected, as in mode=bridged,link=br0,vlan=5; without it, by the cluster'\''s defaults'
+complete -c gnt-network -n '__fish_seen_subcommand_from connect' -s N -l nic-parameters -r -a '(__gantry_names nic-parameter)' -d 'Set how NICs are connected, as in mode=bridged,link=br0,vlan=5; without it, by the cluster'\''s defaults'
 complete -c gnt-network -n '__fish_seen_subcommand_from connect' -l no-conflicts-check -d 'Do not check whether instances have addresses of the network, and do not reserve addresses of nodes'
 complete -c gnt-network -n '__fish_seen_subcommand_from connect' -l dry-run -d 'Show what would be done, without changing anything'
 complete -c gnt-network -n '__fish_seen_subcommand_from connect' -l priority -x -a 'low normal high' -d 'Set the priority among waiting jobs'
@@ -1295,8 +1305,8 @@ complete -c gnt-backup -n '__fish_seen_subcommand_from import' -l os-parameters-
 complete -c gnt-backup -n '__fish_seen_subcommand_from import' -s n -l node -r -a '(__gantry_names node)' -d 'Create the instance on this node; mirrored disks take a secondary node too'
 complete -c gnt-backup -n '__fish_seen_subcommand_from import' -s g -l node-group -r -a '(__gantry_names group)' -d 'Node group; by default any node group'
 complete -c gnt-backup -n '__fish_seen_subcommand_from import' -s I -l iallocator -r -d 'Let an allocator choose: a program, . for the cluster'\''s default, gantry for the built-in one'
-complete -c gnt-backup -n '__fish_seen_subcommand_from import' -s B -l backend-parameters -r -d 'Set backend parameters, as in memory=1g,vcpus=2'
-complete -c gnt-backup -n '__fish_seen_subcommand_from import' -s H -l hypervisor-parameters -l hypervisor -r -d 'Set the hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz'
+complete -c gnt-backup -n '__fish_seen_subcommand_from import' -s B -l backend-parameters -r -a '(__gantry_names backend-parameter)' -d 'Set backend parameters, as in memory=1g,vcpus=2'
+complete -c gnt-backup -n '__fish_seen_subcommand_from import' -s H -l hypervisor-parameters -l hypervisor -r -a '(__gantry_names by-hypervisor-parameter)' -d 'Set the hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz'
 complete -c gnt-backup -n '__fish_seen_subcommand_from import' -l no-start -d 'Do not start the instance'
 complete -c gnt-backup -n '__fish_seen_subcommand_from import' -l no-wait-for-sync -d 'Do not wait until mirrored disks are in sync'
 complete -c gnt-backup -n '__fish_seen_subcommand_from import' -l no-install -d 'Do not run the operating system'\''s scripts, and do not start the instance'

@@ -12,6 +12,11 @@ _gantry_names() {
         range) gantry segment range list --no-headers -o uuid ;;
         template) echo diskless drbd ext file plain sharedfile ;;
         shell) echo bash fish zsh ;;
+        backend-parameter) echo always_failover= auto_balance= maxmem= memory= minmem= spindle_use= vcpus= ;;
+        nic-parameter) echo link= mode= vlan= ;;
+        node-parameter) echo cpu_speed= exclusive_storage= oob_program= ovs= ovs_link= ovs_name= spindle_count= ssh_port= ;;
+        hypervisor-parameter) echo accel= acpi= blockdev_prefix= boot_order= bootloader_args= bootloader_path= cdrom2_image_path= cdrom_disk_type= cdrom_image_path= cpu_cap= cpu_cores= cpu_mask= cpu_sockets= cpu_threads= cpu_type= cpu_weight= cpuid= device_model= disk_aio= disk_cache= disk_discard= disk_type= firmware= firmware_path= floppy_image_path= init_script= initrd_path= kernel_args= kernel_path= keymap= kvm_extra= kvm_path= kvm_pci_reservations= machine_version= mem_path= migration_bandwidth= migration_caps= migration_downtime= migration_mode= migration_port= nic_type= pae= pci_pass= reboot_behavior= root_path= scsi_controller_type= security_domain= security_model= serial_console= serial_speed= soundhw= spice_bind= spice_image_compression= spice_ip_version= spice_jpeg_wan_compression= spice_password_file= spice_playback_compression= spice_streaming_video= spice_tls_ciphers= spice_use_tls= spice_use_vdagent= spice_zlib_glz_wan_compression= usb_devices= usb_mouse= use_bootloader= use_chroot= use_guest_agent= use_localtime= user_shutdown= vga= vhost_net= vif_script= vif_type= viridian= virtio_net_queues= vnc_bind_address= vnc_password_file= vnc_tls= vnc_x509_path= vnc_x509_verify= vnet_hdr= ;;
+        by-hypervisor-parameter) echo chroot: fake: kvm: xen-hvm: xen-pvm: ;;
         instance-field) gnt-instance list-fields --no-headers --separator=: | cut -d: -f1 ;;
         node-field) gnt-node list-fields --no-headers --separator=: | cut -d: -f1 ;;
         group-field) gnt-group list-fields --no-headers --separator=: | cut -d: -f1 ;;
@@ -40,9 +45,9 @@ _gantry() {
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
                 --defaults) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=none ;;
-                -B|--backend-parameters) values=''; kind=none ;;
-                -N|--nic-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=by-hypervisor-parameter ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -N|--nic-parameters) values=''; kind=nic-parameter ;;
                 --node-parameters) values=''; kind=none ;;
                 -D|--disk-parameters) values=''; kind=none ;;
                 --ipolicy-bounds-specs) values=''; kind=none ;;
@@ -93,9 +98,9 @@ _gantry() {
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
                 --defaults) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=none ;;
-                -B|--backend-parameters) values=''; kind=none ;;
-                -N|--nic-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=by-hypervisor-parameter ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -N|--nic-parameters) values=''; kind=nic-parameter ;;
                 --node-parameters) values=''; kind=none ;;
                 -D|--disk-parameters) values=''; kind=none ;;
                 --ipolicy-bounds-specs) values=''; kind=none ;;
@@ -303,7 +308,7 @@ _gantry() {
                 -g|--node-group) values=''; kind=group ;;
                 --master-capable) values=''; kind=none ;;
                 --vm-capable) values=''; kind=none ;;
-                --node-parameters) values=''; kind=none ;;
+                --node-parameters) values=''; kind=node-parameter ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -340,7 +345,7 @@ _gantry() {
                 -O|--offline) values=''; kind=none ;;
                 --master-capable) values=''; kind=none ;;
                 --vm-capable) values=''; kind=none ;;
-                --node-parameters) values=''; kind=none ;;
+                --node-parameters) values=''; kind=node-parameter ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -582,8 +587,8 @@ _gantry() {
                 -n|--node) values=''; kind=node ;;
                 -g|--node-group) values=''; kind=group ;;
                 -I|--iallocator) values=''; kind=none ;;
-                -B|--backend-parameters) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=by-hypervisor-parameter ;;
                 --file-driver) values=''; kind=none ;;
                 -c|--communication) values=''; kind=none ;;
                 --helper-startup-timeout) values=''; kind=none ;;
@@ -627,8 +632,8 @@ _gantry() {
                 -n|--node) values=''; kind=node ;;
                 -I|--iallocator) values=''; kind=none ;;
                 -e|--ext-params) values=''; kind=none ;;
-                -B|--backend-parameters) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=hypervisor-parameter ;;
                 -O|--os-parameters) values=''; kind=none ;;
                 --os-parameters-private) values=''; kind=none ;;
                 -m|--runtime-memory) values=''; kind=none ;;
@@ -641,8 +646,8 @@ _gantry() {
             options=('-f:Start the instance even if the node has too little free memory' '--force:Start the instance even if the node has too little free memory' '--all:Select all instances' '--instance:Select instances by name (the default)' '--primary:Select instances by primary node: the arguments are nodes' '--secondary:Select instances by secondary node: the arguments are nodes' '--node:Select instances by primary or secondary node: the arguments are nodes' '--tags:Select instances with one of the tags: the arguments are tags' '--node-tags:Select nodes by tag, then instances as with --node: the arguments are tags' '--pri-node-tags:Select nodes by tag, then instances as with --primary: the arguments are tags' '--sec-node-tags:Select nodes by tag, then instances as with --secondary: the arguments are tags' '--force-multiple:Do not ask for confirmation for several instances' '-B:Set backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Set backend parameters, as in memory=1g,vcpus=2' '-H:Set hypervisor parameters for this start only' '--hypervisor-parameters:Set hypervisor parameters for this start only' '--hypervisor:Set hypervisor parameters for this start only' '--no-remember:Do not change the recorded admin state' '--paused:Start the guest paused' '--ignore-offline:Accepted for older scripts; an instance on an offline node is never started' '--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
             kind=instance
             case $previous in
-                -B|--backend-parameters) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=hypervisor-parameter ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -857,7 +862,7 @@ _gantry() {
             options=('-N:Set how NICs are connected, as in mode=bridged,link=br0,vlan=5; without it, by the cluster'\''s defaults' '--nic-parameters:Set how NICs are connected, as in mode=bridged,link=br0,vlan=5; without it, by the cluster'\''s defaults' '--no-conflicts-check:Do not check whether instances have addresses of the network, and do not reserve addresses of nodes' '--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
             kind=network
             case $previous in
-                -N|--nic-parameters) values=''; kind=none ;;
+                -N|--nic-parameters) values=''; kind=nic-parameter ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -1044,8 +1049,8 @@ _gantry() {
                 -n|--node) values=''; kind=node ;;
                 -g|--node-group) values=''; kind=group ;;
                 -I|--iallocator) values=''; kind=none ;;
-                -B|--backend-parameters) values=''; kind=none ;;
-                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=backend-parameter ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=by-hypervisor-parameter ;;
                 --file-driver) values=''; kind=none ;;
                 -c|--communication) values=''; kind=none ;;
                 --helper-startup-timeout) values=''; kind=none ;;
@@ -1305,6 +1310,6 @@ _gantry() {
     if [[ $kind == file ]]; then _files; return; fi
     [[ $kind == none ]] || values=$(_gantry_names "$kind")
     if [[ $kind == *-field ]]; then compset -P '*,' || compset -P '+'; fi
-    compadd -- ${=values}
+    if [[ $kind == *-parameter ]]; then compadd -S '' -- ${=values}; else compadd -- ${=values}; fi
 }
 _gantry "$@"

@@ -105,6 +105,7 @@ OPTIONS = (
         command.HYPERVISOR_NAMES,
         "Set the hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz",
         "[HV:]PARAMS",
+        completes="by-hypervisor-parameter",
         dest="hypervisor",
         parse=syntax.hypervisor,
     ),

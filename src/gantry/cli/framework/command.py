@@ -220,6 +220,7 @@ BACKEND = Option(
     "PARAMS",
     parse=syntax.backend,
     field="beparams",
+    completes="backend-parameter",
 )
 OS_PARAMETERS = Option(
     ("-O", "--os-parameters"),

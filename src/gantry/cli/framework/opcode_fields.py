@@ -1,5 +1,7 @@
 """The fields of all opcodes, for the options of commands: kind, help text, default, bounds, choices.
 
+``PARAMETERS`` has what options of parameters accept first.
+
 Made by tools/opcode_fields.py from the structs in ``model/opcodes``; ``make golden`` rewrites it.
 """
 
@@ -27,6 +29,7 @@ def field(opcode: str, name: str) -> Field:
 
 # ruff: noqa: E501
 # fmt: off
+PARAMETERS: dict[str, tuple[str, ...]] = {'backend-parameter': ('always_failover=', 'auto_balance=', 'maxmem=', 'memory=', 'minmem=', 'spindle_use=', 'vcpus='), 'nic-parameter': ('link=', 'mode=', 'vlan='), 'node-parameter': ('cpu_speed=', 'exclusive_storage=', 'oob_program=', 'ovs=', 'ovs_link=', 'ovs_name=', 'spindle_count=', 'ssh_port='), 'hypervisor-parameter': ('accel=', 'acpi=', 'blockdev_prefix=', 'boot_order=', 'bootloader_args=', 'bootloader_path=', 'cdrom2_image_path=', 'cdrom_disk_type=', 'cdrom_image_path=', 'cpu_cap=', 'cpu_cores=', 'cpu_mask=', 'cpu_sockets=', 'cpu_threads=', 'cpu_type=', 'cpu_weight=', 'cpuid=', 'device_model=', 'disk_aio=', 'disk_cache=', 'disk_discard=', 'disk_type=', 'firmware=', 'firmware_path=', 'floppy_image_path=', 'init_script=', 'initrd_path=', 'kernel_args=', 'kernel_path=', 'keymap=', 'kvm_extra=', 'kvm_path=', 'kvm_pci_reservations=', 'machine_version=', 'mem_path=', 'migration_bandwidth=', 'migration_caps=', 'migration_downtime=', 'migration_mode=', 'migration_port=', 'nic_type=', 'pae=', 'pci_pass=', 'reboot_behavior=', 'root_path=', 'scsi_controller_type=', 'security_domain=', 'security_model=', 'serial_console=', 'serial_speed=', 'soundhw=', 'spice_bind=', 'spice_image_compression=', 'spice_ip_version=', 'spice_jpeg_wan_compression=', 'spice_password_file=', 'spice_playback_compression=', 'spice_streaming_video=', 'spice_tls_ciphers=', 'spice_use_tls=', 'spice_use_vdagent=', 'spice_zlib_glz_wan_compression=', 'usb_devices=', 'usb_mouse=', 'use_bootloader=', 'use_chroot=', 'use_guest_agent=', 'use_localtime=', 'user_shutdown=', 'vga=', 'vhost_net=', 'vif_script=', 'vif_type=', 'viridian=', 'virtio_net_queues=', 'vnc_bind_address=', 'vnc_password_file=', 'vnc_tls=', 'vnc_x509_path=', 'vnc_x509_verify=', 'vnet_hdr='), 'by-hypervisor-parameter': ('chroot:', 'fake:', 'kvm:', 'xen-hvm:', 'xen-pvm:')}
 FIELDS: dict[str, dict[str, Row]] = {
     'OP_CLUSTER_DESTROY': {
     },

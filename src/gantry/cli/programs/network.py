@@ -306,6 +306,7 @@ COMMANDS = (
                 "Set how NICs are connected, as in mode=bridged,link=br0,vlan=5; without it, by the cluster's defaults",
                 "PARAMS",
                 parse=syntax.parameters,
+                completes="nic-parameter",
             ),
             NO_CONFLICTS_CHECK,
             *command.DRY_RUN,

@@ -123,6 +123,7 @@ PARAMETERS = command.Option(
     "PARAMS",
     parse=syntax.parameters,
     field="ndparams",
+    completes="node-parameter",
 )
 ADD_TEXT = """
     The machine runs gantry-noded and is not yet part of a cluster. Without a join token, this command
