@@ -85,12 +85,19 @@ def encrypted(cluster: lab.Lab) -> Iterator[dict[str, clients.Target]]:
 
 @pytest.fixture(scope="package")
 def kubernetes() -> Iterator[clients.Target]:
+    with kubernetes_server() as target:
+        yield target
+
+
+@contextlib.contextmanager
+def kubernetes_server(*options: str) -> Iterator[clients.Target]:
+    """Run a Kubernetes server without a cluster."""
     with tempfile.TemporaryDirectory(prefix="gk") as name:
         folder, port = Path(name), ports.free()
         logs = folder / "log"
         logs.mkdir()
         command = [lab.BIN / "gantry-kube", "serve", "--data", folder / "data", "--port", str(port), "--no-controllers"]
-        with daemon(*command, port=port, folder=logs) as pid:
+        with daemon(*command, *options, port=port, folder=logs) as pid:
             token = (folder / "data/tokens").read_text().partition(",")[0]
             headers = {"Authorization": f"Bearer {token}"}
             path = "/apis/ipam.metal3.io/v1alpha1/ippools"

@@ -1,14 +1,18 @@
-"""Many honest clients at one moment, ten times what the servers usually have: each gets an answer, none is cut off."""
+"""Many honest clients at one moment, ten times what the servers usually have: each gets an answer, none is cut off.
+
+All clients are this one process. On a busy machine it writes the last request much later than it connected, so the
+servers wait longer here than for a client that is one of many.
+"""
 
 import asyncio
 import contextlib
 import ssl
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from tests.cluster import lab
-from tests.doors.hostile import clients
+from tests.doors.hostile import clients, conftest
 
 from gantry.kubernetes.controllers import client as api_client
 from gantry.kubernetes.controllers import kubeconfig, metrics, rate_limit
@@ -19,7 +23,27 @@ Targets = dict[str, clients.Target]
 
 ANSWERED = {"200", "429 with Retry-After", "503 with Retry-After"}
 
+PATIENT = ("--handshake-timeout", "120", "--header-timeout", "120")
+
 every_front_end = pytest.mark.parametrize("name", ["remote API", "Neutron API"])
+
+
+@pytest.fixture(scope="module")
+def plain(cluster: lab.Lab) -> Iterator[Targets]:
+    with conftest.front_ends(cluster, *PATIENT) as front_ends:
+        yield front_ends
+
+
+@pytest.fixture(scope="module")
+def encrypted(cluster: lab.Lab) -> Iterator[Targets]:
+    with conftest.front_ends(cluster, *PATIENT, tls=True) as front_ends:
+        yield front_ends
+
+
+@pytest.fixture(scope="module")
+def kubernetes() -> Iterator[clients.Target]:
+    with conftest.kubernetes_server(*PATIENT) as target:
+        yield target
 
 
 async def _outcome(target: clients.Target, tls: ssl.SSLContext | None) -> str:
