@@ -124,7 +124,7 @@ def test_the_feature_is_off_until_it_is_turned_on_and_then_the_file_alone_applie
     assert site.network("own", "--project p1 --segment next") == "vlan physnet1 400"
     assert "only the segment ranges of segments.ini apply now" in site.modify("--segment-ranges", "default")
     info = yaml.safe_load(site.lab.run("gnt-cluster", "info").stdout)["Cluster parameters"]
-    assert info["segment ranges besides those of segments.ini"] is False
+    assert info["segment ranges of projects"] is False
     assert "only the ranges of segments.ini apply" in site.refused(
         "create", f"{PRIVATE} --project p --minimum 1 --maximum 2"
     )
