@@ -30,10 +30,17 @@ def machines() -> Iterator[lab.Lab]:
             (node.root / "lib/join-token").unlink()
             node.address, node.port = address, first.port
             node.start()
-        (cluster_lab.folder / "ganeti/queue").mkdir(parents=True)
-        (cluster_lab.folder / "ganeti/config.data").write_bytes(_configuration())
-        (cluster_lab.folder / "ganeti/queue/serial").write_text("500\n")
+        _write_files_of_ganeti(cluster_lab)
         yield cluster_lab
+
+
+def _write_files_of_ganeti(cluster_lab: lab.Lab) -> Path:
+    """Write configuration and queue of a cluster of Ganeti; return the path of the configuration."""
+    folder = cluster_lab.folder / "ganeti"
+    (folder / "queue").mkdir(parents=True)
+    (folder / "config.data").write_bytes(_configuration())
+    (folder / "queue/serial").write_text("500\n")
+    return folder / "config.data"
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -70,13 +77,16 @@ def test_a_cluster_of_ganeti_is_imported_and_its_nodes_join_again(machines: lab.
     machines.run("gnt-cluster", "master-failover", on=machines.nodes[1])
 
 
-def test_an_import_that_is_refused_changes_nothing(machines: lab.Lab) -> None:
-    old = machines.folder / "ganeti/config.data"
-    assert "cannot read" in machines.refused("gnt-cluster", "import", machines.folder / "none")
-    assert "no node node9; its nodes are" in machines.refused("gnt-cluster", "import", "--node-name", "node9", old)
-    old.write_bytes(b"{}")
-    assert "is not a configuration of Ganeti 2.0 to 3.1" in machines.refused("gnt-cluster", "import", old)
-    old.write_bytes(_configuration().replace(b'"fake"', b'"lxc"'))
-    assert "lxc does not exist here: instance probe" in machines.refused("gnt-cluster", "import", old, code=2)
-    assert not (machines.master / "lib/config.data").exists()
-    assert (machines.master / "lib/join-token").exists()
+def test_an_import_that_is_refused_changes_nothing() -> None:
+    with lab.lab() as machine:
+        machine.add_machine()
+        old = _write_files_of_ganeti(machine)
+        assert "cannot read" in machine.refused("gnt-cluster", "import", machine.folder / "none")
+        assert "no node node9; its nodes are" in machine.refused("gnt-cluster", "import", "--node-name", "node9", old)
+        old.write_bytes(b"{}")
+        assert "is not a configuration of Ganeti 2.0 to 3.1" in machine.refused("gnt-cluster", "import", old)
+        old.write_bytes(_configuration().replace(b'"fake"', b'"lxc"'))
+        refusal = machine.refused("gnt-cluster", "import", old, code=2)
+        assert "lxc does not exist here: instance probe" in refusal
+        assert not (machine.master / "lib/config.data").exists()
+        assert (machine.master / "lib/join-token").exists()
