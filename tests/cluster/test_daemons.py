@@ -131,6 +131,21 @@ def test_a_candidate_hears_of_jobs_and_of_their_archive_and_forgets_the_queue_wh
         assert not (third.root / "lib/config.data").exists()
 
 
+def test_a_cluster_of_three_candidates_is_destroyed() -> None:
+    """They leave it one after the other, and no majority is left that could acknowledge the end of the job."""
+    with lab.lab() as own:
+        own.init()
+        machines = [own.nodes[0], own.add_node(), own.add_node()]
+        lab.wait_until(lambda: (machines[2].root / "lib/config.data").exists(), "the third copy")
+        pid = own.master_pid()
+        own.run("gnt-cluster", "destroy", "--yes-do-it")
+        lab.wait_until(lambda: lab.is_gone(pid), "the end of the master daemon")
+        for machine in machines:
+            lab.wait_until((machine.root / "lib/join-token").exists, f"the token of {machine.name}")
+            assert not (machine.root / "lib/config.data").exists()
+            assert not (machine.root / "lib/certs/authority.key").exists()
+
+
 @pytest.mark.slow
 def test_the_machine_of_a_destroyed_cluster_joins_another_one() -> None:
     with lab.lab() as former, lab.lab() as other:

@@ -23,8 +23,10 @@ async def test_a_cluster_with_instances_is_not_destroyed(house: build.House) -> 
 
 async def test_every_node_leaves_and_the_master_is_last(house: build.House) -> None:
     await house.run(opcodes.InstanceRemove(instance_name="vm1"))
+    house.put(msgspec.structs.replace(build.NODES[1], master_candidate=True))
     house.machine("node2").down = True
     assert await house.run(opcodes.ClusterDestroy()) == "node1"
+    assert [node.name for node in house.state.nodes.values() if node.master_candidate] == ["node1"]
     leaving_nodes = [name for name, call in house.nodes.made if isinstance(call, calls.NodeLeave)]
     assert leaving_nodes == ["node2", "node3", "node1"]
     assert any(line.startswith("WARNING node2 was not notified") for line in house.log.lines)

@@ -23,7 +23,11 @@ class ClusterPostInit(base.Planned[opcodes.ClusterPostInit]):
 
 
 class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
-    """Destroys an empty cluster: every node forgets it; the master daemon ends after the job."""
+    """Destroys an empty cluster: every node forgets it; the master daemon ends after the job.
+
+    The other nodes are no candidates any more before they forget it: their copies would be missing for the majority
+    that acknowledges the end of the job.
+    """
 
     OPCODE = opcodes.ClusterDestroy
 
@@ -49,12 +53,15 @@ class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
         other_nodes = sorted(
             (node for node in snapshot.nodes.values() if node is not master), key=lambda node: node.name
         )
+        now = self.environment.inputs.now
+        candidates = [node for node in other_nodes if node.master_candidate]
         farewell = [
             base.Step(f"let {node.name} leave the cluster", _leave(snapshot.target(node)))
             for node in (*other_nodes, master)
         ]
         return base.Plan(
             lines=[f"destroy cluster {snapshot.the_cluster.name}"],
+            changes=[states.Put(base.changed(node, now, master_candidate=False)) for node in candidates],
             after=farewell,
             result=lambda: master.name,
             hooks=hook_environment.of_cluster_destroy(snapshot),
