@@ -116,7 +116,7 @@ def _joined(text: str) -> list[str]:
 
 
 def matches(expected: str, printed: str) -> bool:
-    """Return whether the output is what the page shows; columns may have other widths."""
+    """Return whether the output is what the page shows; columns may have other widths, and the first be indented."""
     pattern = "".join(r"(?:.*\n)*?" if line == "..." else _line(line) + r"\n" for line in expected.splitlines())
     lines = NOTICE.sub("", printed).strip("\n").splitlines()
     return re.fullmatch(pattern, "".join(f"{_single(line)}\n" for line in lines)) is not None
@@ -127,7 +127,7 @@ def _line(line: str) -> str:
 
 
 def _single(line: str) -> str:
-    return AGE.sub(" 1s", re.sub(r"[ \t]+", " ", line).rstrip())
+    return AGE.sub(" 1s", re.sub(r"[ \t]+", " ", line).strip())
 
 
 def links(page: Path) -> Iterator[str]:
