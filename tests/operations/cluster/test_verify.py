@@ -157,6 +157,13 @@ async def test_too_few_candidates_are_found(house: build.House) -> None:
     assert await complaints(house, codes=True) == ["ERROR:ECLUSTERCFG:cluster:: 1 master candidates, 3 are required"]
 
 
+async def test_an_addition_that_was_not_completed_is_found(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.NODES[1], joining=True))
+    (line,) = await complaints(house, codes=True)
+    assert line.startswith("ERROR:ENODEJOIN:node:node2: its addition was not completed")
+    assert line.endswith("gnt-node add --readd node2 completes it")
+
+
 async def test_ranges_outside_of_their_subnet_are_found(house: build.House) -> None:
     broken = network.Subnet(uuid="s", cidr="10.0.0.0/24", external=("10.0.1.1",))
     house.put(network.Network(uuid="b", name="broken", subnets=(broken,)))

@@ -4,9 +4,9 @@ import pytest
 from msgspec import structs
 from tests.operations import build
 
-from gantry import errors
+from gantry import errors, security
 from gantry.model import cluster, lock, opcodes
-from gantry.operations.node import invitations
+from gantry.operations.node import enroll, invitations, known
 from gantry.rpc import calls, targets
 
 READD = opcodes.NodeAdd(node_name="node2", join_token=build.TOKEN, readd=True)
@@ -88,6 +88,41 @@ async def test_a_node_that_answers_is_not_added_again(house: build.House) -> Non
     house.machine("node2").joined = True
     house.machine("node2").uuid = NODE.uuid
     assert "node node2 answers as a member of the cluster" in str(await house.refused(READD))
+
+
+def interrupted(house: build.House) -> None:
+    """Leave what a master leaves that ends after the machine has joined, before the last record."""
+    request = enroll.Request(build.REQUEST, security.key_of_request(build.REQUEST.encode()))
+    house.put(known.joining(NODE, request, now=build.NOW))
+    machine = house.machine("node2")
+    machine.joined, machine.uuid = True, NODE.uuid
+
+
+async def test_an_addition_that_was_interrupted_is_completed_without_a_token(house: build.House) -> None:
+    interrupted(house)
+    await house.run(structs.replace(READD, join_token=""))
+    node = house.state.node("node2")
+    assert (node.joining, node.master_candidate, node.offline) == (False, True, False)
+    assert node.certificate.serial not in ("", FORMER.serial)
+    assert house.state.the_cluster.revoked == (cluster.Revoked(serial="77", end=FORMER.end),)
+    assert house.machine("node2").files["authority.key"] == "authority's key"
+
+
+async def test_no_machine_is_invited_that_has_joined(house: build.House) -> None:
+    interrupted(house)
+    assert await house.run(INVITE) == {"joined": True}
+    assert not house.state.the_cluster.invitations
+    house.machine("node2").joined = False
+    await house.run(INVITE)
+    assert house.state.the_cluster.invitations
+
+
+async def test_a_machine_that_has_not_joined_needs_a_token(house: build.House) -> None:
+    for node in (NODE, structs.replace(NODE, joining=True)):
+        house.put(node)
+        for dry_run in (True, False):
+            op = structs.replace(READD, join_token="", dry_run=dry_run)
+            assert "node node2 needs a join token" in str(await house.refused(op))
 
 
 async def test_without_the_option_the_node_is_there_already(house: build.House) -> None:

@@ -48,9 +48,12 @@ def _invite(call: command.Call) -> int:
     if call.options.submit:
         raise errors.InvalidError("an invitation is complete at once, so --submit has no use", hint="omit --submit")
     secret = os.urandom(SECRET_BYTES).hex()
+    answer: dict[str, object] = {}
 
     def report(result: object) -> None:
-        answer = client.expect(result, dict)
+        answer.update(client.expect(result, dict))
+        if answer.get("joined"):
+            return
         address, port, end = (answer.get(name) for name in ("address", "port", "end"))
         if port != DEFAULT_PORT:
             address = f"[{address}]:{port}" if ":" in str(address) else f"{address}:{port}"
@@ -59,7 +62,11 @@ def _invite(call: command.Call) -> int:
         print(f"gantry-node join {address} --token {secret}")
 
     secret_hash = hashlib.sha256(secret.encode()).hexdigest()
-    return submit.carry_out(call, call.opcode(INVITE, secret_hash=secret_hash), report=report)
+    code = submit.carry_out(call, call.opcode(INVITE, secret_hash=secret_hash), report=report)
+    if answer.get("joined"):
+        print(f"The machine of {call.arguments[0]} has joined; its addition, which was interrupted, is completed")
+        return submit.carry_out(call, call.opcode(ADD, join_token=""))
+    return code
 
 
 def list_invitations(call: command.Call) -> int:
@@ -138,6 +145,7 @@ ADD_TEXT = """
 
     With --readd the machine becomes a node again that the cluster has: the node keeps its address,
     its node group, its parameters and its instances, and the certificate of the former machine ends.
+    An addition that was interrupted is completed by it, too.
 """
 
 COMMANDS = (

@@ -128,7 +128,8 @@ class ClusterSetParams(Opcode, frozen=True):
 class NodeAdd(Opcode, frozen=True):
     """Add a machine to the cluster: send it a certificate and the cluster's files, and assign it to a node group.
 
-    ``readd`` is for a node of the cluster whose machine has lost its files or was replaced: it keeps what is recorded.
+    ``readd`` is for a node of the cluster whose machine has lost its files or was replaced: it keeps what is
+    recorded. An addition that was interrupted after the machine had joined is completed without a join token.
     """
 
     DESCRIBES = "node_name"

@@ -22,8 +22,8 @@ from gantry.state import snapshot as states
 class Finding:
     """A finding of verify: the error code, the kind and name of the object, the problem.
 
-    The codes ENETWORKPOOL, EINSTANCECONFLICT, EINSTANCEDEVICES and EINSTANCEUNWANTED are Gantry's own. A warning does
-    not make verify fail.
+    The codes ENETWORKPOOL, ENODEJOIN, EINSTANCECONFLICT, EINSTANCEDEVICES and EINSTANCEUNWANTED are Gantry's own. A
+    warning does not make verify fail.
 
     See contracts/commands.md#cluster-verify.
     """
@@ -52,6 +52,10 @@ def check_config(snapshot: states.Snapshot) -> Iterator[Finding]:
     required = min(owner.candidate_pool_size, possible)
     if candidates < required:
         yield Finding("ECLUSTERCFG", "cluster", "", f"{candidates} master candidates, {required} are required")
+    for node in sorted(snapshot.nodes.values(), key=lambda node: node.name):
+        if node.joining:
+            message = "its addition was not completed, so it does not belong to the cluster yet; "
+            yield Finding("ENODEJOIN", "node", node.name, f"{message}gnt-node add --readd {node.name} completes it")
     for net in sorted(snapshot.networks.values(), key=lambda net: net.name):
         for subnet in net.subnets:
             cidr = ranges.parse_cidr(subnet.cidr)

@@ -38,7 +38,8 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
     so that a master which takes over in between can still call it.
 
     An invitation for its name is used up when the node has joined, so a machine that failed to join may try again.
-    A node that is added again (``known``) keeps its record; only its certificate, and what it has to learn, are new.
+    A node that is added again (``known``) keeps its record; only its certificate, and what it has to learn, are new. It
+    needs no join token if its machine has joined, but the master ended before the last record.
     """
 
     OPCODE = opcodes.NodeAdd
@@ -76,17 +77,16 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Ask the machine for its certificate request; a dry run asks nothing."""
         uuid = snapshot.node(self.op.node_name).uuid if self.op.readd else self.environment.inputs.uuid()
-        facts = Facts(uuid)
+        facts, nodes = Facts(uuid), self.environment.nodes
         target = snapshot.target(self._draft(snapshot, facts))
+        if self.op.readd and not self.op.dry_run and await known.is_member(nodes, snapshot.nodes[uuid], target):
+            return replace(facts, request=await enroll.member_request(nodes, target))
+        if not self.op.join_token:
+            raise errors.InvalidError(f"node {target.name} needs a join token", hint=enroll.TOKEN_HINT)
         if self.op.dry_run:
             return facts
-        if self.op.readd and await enroll.has_joined(self.environment.nodes, target):
-            raise errors.WrongStateError(
-                f"node {target.name} answers as a member of the cluster, so it need not be added again",
-                hint=f"gnt-node modify --offline no {target.name} brings an offline node back",
-            )
         request = await enroll.certificate_request(
-            self.environment.nodes,
+            nodes,
             target,
             token=self.op.join_token,
             cluster=snapshot.the_cluster.name,
@@ -106,14 +106,8 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
                 f"node {op.node_name} is already part of the cluster",
                 hint="add --readd if its machine has lost its files or was replaced",
             )
-        if not op.join_token:
-            raise errors.InvalidError(
-                f"node {op.node_name} needs a join token",
-                hint=enroll.TOKEN_HINT,
-            )
-        requested = cluster.Certificate(keys=(facts.request.key,)) if facts.request else cluster.NO_CERTIFICATE
         if op.readd:
-            return known.joining(known.find(snapshot, op), requested, now=inputs.now)
+            return known.joining(known.find(snapshot, op), facts.request, now=inputs.now)
         address = str(ranges.parse_address(op.primary_ip))
         for other in snapshot.nodes.values():
             if (other.primary_ip, other.port) == (address, op.port):
@@ -130,13 +124,12 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
             vm_capable=op.vm_capable,
             ndparams=parameter_levels.node({}, op.ndparams),
             joining=True,
-            certificate=requested,
+            certificate=cluster.Certificate(keys=(facts.request.key,)) if facts.request else cluster.NO_CERTIFICATE,
         )
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Put the node and let it join; then record what it reports, as a candidate if the pool needs one."""
         new, networks = self._draft(snapshot, facts), self._reserved(snapshot)
-        former = snapshot.nodes.get(new.uuid)
         target = snapshot.target(new)
         newcomer = _Newcomer()
 
@@ -162,12 +155,12 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
         resources = base.Step(f"ask {new.name} for its resources and send it the cluster's files", (query,))
         return base.Plan(
             lines=[
-                f"add node {new.name} at {new.primary_ip}{' again' if former else ''}",
+                f"add node {new.name} at {new.primary_ip}{' again' if self.op.readd else ''}",
                 *(f"reserve address {new.primary_ip} in network {net.name}" for net in networks),
             ],
             changes=[states.Put(new), *(states.Put(base.changed(net, new.ctime)) for net in networks)],
             steps=[join, resources],
-            finish=lambda current: self._finish(current, new.uuid, newcomer, former=former),
+            finish=lambda current: self._finish(current, new.uuid, newcomer),
             hooks=hook_environment.of_node_add(snapshot, new),
         )
 
@@ -194,9 +187,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
         if newcomer.trusted:
             await candidate_pool.send_secrets(self.environment, target)
 
-    def _finish(
-        self, current: states.Snapshot, uuid: str, newcomer: "_Newcomer", *, former: cluster.Node | None
-    ) -> list[states.Change]:
+    def _finish(self, current: states.Snapshot, uuid: str, newcomer: "_Newcomer") -> list[states.Change]:
         node = accelerators.with_status(current.nodes[uuid], newcomer.status)
         candidate = newcomer.trusted and candidate_pool.missing(current) > 0
         now = self.environment.inputs.now
@@ -205,7 +196,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
         changes: list[states.Change] = [states.Put(base.changed(node, now, lost_candidate=lost, **flags))]
         owner = current.the_cluster
         used = invitations.closed(owner.invitations, node.name, why=cluster.Closed.USED, address=node.primary_ip)
-        revoked = enroll.revoked(current, [former.certificate] if former else [], now=now)
+        revoked = enroll.revoked(current, [node.certificate], now=now)
         if (used, revoked) != (owner.invitations, owner.revoked):
             changes.append(states.Put(base.changed(owner, now, invitations=used, revoked=revoked)))
         return changes

@@ -66,7 +66,15 @@ async def certificate_request(
     secret = _secret(target.name, token)
     _check_clock(target.name, await nodes.join(target, token, calls.NodeClock()), now)
     join_call = calls.Join(secret=secret, cluster=cluster, node=target.name, uuid=target.uuid, address=target.address)
-    csr = await nodes.join(target, token, join_call)
+    return _request(target, await nodes.join(target, token, join_call))
+
+
+async def member_request(nodes: base.Nodes, target: targets.Target) -> Request:
+    """Return a certificate request of a machine that is a node already, for its present key; errors as the other's."""
+    return _request(target, await nodes.call(target, calls.CertificateRequest(new_key=False)))
+
+
+def _request(target: targets.Target, csr: str) -> Request:
     try:
         return Request(csr, security.key_of_request(csr.encode()))
     except ValueError as error:

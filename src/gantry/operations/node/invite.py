@@ -16,20 +16,31 @@ LIST = {(lock.Level.CONFIG, "cluster"): lock.Mode.EXCLUSIVE}
 """The lock of the list of invitations, which is a part of the cluster's entry."""
 
 
-class NodeInvite(base.Planned[opcodes.NodeInvite]):
-    """Makes an invitation; it takes the place of an earlier one for the same name."""
+class NodeInvite(base.Unit[opcodes.NodeInvite, bool]):
+    """Makes an invitation; it takes the place of an earlier one for the same name.
+
+    A machine that is to be added again, and has joined although its addition was not completed, needs none.
+    """
 
     OPCODE = opcodes.NodeInvite
-    BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the list of invitations, and the node or its name, so that no addition of it is under way."""
         node = snapshot.node(self.op.node_name).uuid if self.op.readd else self.op.node_name
         return {**LIST, (lock.Level.NODE, node): lock.Mode.EXCLUSIVE}
 
-    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+    async def inspect(self, snapshot: states.Snapshot) -> bool:
+        """Return whether the machine has joined; only one whose addition was interrupted is asked."""
+        if not self.op.readd or self.op.dry_run:
+            return False
+        node = known.find(snapshot, self.op)
+        return node.joining and await known.is_member(self.environment.nodes, node, snapshot.target(node))
+
+    def plan(self, snapshot: states.Snapshot, facts: bool) -> base.Plan:
         """Put the invitation into the cluster; what an addition would refuse is refused now."""
-        del facts
+        if facts:
+            line = f"node {self.op.node_name} has joined; an addition without a join token completes its record"
+            return base.Plan(lines=[line], result=lambda: {"joined": True})
         op, now, owner = self.op, self.environment.inputs.now, snapshot.the_cluster
         invitation = self._for_known(snapshot) if op.readd else self._for_new(snapshot)
         other_invitations = [

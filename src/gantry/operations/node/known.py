@@ -2,11 +2,17 @@
 
 What is recorded stays: UUID, address, node group, parameters, instances. The former certificate ends, and the node is
 a candidate again only when it has a copy of everything, because the machine remembers nothing that it acknowledged.
+
+An addition whose master ended after the machine had joined is completed: the record of the node is still ``joining``.
 """
+
+from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, opcodes
 from gantry.operations import base
+from gantry.operations.node import enroll
+from gantry.rpc import targets
 from gantry.state import snapshot as states
 
 _RECORDED = ("group", "master_capable", "vm_capable", "ndparams", "port")
@@ -37,8 +43,25 @@ def find(snapshot: states.Snapshot, op: opcodes.NodeAdd | opcodes.NodeInvite) ->
     return node
 
 
-def joining(node: cluster.Node, certificate: cluster.Certificate, *, now: float) -> cluster.Node:
-    """Return the record of such a node while its machine joins."""
+async def is_member(nodes: base.Nodes, node: cluster.Node, target: targets.Target) -> bool:
+    """Return whether only the last record of the node's addition is missing; WrongStateError if nothing is."""
+    if not await enroll.has_joined(nodes, target):
+        return False
+    if node.joining:
+        return True
+    raise errors.WrongStateError(
+        f"node {node.name} answers as a member of the cluster, so it need not be added again",
+        hint=f"gnt-node modify --offline no {node.name} brings an offline node back",
+    )
+
+
+def joining(node: cluster.Node, request: enroll.Request | None, *, now: float) -> cluster.Node:
+    """Return the record of such a node while its machine joins with the key of this request.
+
+    The serial number is that of the former certificate, which ends when the machine has joined.
+    """
+    former = node.certificate
+    certificate = structs.replace(former, keys=(request.key,)) if request else cluster.NO_CERTIFICATE
     return base.changed(
         node,
         now,
