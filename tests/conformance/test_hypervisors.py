@@ -32,7 +32,7 @@ def make_kvm(folders: paths.Paths, namespace: str) -> drivers.Hypervisor:
     runtime = samples.runtime(namespace=namespace)
     accelerators = accelerator_probe.Accelerators(runtime, folders, bootid="")
     bridged = taps.Bridged(runtime, folders.etc, segments=segment_bridges.Segments(runtime))
-    parts = drivers.Registry("node1", nics={"bridged": bridged})
+    parts = drivers.Registry(RealRuntime("node1"), nics={"bridged": bridged})
     return kvm_driver.Kvm(runtime, folders, parts=parts, accelerators=accelerators)
 
 

@@ -394,7 +394,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_files.raise_limit()
     gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
     try:
-        asyncio.run(_run(runtime, paths.Paths.below(settings.options.root), settings))
+        folders = paths.Paths.below(settings.options.root)
+        asyncio.run(_run(RealRuntime(membership.name(runtime.disk, folders)), folders, settings))
     except errors.GantryError as error:
         # Standard error gets the error once, as one line; a log message of this level goes to the log file only.
         log.info("ended by: %s", error)

@@ -28,6 +28,14 @@ def read(disk: interface.Disk, folders: paths.Paths) -> Member:
         ) from None
 
 
+def name(disk: interface.Disk, folders: paths.Paths) -> str:
+    """Return the name of this machine's node; empty without a cluster."""
+    try:
+        return read(disk, folders).node
+    except errors.ConfigurationError:
+        return ""
+
+
 def check_candidate(runtime: interface.Runtime, folders: paths.Paths) -> None:
     """Raise WrongStateError, which lists the candidates, if this machine has no candidate's copy of the state."""
     disk = runtime.disk

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from gantry import errors
 from gantry.rpc import calls
+from gantry.runtime import interface
 
 Driver = TypeVar("Driver")
 
@@ -276,11 +277,16 @@ class Registry:
     ``mirrors`` are those block devices that keep a second copy on another node.
     """
 
-    node: str
+    runtime: interface.Runtime
     hypervisors: Mapping[str, Hypervisor] = field(default_factory=dict)
     storage: Mapping[str, BlockDevice] = field(default_factory=dict)
     nics: Mapping[str, NicDriver] = field(default_factory=dict)
     mirrors: Mapping[str, Mirror] = field(default_factory=dict)
+
+    @property
+    def node(self) -> str:
+        """Return the node's name."""
+        return self.runtime.host
 
     def hypervisor(self, name: str) -> Hypervisor:
         """Return a hypervisor; InvalidError."""

@@ -251,17 +251,22 @@ class Programs:
 
 
 class Machine:
-    """A node's machine (``interface.Runtime``), which runs ``Programs``."""
+    """A node's machine (``interface.Runtime``), which runs ``Programs`` and has the name that ``name`` returns."""
 
-    def __init__(self, runtime: interface.Runtime) -> None:
+    def __init__(self, runtime: interface.Runtime, *, name: Callable[[], str]) -> None:
         self._runtime = runtime
-        self.host = runtime.host
+        self._name = name
         self.clock = runtime.clock
         self.random = runtime.random
         self.disk = runtime.disk
         self.network = runtime.network
         self.processes = Programs(runtime.processes)
         self.streams = runtime.streams
+
+    @property
+    def host(self) -> str:
+        """Return the machine's name."""
+        return self._name()
 
     async def compute(self, work: Callable[[], bytes]) -> bytes:
         """Run a long, pure computation outside the event loop."""

@@ -42,7 +42,7 @@ class Node:
         runtime = storages.runtime()
         self.files = Slow(runtime, folder)
         self.table = call_table.Table()
-        registry = drivers.Registry(node="node1", storage={"file": self.files})
+        registry = drivers.Registry(RealRuntime("node1"), storage={"file": self.files})
         providers = external.Providers(runtime, [str(folder / "extstorage")])
         volumes = lvm.Lvm(programs.Programs(runtime))
         disk_calls.Disks(registry, volumes=volumes, providers=providers).add_to(self.table)

@@ -21,7 +21,7 @@ GUEST = calls.Instance(name="vm1", uuid="u1", hypervisor="fake", beparams={"maxm
 def table(tmp_path: Path) -> call_table.Table:
     disk, table = RealRuntime().disk, call_table.Table()
     (tmp_path / "fake").mkdir()
-    registry = drivers.Registry("node1", hypervisors={"fake": fake.Fake(disk, str(tmp_path))})
+    registry = drivers.Registry(RealRuntime("node1"), hypervisors={"fake": fake.Fake(disk, str(tmp_path))})
     instance_calls.Instances(registry, disk).add_to(table)
     return table
 

@@ -82,8 +82,14 @@ class Cluster:
 
 @pytest.fixture
 async def cluster(folders: paths.Paths) -> AsyncIterator[Cluster]:
+    async with serving_node(samples.runtime(), folders) as new_client:
+        yield new_client
+
+
+@contextlib.asynccontextmanager
+async def serving_node(runtime: interface.Runtime, folders: paths.Paths) -> AsyncIterator[Cluster]:
     port = ports.free()
-    new_client = Cluster(samples.runtime(), folders, port)
+    new_client = Cluster(runtime, folders, port)
     ready = asyncio.Event()
     serving = asyncio.create_task(new_client.agent.run("127.0.0.1", port, ready=ready.set))
     await asyncio.wait([serving, asyncio.ensure_future(ready.wait())], return_when=asyncio.FIRST_COMPLETED)
@@ -103,6 +109,13 @@ async def test_a_node_joins_and_answers_the_master_at_once(cluster: Cluster) -> 
     assert not cluster.runtime.disk.exists(f"{cluster.folders.lib}/join-token")
     for name in ("node.pem", "node.key", "authority.pem"):
         assert cluster.runtime.disk.status(f"{cluster.folders.certificates}/{name}").mode == 0o600
+
+
+async def test_a_member_calls_itself_by_its_name_in_the_cluster(folders: paths.Paths) -> None:
+    async with serving_node(samples.runtime("machine7"), folders) as cluster, cluster.master() as master:
+        await cluster.join(master)
+        with pytest.raises(errors.InvalidError, match=r"^node node1 has no hypervisor missing"):
+            await master.call(cluster.target, calls.InstanceList(hypervisors=("missing",)))
 
 
 @pytest.mark.parametrize(("procedure", "status"), [("version", 200), ("unknown", 400)])

@@ -29,7 +29,7 @@ esac
 def driver(folders: paths.Paths) -> chroot.Chroot:
     runtime = samples.runtime()
     storage = file.FileStorage(runtime, folders.file_storage, views=qcow2_export.Views(runtime, folders.run))
-    return chroot.Chroot(runtime, folders, parts=drivers.Registry("node1", storage={"file": storage}))
+    return chroot.Chroot(runtime, folders, parts=drivers.Registry(runtime, storage={"file": storage}))
 
 
 def disk(folders: paths.Paths, *marks: str, owner: str = "vm1", script: str = "ganeti-chroot") -> calls.Disk:

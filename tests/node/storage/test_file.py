@@ -217,7 +217,7 @@ async def test_a_shared_folder_that_is_not_mounted_is_not_made(tmp_path: Path) -
 async def test_a_program_reads_and_writes_what_is_in_a_qcow2_file(storage: file.FileStorage, tmp_path: Path) -> None:
     disk = at(storage.logical_id("vm1", "d", index=0), image="qcow2", size=4)
     path = await storage.create(disk, owner="vm1")
-    registry = drivers.Registry(node="node1", storage={"file": storage})
+    registry = drivers.Registry(storages.runtime(), storage={"file": storage})
     async with registry.exposed([disk]) as where:
         assert os.stat(where["d"]).st_size == 4 << 20
         write(where["d"], b"an operating system")
@@ -233,5 +233,5 @@ async def test_a_program_reads_and_writes_what_is_in_a_qcow2_file(storage: file.
 async def test_a_raw_file_is_shown_as_it_is(storage: file.FileStorage) -> None:
     disk = at(storage.logical_id("vm1", "d", index=0))
     path = await storage.create(disk, owner="vm1")
-    async with drivers.Registry(node="node1", storage={"file": storage}).exposed([disk]) as where:
+    async with drivers.Registry(storages.runtime(), storage={"file": storage}).exposed([disk]) as where:
         assert where == {"d": path}

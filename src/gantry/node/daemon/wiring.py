@@ -33,7 +33,7 @@ def registry(
     segments = segment_bridges.Segments(runtime)
     mirrors = drbd.Drbd(setup.Setup(runtime, tools), tools, volumes=volumes)
     parts = drivers.Registry(
-        node=runtime.host,
+        runtime,
         storage={
             file.OWN: file.FileStorage(runtime, folders.file_storage, views=views),
             file.SHARED: file.FileStorage(runtime, folders.shared_file_storage, views=views, kind=file.SHARED),
@@ -71,12 +71,12 @@ def node(
 
     ``visitors`` as in ``server.Agent``.
     """
-    runtime = permits.Machine(runtime)
+    identity = enrollment.Enrolment(runtime, folders, secure=secure)
+    runtime = permits.Machine(runtime, name=identity.name)
     accelerators = accelerator_probe.Accelerators(runtime, folders, bootid=node_info.boot_id(runtime.disk))
     node_drivers = registry(runtime, folders, accelerators=accelerators, secure=secure)
     files = ssconf.Files(runtime.disk, folders)
     barrier = fence.Fence(runtime, folders, files=files)
-    identity = enrollment.Enrolment(runtime, folders, secure=secure)
     clients = callers.Callers(files, identity, barrier)
     definitions = os_definitions.Definitions(runtime, folders, registry=node_drivers)
     own_packages = packages.Packages(runtime)

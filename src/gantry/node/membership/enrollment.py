@@ -64,6 +64,7 @@ class Enrolment:
         self._refused = 0
         self._made: float | None = None
         self._joining = asyncio.Lock()
+        self._name = ""
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}"
@@ -78,6 +79,13 @@ class Enrolment:
         if not self.joined:
             return None
         return msgspec.json.decode(self._disk.read(self._path("member.json")), type=Member)
+
+    def name(self) -> str:
+        """Return the node's name; the machine's, while it has no cluster."""
+        if not self._name:
+            member = self.member()
+            self._name = member.node if member else self._runtime.host
+        return self._name
 
     async def prepare(self) -> None:
         """Create certificate and token if the node has no cluster, unless it has a token that is still valid.
@@ -169,6 +177,7 @@ class Enrolment:
             for path in (self._token, self._path("bootstrap.pem"), self._path("bootstrap.key")):
                 await self._disk.remove(path)
             self._pending = None
+            self._name = member.node
             logger.info("joined cluster %s as %s", member.cluster, member.node)
 
     async def request(self, call: calls.CertificateRequest) -> str:
@@ -240,6 +249,7 @@ class Enrolment:
         await self._disk.remove_tree(self._folder)
         self._refused = 0
         self._made = None
+        self._name = ""
         logger.info("left the cluster")
 
 

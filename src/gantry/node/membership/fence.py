@@ -44,7 +44,7 @@ class Fence:
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, files: ssconf.Files) -> None:
         self._disk = runtime.disk
-        self._host = runtime.host
+        self._runtime = runtime
         self._clock = runtime.clock
         self._path = f"{folders.lib}/epoch"
         self._keys_path = f"{folders.lib}/epoch-keys"
@@ -111,7 +111,7 @@ class Fence:
         """Raise WrongStateError if the node obeys a master without a proof: ``what`` would shut the proven one out."""
         if self._is_unproven_above():
             raise errors.WrongStateError(
-                f"{self._host} has not seen the proof of epoch {self.epoch()}, so it does not {what}",
+                f"{self._runtime.host} has not seen the proof of epoch {self.epoch()}, so it does not {what}",
                 hint="let a majority of the master candidates confirm the master, or wait: after an hour in which no "
                 "other master has called, the node believes this one",
             )
@@ -195,7 +195,7 @@ class Fence:
         seconds = self.loyal_seconds(owner)
         if seconds > 0 and owner:
             raise errors.UnprovenError(
-                f"{self._host} has not seen the proof of epoch {epoch}, and has heard less than "
+                f"{self._runtime.host} has not seen the proof of epoch {epoch}, and has heard less than "
                 f"{calls.LEASE_SECONDS:g} s ago from the master that it obeys, of epoch {obeyed.epoch}",
                 hint="a master that a majority of the candidates has confirmed has the proof; without a vote, stop the "
                 "former master",
@@ -245,7 +245,8 @@ class Fence:
         most = self._most(at_least)
         if epoch > most:
             raise errors.ProtocolError(
-                f"epoch {epoch} is too far above epoch {most - calls.EPOCH_STEP}, the highest that {self._host} knows",
+                f"epoch {epoch} is too far above epoch {most - calls.EPOCH_STEP}, "
+                f"the highest that {self._runtime.host} knows",
                 hint=f"if the node was away for so long, remove {self._path} there and start gantry-noded again",
             )
 
@@ -258,7 +259,8 @@ class Fence:
         promised = self.promised()
         if epoch < promised.epoch:
             raise errors.PromisedError(
-                f"{self._host} has promised epoch {promised.epoch} to {promised.node}, and refuses epoch {epoch}",
+                f"{self._runtime.host} has promised epoch {promised.epoch} to {promised.node}, "
+                f"and refuses epoch {epoch}",
                 hint=f"a master that is confirmed again gets a higher epoch, unless {promised.node} is master by then",
             )
 
@@ -271,16 +273,16 @@ class Fence:
         proven, obeyed = self._masterships()
         if epoch == proven.epoch > 0 and not obeyed.is_proven and epoch >= at_least:
             raise errors.PromisedError(
-                f"{self._host} obeys a master of epoch {obeyed.epoch}, of which it has seen no proof, and refuses "
-                f"epoch {epoch}",
+                f"{self._runtime.host} obeys a master of epoch {obeyed.epoch}, of which it has seen no proof, "
+                f"and refuses epoch {epoch}",
                 hint="a master that is confirmed again gets a higher epoch, which the node then obeys",
             )
         known = max(proven.epoch if self._is_proof_of(epoch) else obeyed.epoch, at_least)
         if epoch < known:
             master = self._files.read("master_node")
             raise errors.FencedError(
-                f"epoch {epoch} has passed: {self._host} obeys a master that was confirmed later, in epoch {known}, "
-                f"and its ssconf files name {master or 'no node'} as the master",
+                f"epoch {epoch} has passed: {self._runtime.host} obeys a master that was confirmed later, "
+                f"in epoch {known}, and its ssconf files name {master or 'no node'} as the master",
                 hint="this master has been replaced: stop it, and run commands on the new master",
             )
 
@@ -293,7 +295,7 @@ class Fence:
         obeyed = self.obeyed()
         if obeyed.owner != owner and (epoch != obeyed.epoch or (obeyed.owner and owner)):
             raise errors.FencedError(
-                f"epoch {epoch} has passed: {self._host} obeys another master now, of epoch {obeyed.epoch}",
+                f"epoch {epoch} has passed: {self._runtime.host} obeys another master now, of epoch {obeyed.epoch}",
                 hint="this master has been replaced: stop it, and run commands on the new master",
             )
 
@@ -337,7 +339,7 @@ class Fence:
             return msgspec.json.decode(self._disk.read(self._given_up_path), type=tuple[calls.Epoch, calls.Count])
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise errors.StorageError(
-                f"{self._given_up_path} on {self._host} is damaged: {error}",
+                f"{self._given_up_path} on {self._runtime.host} is damaged: {error}",
                 hint="the node has no vote until the file is removed: do that when the other candidates have all data",
             ) from None
 

@@ -32,7 +32,7 @@ class JournalEnd:
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, owner: queue_lock.QueueLock) -> None:
         self._disk = runtime.disk
-        self._host = runtime.host
+        self._runtime = runtime
         self._path = folders.journal_end
         self._open = open_file.OpenFile(runtime.disk)
         self._owner = owner
@@ -71,7 +71,7 @@ class JournalEnd:
 
     def _damaged(self, reason: str) -> errors.StorageError:
         return errors.StorageError(
-            f"{self._path} on {self._host} is damaged: {reason}",
+            f"{self._path} on {self._runtime.host} is damaged: {reason}",
             hint="the node has no vote until the file is removed: do that when the other candidates have all data",
         )
 

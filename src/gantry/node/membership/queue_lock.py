@@ -15,7 +15,7 @@ class QueueLock:
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths) -> None:
         self._disk = runtime.disk
-        self._host = runtime.host
+        self._runtime = runtime
         self._folder = folders.queue
         self._lock: interface.FileLock | None = None
         self._users = 0
@@ -36,7 +36,8 @@ class QueueLock:
                 self._lock = self._disk.lock(f"{self._folder}/lock")
             except BlockingIOError:
                 raise errors.WrongStateError(
-                    f"a master daemon runs on {self._host} and has locked its state: the node cannot store a replica",
+                    f"a master daemon runs on {self._runtime.host} and has locked its state: "
+                    "the node cannot store a replica",
                     hint="stop gantry-masterd there if it is no longer the master",
                 ) from None
         self._users += 1

@@ -67,7 +67,7 @@ class Replica:
         self._lease = lease.Lease(runtime, folders)
         self._disk = runtime.disk
         self._clock = runtime.clock
-        self._host = runtime.host
+        self._runtime = runtime
         self._folders = folders
         self._files = files
         self._barrier = barrier
@@ -148,10 +148,11 @@ class Replica:
                 for line in lines.splitlines(keepends=True):
                     end = frames.follow(end, line)
             except ValueError as error:
-                raise errors.ProtocolError(f"a frame cannot be appended on {self._host}: {error}") from None
+                raise errors.ProtocolError(f"a frame cannot be appended on {self._runtime.host}: {error}") from None
             if end.epoch > call.epoch:
                 raise errors.ProtocolError(
-                    f"a frame cannot be appended on {self._host}: it has epoch {end.epoch}, its call epoch {call.epoch}"
+                    f"a frame cannot be appended on {self._runtime.host}: it has epoch {end.epoch}, "
+                    f"its call epoch {call.epoch}"
                 )
             if cut:
                 await self._cut(contents, cut)
@@ -181,7 +182,7 @@ class Replica:
             await self._barrier.give_up(contents.end.epoch, contents.end.serial)
             await self._divergence.cut(cut)
         except OSError as error:
-            raise errors.StorageError(f"the replica on {self._host} cannot be cut: {error.strerror}") from error
+            raise errors.StorageError(f"the replica on {self._runtime.host} cannot be cut: {error.strerror}") from error
 
     def _check_epoch(self, contents: replica_contents.Contents, epoch: int, caller: str) -> None:
         """Refuse a former master, whose successor may be known only from a record, and the epoch of another master."""
@@ -236,7 +237,9 @@ class Replica:
                 self._open.close()
                 raise
         except OSError as error:
-            raise errors.StorageError(f"{segment} on {self._host} cannot be written: {error.strerror}") from error
+            raise errors.StorageError(
+                f"{segment} on {self._runtime.host} cannot be written: {error.strerror}"
+            ) from error
         return self._reader.with_times(dataclasses.replace(contents, end=end, segment=segment, good=good + len(lines)))
 
     async def _truncate(self, contents: replica_contents.Contents) -> None:
@@ -266,7 +269,9 @@ class Replica:
             try:
                 await self._store(call)
             except OSError as error:
-                raise errors.StorageError(f"the replica on {self._host} cannot be written: {error.strerror}") from error
+                raise errors.StorageError(
+                    f"the replica on {self._runtime.host} cannot be written: {error.strerror}"
+                ) from error
             async with self._lock:
                 return self._state((await self._contents()).end)
 
@@ -372,7 +377,7 @@ class Replica:
                 return await self._archive.trim(call.archive, most=call.most)
             except OSError as error:
                 raise errors.StorageError(
-                    f"old records on {self._host} cannot be removed: {error.strerror or error}"
+                    f"old records on {self._runtime.host} cannot be removed: {error.strerror or error}"
                 ) from error
 
     async def fetch(self, call: calls.CopyFetch) -> calls.CopyPart:
@@ -380,7 +385,7 @@ class Replica:
         async with self._locked():
             contents = await self._contents()
             if not contents.end.serial:
-                raise errors.WrongStateError(f"{self._host} has no copy of the state that can be read")
+                raise errors.WrongStateError(f"{self._runtime.host} has no copy of the state that can be read")
             segments = {path: self._reader.counted(contents, path) for path in self._segments.after(0)}
             return reading.part(self._disk, self._folders, segments, call)
 
@@ -402,7 +407,9 @@ class Replica:
                 await self._arrival.recover()
             await self._kept.complete()
         except OSError as error:
-            raise errors.StorageError(f"the replica on {self._host} cannot be written: {error.strerror}") from error
+            raise errors.StorageError(
+                f"the replica on {self._runtime.host} cannot be written: {error.strerror}"
+            ) from error
 
     async def _sync(self, loaded: replica_contents.Contents) -> None:
         """Bring the loaded files to stable storage.
@@ -416,5 +423,5 @@ class Replica:
                 await self._disk.sync(self._folders.lib)
         except OSError as error:
             raise errors.StorageError(
-                f"the replica on {self._host} was read, but cannot be synced to its disk: {error.strerror}"
+                f"the replica on {self._runtime.host} was read, but cannot be synced to its disk: {error.strerror}"
             ) from error

@@ -84,8 +84,13 @@ class Links:
     """The network devices of a node."""
 
     def __init__(self, runtime: interface.Runtime) -> None:
-        self.host = runtime.host
+        self._runtime = runtime
         self._processes = runtime.processes
+
+    @property
+    def host(self) -> str:
+        """Return the node's name."""
+        return self._runtime.host
 
     async def find(self, name: str) -> Link | None:
         """Return a device; None if there is no device of that name."""

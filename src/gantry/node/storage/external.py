@@ -42,7 +42,7 @@ class Providers:
     def __init__(self, runtime: interface.Runtime, folders: Sequence[str]) -> None:
         self._disk = runtime.disk
         self._folders = folders
-        self._node = runtime.host
+        self._runtime = runtime
 
     def diagnose(self) -> tuple[calls.Provider, ...]:
         """Return all providers, sorted by name, including those with problems."""
@@ -60,12 +60,13 @@ class Providers:
                 provider = self._read(f"{folder}/{name}")
                 if provider.problem:
                     raise errors.WrongStateError(
-                        f"storage provider {name} in {provider.path} on node {self._node} is not valid: "
+                        f"storage provider {name} in {provider.path} on node {self._runtime.host} is not valid: "
                         + provider.problem
                     )
                 return provider
         raise errors.NotFoundError(
-            f"node {self._node} has no storage provider {name}", hint=f"install it in {' or '.join(self._folders)}"
+            f"node {self._runtime.host} has no storage provider {name}",
+            hint=f"install it in {' or '.join(self._folders)}",
         )
 
     def _read(self, path: str) -> calls.Provider:
@@ -104,7 +105,6 @@ class External:
         self._log = f"{folders.log}/extstorage"
         self._providers = providers
         self._tools = programs.Programs(runtime)
-        self._node = runtime.host
 
     def logical_id(self, instance: str, uuid: str, *, index: int) -> str:
         """Return the name of a volume."""
@@ -115,7 +115,7 @@ class External:
         record = self._record(disk)
         if not self._disk.exists(record):
             raise errors.WrongStateError(
-                f"disk {disk.index} is not attached to node {self._node}", hint="activate the instance's disks"
+                f"disk {disk.index} is not attached to node {self._runtime.host}", hint="activate the instance's disks"
             )
         return self._disk.read(record).decode().partition("\n")[0]
 
@@ -136,7 +136,7 @@ class External:
         existing = await self.find(disk)
         if existing and existing.size != disk.size:
             raise errors.ExistsError(
-                f"disk {disk.index} of {owner}: {disk.logical_id[1]} exists already on node {self._node}"
+                f"disk {disk.index} of {owner}: {disk.logical_id[1]} exists already on node {self._runtime.host}"
             )
         if existing is None:
             await self._run("create", disk, VOL_SIZE=str(disk.size))
@@ -191,8 +191,8 @@ class External:
         path = output.partition("\n")[0].strip()
         if not path.startswith("/") or not self._disk.exists(path):
             raise errors.ExecutionError(
-                f"the attach script of storage provider {disk.logical_id[0]} printed {path!r} on node {self._node},"
-                " not the path of a device"
+                f"the attach script of storage provider {disk.logical_id[0]} printed {path!r} "
+                f"on node {self._runtime.host}, not the path of a device"
             )
         await self._disk.make_directory(self._attached)
         await self._disk.write(self._record(disk), f"{path}\n{output.partition(chr(10))[2]}".encode(), sync=False)
@@ -283,7 +283,7 @@ class External:
             )
         except TimeoutError:
             raise errors.ExecutionError(
-                f"the {action} script of storage provider {provider.name} timed out on node {self._node} "
+                f"the {action} script of storage provider {provider.name} timed out on node {self._runtime.host} "
                 f"after {SCRIPT_TIMEOUT_SECONDS:.0f} s"
             ) from None
         if process.code:
@@ -292,7 +292,7 @@ class External:
             raise errors.ExecutionError(
                 f"the {action} script of storage provider {provider.name} failed with exit code {process.code}: "
                 + "; ".join(lines),
-                hint=f"its whole output is in {log} on node {self._node}",
+                hint=f"its whole output is in {log} on node {self._runtime.host}",
             )
         return process.stdout.decode(errors="replace")
 

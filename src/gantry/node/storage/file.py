@@ -43,7 +43,7 @@ class FileStorage:
         self._tools = programs.Programs(runtime)
         self._root = root
         self._kind = kind
-        self._node = runtime.host
+        self._runtime = runtime
 
     def logical_id(self, instance: str, uuid: str, *, index: int) -> str:
         """Return the path of a disk to be created."""
@@ -58,7 +58,7 @@ class FileStorage:
         inside = path.startswith(f"{self._root}/") and len(names) == 2
         if not inside or any(name in ("", ".", "..") or "\0" in name for name in names):
             raise errors.InvalidError(
-                f"{path!r} is not a valid path of a disk on node {self._node}",
+                f"{path!r} is not a valid path of a disk on node {self._runtime.host}",
                 hint=f"it must be {self._root}/INSTANCE/DISK",
             )
         return path
@@ -75,7 +75,7 @@ class FileStorage:
         """Create the folder of an instance, but never a shared storage's own folder: it may just not be mounted."""
         if self._kind == SHARED and not self._disk.exists(self._root):
             raise errors.EnvironmentFaultError(
-                f"there is no folder {self._root} on node {self._node}", hint="mount the shared storage there"
+                f"there is no folder {self._root} on node {self._runtime.host}", hint="mount the shared storage there"
             )
         await self._disk.make_directory(folder)
 
@@ -98,7 +98,9 @@ class FileStorage:
                 await self._sync()
                 return path
             if self._disk.status(path).size:
-                raise errors.ExistsError(f"disk {disk.index} of {owner}: {path} exists already on node {self._node}")
+                raise errors.ExistsError(
+                    f"disk {disk.index} of {owner}: {path} exists already on node {self._runtime.host}"
+                )
             await self._disk.remove(path)
         await self._prepare(os.path.dirname(path))
         free = self._free()
@@ -111,7 +113,9 @@ class FileStorage:
             await self._remove_empty(path)
             if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
                 raise self._no_space(disk.size, free) from error
-            raise errors.BlockDeviceError(f"{path} on node {self._node} cannot be created: {error.strerror}") from error
+            raise errors.BlockDeviceError(
+                f"{path} on node {self._runtime.host} cannot be created: {error.strerror}"
+            ) from error
         if kind != "raw":
             await self._create_image(disk, path)
         await self._sync()
@@ -139,9 +143,9 @@ class FileStorage:
             reason = programs.failure_reason(process)
             if "lock" in reason:
                 raise errors.WrongStateError(
-                    f"{arguments[-1]} on node {self._node} is in use", hint="stop its instance"
+                    f"{arguments[-1]} on node {self._runtime.host} is in use", hint="stop its instance"
                 )
-            raise errors.BlockDeviceError(f"qemu-img failed on node {self._node}: {reason}")
+            raise errors.BlockDeviceError(f"qemu-img failed on node {self._runtime.host}: {reason}")
         return process.stdout.decode()
 
     async def _size(self, disk: calls.Disk) -> int:
@@ -156,7 +160,7 @@ class FileStorage:
 
     def _no_space(self, size: int, free: int) -> errors.NoRoomError:
         return errors.NoRoomError(
-            f"disk of {size} MiB does not fit, {free} MiB are free in {self._root} on node {self._node}"
+            f"disk of {size} MiB does not fit, {free} MiB are free in {self._root} on node {self._runtime.host}"
         )
 
     async def adopt(self, disk: calls.Disk, source: str, *, owner: str) -> int:
@@ -164,10 +168,13 @@ class FileStorage:
         path, old = self.path(disk), self._checked(source)
         if self._disk.exists(old):
             if self._disk.exists(path):
-                raise errors.ExistsError(f"disk {disk.index} of {owner}: {path} exists already on node {self._node}")
+                raise errors.ExistsError(
+                    f"disk {disk.index} of {owner}: {path} exists already on node {self._runtime.host}"
+                )
             if self._is_link(old):
                 raise errors.InvalidError(
-                    f"disk {disk.index} of {owner}: {old} on node {self._node} is a link to {self._disk.resolve(old)}",
+                    f"disk {disk.index} of {owner}: {old} on node {self._runtime.host} is a link "
+                    f"to {self._disk.resolve(old)}",
                     hint="name the file itself",
                 )
             await self._image("info", "-f", self._format(disk), old)
@@ -179,7 +186,7 @@ class FileStorage:
     def _existing(self, disk: calls.Disk) -> str:
         path = self.path(disk)
         if not self._disk.exists(path):
-            raise errors.NotFoundError(f"disk {disk.index}: there is no file {path} on node {self._node}")
+            raise errors.NotFoundError(f"disk {disk.index}: there is no file {path} on node {self._runtime.host}")
         return path
 
     async def _move(self, old: str, new: str) -> None:
@@ -285,7 +292,7 @@ class FileStorage:
                 if self._disk.exists(copy):
                     await self._disk.remove(copy)
                 raise errors.WrongStateError(
-                    f"the file system of {self._root} on node {self._node} does not support snapshots: "
+                    f"the file system of {self._root} on node {self._runtime.host} does not support snapshots: "
                     + programs.failure_reason(process),
                     hint="use XFS or btrfs, or stop the instance",
                 )

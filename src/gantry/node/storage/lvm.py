@@ -34,7 +34,6 @@ class Lvm:
 
     def __init__(self, tools: programs.Programs, *, mapper: bool = True) -> None:
         self._tools = tools
-        self.node = tools.node
         self.mapper = mapper
         self._options = () if mapper else ("--driverloaded", "n")
 
@@ -124,7 +123,7 @@ class Lvm:
         known = {volume.name: volume for group in await self.groups() for volume in group.physical}
         if device not in known:
             raise errors.NotFoundError(
-                f"node {self.node} has no physical volume {device}",
+                f"node {self._tools.node} has no physical volume {device}",
                 hint=f"available: {', '.join(sorted(known)) or 'none'}",
             )
         # LVM fails if the volume already has the value.
@@ -143,7 +142,7 @@ class Lvm:
         partial = [volume.name for volume in before if volume.partial]
         if partial and not force:
             raise errors.WrongStateError(
-                f"volume group {group} on node {self.node} has volumes on a physical volume that is missing: "
+                f"volume group {group} on node {self._tools.node} has volumes on a physical volume that is missing: "
                 + ", ".join(partial),
                 hint="reconnect the disk, or force the repair, which removes these volumes",
             )
@@ -166,13 +165,13 @@ class Lvm:
 
     def _group_missing(self, group: str) -> errors.EnvironmentFaultError:
         return errors.EnvironmentFaultError(
-            f"there is no volume group {group} on node {self.node}",
+            f"there is no volume group {group} on node {self._tools.node}",
             hint="check there with pvs and vgs whether the group's disk is lost",
         )
 
     def _failure(self, program: str, text: str) -> errors.GantryError:
         """Return the error for a message of LVM."""
-        where = f"on node {self.node}"
+        where = f"on node {self._tools.node}"
         if match := re.search(r'[Vv]olume group "?([\w.+-]+)"? not found|process volume group ([\w.+-]+)', text):
             return self._group_missing(match[1] or match[2])
         if re.search(r"insufficient (free space|suitable)|have space available", text, re.IGNORECASE):

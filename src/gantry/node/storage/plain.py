@@ -26,7 +26,6 @@ class Plain:
     def __init__(self, volumes: lvm.Lvm, tools: programs.Programs) -> None:
         self._lvm = volumes
         self._tools = tools
-        self._node = tools.node
 
     def logical_id(self, instance: str, uuid: str, *, index: int) -> str:
         """Return the name of a volume."""
@@ -73,7 +72,7 @@ class Plain:
             if calls.OWNER_TAG + owner in existing.tags and 0 <= existing.size - disk.size <= volume_group.extent:
                 return False
             raise errors.ExistsError(
-                f"disk {disk.index} of {owner}: {self.path(disk)} exists already on node {self._node}"
+                f"disk {disk.index} of {owner}: {self.path(disk)} exists already on node {self._tools.node}"
             )
         if disk.size > volume_group.free:
             raise self._no_space(disk.size, volume_group)
@@ -93,7 +92,7 @@ class Plain:
 
     def _no_space(self, size: int, group: calls.VolumeGroup) -> errors.NoRoomError:
         return errors.NoRoomError(
-            f"disk of {size} MiB does not fit, {group.free} MiB are free in {group.name} on node {self._node}"
+            f"disk of {size} MiB does not fit, {group.free} MiB are free in {group.name} on node {self._tools.node}"
         )
 
     async def adopt(self, disk: calls.Disk, source: str, *, owner: str) -> int:
@@ -104,7 +103,7 @@ class Plain:
             volume = await self._existing(disk)
         elif volume.open:
             raise errors.WrongStateError(
-                f"volume {group}/{source} on node {self._node} is in use",
+                f"volume {group}/{source} on node {self._tools.node} is in use",
                 hint="stop the program that uses it, or choose another volume",
             )
         else:
@@ -115,7 +114,9 @@ class Plain:
     async def _existing(self, disk: calls.Disk) -> calls.Volume:
         volume = await self._lvm.volume(*self._names(disk.logical_id))
         if volume is None:
-            raise errors.NotFoundError(f"disk {disk.index}: there is no volume {self.path(disk)} on node {self._node}")
+            raise errors.NotFoundError(
+                f"disk {disk.index}: there is no volume {self.path(disk)} on node {self._tools.node}"
+            )
         return volume
 
     async def _tag_owner(self, disk: calls.Disk, volume: calls.Volume, owner: str) -> None:
@@ -133,7 +134,9 @@ class Plain:
         volume = await self._lvm.volume(*self._names(disk.logical_id))
         if volume is None:
             return None
-        problem = f"a physical volume under {self.path(disk)} on node {self._node} is missing" if volume.partial else ""
+        problem = (
+            f"a physical volume under {self.path(disk)} on node {self._tools.node} is missing" if volume.partial else ""
+        )
         return calls.DiskState(
             path=self.path(disk),
             size=volume.size,
@@ -148,7 +151,7 @@ class Plain:
         volume = await self._existing(disk)
         if volume.partial:
             raise errors.EnvironmentFaultError(
-                f"disk {disk.index}: a physical volume under {self.path(disk)} on node {self._node} is missing",
+                f"disk {disk.index}: a physical volume under {self.path(disk)} on node {self._tools.node} is missing",
                 hint="reconnect it; if it is lost, repair the volume group and replace the instance's disk",
             )
         if not volume.active:
@@ -204,7 +207,7 @@ class Plain:
                 raise self._no_space(origin.size, group)
             await self._lvm.snapshot(group.name, name, origin=origin)
         elif snapshot.origin != origin.name:
-            raise errors.ExistsError(f"volume {group.name}/{name} exists already on node {self._node}")
+            raise errors.ExistsError(f"volume {group.name}/{name} exists already on node {self._tools.node}")
         return KIND, (group.name, name)
 
     async def rename(self, disk: calls.Disk, to: tuple[str, ...]) -> None:

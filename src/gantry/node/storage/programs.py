@@ -22,7 +22,12 @@ class Programs:
     def __init__(self, runtime: interface.Runtime) -> None:
         self._processes = runtime.processes
         self._disk = runtime.disk
-        self.node = runtime.host
+        self._runtime = runtime
+
+    @property
+    def node(self) -> str:
+        """Return the node's name."""
+        return self._runtime.host
 
     async def run(
         self, *arguments: str, package: str, timeout: float = TIMEOUT_SECONDS, tracked: bool = False

@@ -45,7 +45,7 @@ def driver(kind: str, folders: paths.Paths) -> xen.Xen:
     """Return the driver of a node without certificates."""
     runtime = samples.runtime()
     parts = drivers.Registry(
-        "node1", nics={"bridged": Bridges(runtime, folders.etc, segments=segment_bridges.Segments(runtime))}
+        runtime, nics={"bridged": Bridges(runtime, folders.etc, segments=segment_bridges.Segments(runtime))}
     )
     return xen.Xen(kind, runtime, folders, parts=parts, secure=False, program=program(folders))
 

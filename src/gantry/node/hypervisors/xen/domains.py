@@ -87,7 +87,7 @@ class Xl:
     def __init__(self, runtime: interface.Runtime, program: str = XL) -> None:
         self._tools = programs.Programs(runtime)
         self._processes = runtime.processes
-        self._node = runtime.host
+        self._runtime = runtime
         self.program = program
 
     async def run(self, *arguments: str, timeout: float = TIMEOUT_SECONDS, guest: str = "") -> commands.Completed:
@@ -102,14 +102,14 @@ class Xl:
             return await self._tools.run(*words, package=PACKAGE, timeout=timeout)
         except TimeoutError:
             raise errors.HypervisorError(
-                f"xl {arguments[0]} on node {self._node} timed out after {timeout:.0f} s"
+                f"xl {arguments[0]} on node {self._runtime.host} timed out after {timeout:.0f} s"
             ) from None
 
     async def succeed(self, *arguments: str, failure: str, timeout: float = TIMEOUT_SECONDS, guest: str = "") -> str:
         """Run xl and return its output; HypervisorError with ``failure`` and xl's reason if it fails."""
         process = await self.run(*arguments, timeout=timeout, guest=guest)
         if process.code:
-            raise errors.HypervisorError(f"{failure} on node {self._node}: {failure_reason(process)}")
+            raise errors.HypervisorError(f"{failure} on node {self._runtime.host}: {failure_reason(process)}")
         return process.stdout.decode(errors="replace")
 
     async def all(self) -> dict[str, Domain]:

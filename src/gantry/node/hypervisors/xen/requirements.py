@@ -27,7 +27,7 @@ class Requirements:
 
     def __init__(self, runtime: interface.Runtime, xl: domains.Xl, *, kind: str) -> None:
         self._disk = runtime.disk
-        self._node = runtime.host
+        self._runtime = runtime
         self._xl = xl
         self._kind = kind
 
@@ -36,7 +36,7 @@ class Requirements:
         affinity.parse(str(hvparams.get("cpu_mask") or affinity.ALL))
         for parameter, path in self._files(hvparams).items():
             if path and not self._disk.exists(path):
-                raise errors.InvalidError(f"{parameter}: there is no file {path} on node {self._node}")
+                raise errors.InvalidError(f"{parameter}: there is no file {path} on node {self._runtime.host}")
         if hvparams.get("use_bootloader") and not hvparams.get("bootloader_path"):
             raise errors.InvalidError("use_bootloader requires bootloader_path")
         await self.check_xen()
@@ -65,7 +65,9 @@ class Requirements:
         capability, hint = CAPABILITIES[self._kind]
         info = await self._xl.machine()
         if capability not in info.get("virt_caps", "").split():
-            raise errors.EnvironmentFaultError(f"Xen of node {self._node} cannot run {self._kind} guests", hint=hint)
+            raise errors.EnvironmentFaultError(
+                f"Xen of node {self._runtime.host} cannot run {self._kind} guests", hint=hint
+            )
 
     async def memory(self) -> tuple[int, int] | None:
         """Return total and free MiB of the machine; None if Xen does not run here."""

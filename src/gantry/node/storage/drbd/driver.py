@@ -33,7 +33,6 @@ class Drbd:
         self._setup = commands
         self._tools = tools
         self._volumes = volumes
-        self._node = tools.node
 
     def logical_id(self, instance: str, uuid: str, *, index: int) -> str:
         """Return the common prefix of both volumes' names."""
@@ -117,9 +116,9 @@ class Drbd:
         data_state, meta_state = await self._volumes.find(data), await self._volumes.find(meta)
         if data_state is None:
             return None
-        lost = "" if meta_state else f"the metadata volume of disk {disk.index} is missing on node {self._node}"
+        lost = "" if meta_state else f"the metadata volume of disk {disk.index} is missing on node {self._tools.node}"
         conflict = (
-            f"drbd{mirror.minor} on node {self._node} is in use by another resource"
+            f"drbd{mirror.minor} on node {self._tools.node} is in use by another resource"
             if minor and minor.configured
             else ""
         )
@@ -133,7 +132,7 @@ class Drbd:
         )
 
     async def _problem(self, mirror: calls.Mirror, minor: status.Minor) -> str:
-        where = f"drbd{mirror.minor} on node {self._node}"
+        where = f"drbd{mirror.minor} on node {self._tools.node}"
         if minor.connection == status.STANDALONE and mirror.remote:
             reason = await self._setup.reason(mirror.minor)
             return f"{where} is not connected to its peer" + (f": {reason}" if reason else "")
@@ -203,7 +202,8 @@ class Drbd:
         current = await self._configuration(disk)
         if current is None:
             raise errors.WrongStateError(
-                f"disk {disk.index} ({self.path(disk)}) is not active on node {self._node}", hint="activate it first"
+                f"disk {disk.index} ({self.path(disk)}) is not active on node {self._tools.node}",
+                hint="activate it first",
             )
         return current
 
@@ -233,7 +233,7 @@ class Drbd:
                 await self._setup.resize(number, size)
         if self._setup.size(number) < size:
             raise errors.BlockDeviceError(
-                f"drbd{number} on node {self._node} has {self._setup.size(number)} MiB, not {size}",
+                f"drbd{number} on node {self._tools.node} has {self._setup.size(number)} MiB, not {size}",
                 hint="grow the volumes under it on both nodes first",
             )
 

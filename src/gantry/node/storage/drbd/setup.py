@@ -78,21 +78,20 @@ class Setup:
         self._disk = runtime.disk
         self._clock = runtime.clock
         self._tools = tools
-        self.node = tools.node
 
     def problem(self) -> tuple[str, str]:
         """Return why the node cannot have mirrored disks, and what to do; both empty if it can."""
         if not self._disk.exists(PROC):
-            return f"the kernel of node {self.node} has no DRBD module loaded", f"load it: {LOAD}"
+            return f"the kernel of node {self._tools.node} has no DRBD module loaded", f"load it: {LOAD}"
         version = re.search(rb"version: (\d+\.\d+)", self._disk.read(PROC))
         if version is None or version[1] != b"8.4":
             number = version[1].decode() if version else "of an unknown version"
-            return f"node {self.node} has DRBD {number}", "use DRBD 8.4, which is a part of Linux"
+            return f"node {self._tools.node} has DRBD {number}", "use DRBD 8.4, which is a part of Linux"
         helper = self._disk.read(HELPER).decode().strip() if self._disk.exists(HELPER) else ""
         if helper.endswith("drbdadm"):
             # It fails without configuration files, and the kernel then aborts the first synchronization.
             return (
-                f"DRBD on node {self.node} runs {helper}, which fails without configuration files",
+                f"DRBD on node {self._tools.node} runs {helper}, which fails without configuration files",
                 f"reload the module: {LOAD}",
             )
         return "", ""
@@ -202,7 +201,9 @@ class Setup:
         if process.code:
             reason = programs.failure_reason(process)
             hint = "wait for its synchronization" if role == "primary" else "stop the program that uses it"
-            raise errors.WrongStateError(f"drbd{number} on node {self.node} cannot become {role}: {reason}", hint=hint)
+            raise errors.WrongStateError(
+                f"drbd{number} on node {self._tools.node} cannot become {role}: {reason}", hint=hint
+            )
 
     async def resize(self, number: int, size: int) -> None:
         """Grow a minor to the size of its disks; return when it has ``size`` MiB, or after the timeout.
@@ -223,7 +224,7 @@ class Setup:
         process = await self._tools.run("drbdsetup", "down", name, package=PACKAGE)
         if process.code:
             raise errors.WrongStateError(
-                f"drbd{number} on node {self.node} cannot be shut down: {programs.failure_reason(process)}",
+                f"drbd{number} on node {self._tools.node} cannot be shut down: {programs.failure_reason(process)}",
                 hint="stop the program that uses it",
             )
 
@@ -236,7 +237,7 @@ class Setup:
         lines = (process.stderr + process.stdout).decode(errors="replace").split("\n")
         reason = next((line.strip() for line in lines if "Failure" in line or "error" in line.lower()), "")
         return errors.BlockDeviceError(
-            f"DRBD's {command} failed on node {self.node}: {reason or programs.failure_reason(process)}"
+            f"DRBD's {command} failed on node {self._tools.node}: {reason or programs.failure_reason(process)}"
         )
 
 
