@@ -281,7 +281,7 @@ _PLAIN = (
     (re.compile(r"Expected `(?:int|float)` >= (\S+)$"), r"must be at least \1"),
     (re.compile(r"Expected `(?:int|float)` <= (\S+)$"), r"must be at most \1"),
     (re.compile(r"Invalid (?:enum )?value '(.*)'$", re.S), r"'\1' is not a valid value"),
-    (re.compile(r"Expected (a name \(.*\))$"), r"must be \1"),
+    (re.compile(r"Expected (a .*)$"), r"must be \1"),
 )
 _EXPECTED = re.compile(r"Expected `([^`]*)`(?:, got `([^`]*)`)?$")
 

@@ -92,8 +92,7 @@ def _dispatch(program: str, words: Sequence[str]) -> int:
         return _group(program, group, words=words)
     if instead := ganeti.COMMANDS.get(program, {}).get(first):
         raise errors.MisuseError(f"{program}: there is no command {first!r} here", hint=instead)
-    names = [name for subcommand in known for name in (subcommand.name, *subcommand.aliases)]
-    hint = command.nearest(first, names) if first else ""
+    hint = _nearest(known, words)
     if not hint:
         print(command.usage(program, known, about=about), "\n", sep="", file=sys.stderr)
     problem = f"there is no command {first!r}" if first else "a command is missing"
@@ -104,14 +103,30 @@ def _group(program: str, group: Sequence[command.Command], *, words: Sequence[st
     """Show the commands with a common beginning, of which only the beginning was typed."""
     is_help = bool({"-h", "--help"} & {*words})
     start = group[0].name.split()[0]
-    print(
-        command.usage(program, group, about=f"The commands of {program} {start}."),
-        file=sys.stdout if is_help else sys.stderr,
-    )
+    hint = "" if is_help else _nearest(group, words)
+    if not hint:
+        print(
+            command.usage(program, group, about=f"The commands of {program} {start}."),
+            file=sys.stdout if is_help else sys.stderr,
+        )
     if is_help:
         return 0
     typed = " ".join(words)
-    raise errors.MisuseError(f"{program}: there is no command {typed!r}", hint="the commands are listed above")
+    raise errors.MisuseError(f"{program}: there is no command {typed!r}", hint=hint or "the commands are listed above")
+
+
+def _nearest(known: Sequence[command.Command], words: Sequence[str]) -> str:
+    """Return a hint with the command, or the beginning of commands, that was meant; empty if no word is similar."""
+    names = [name.split() for subcommand in known for name in (subcommand.name, *subcommand.aliases)]
+    meant: list[str] = []
+    for word in words:
+        following = [name[len(meant)] for name in names if name[: len(meant)] == meant and len(name) > len(meant)]
+        if not following:
+            break
+        if not (similar := command.most_similar(word, following)):
+            return ""
+        meant.append(similar)
+    return f"did you mean {' '.join(meant)}?" if meant != [*words[: len(meant)]] else ""
 
 
 def _call(program: str, subcommand: command.Command, *, words: Sequence[str]) -> int:

@@ -404,7 +404,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         log.info("ended by: %s%s", error.strerror or error, where)
-        print(f"gantry-masterd: {error.strerror or error}{where}", file=sys.stderr)
+        remedy = "; run the command as root" if isinstance(error, PermissionError) else ""
+        print(f"gantry-masterd: {error.strerror or error}{where}{remedy}", file=sys.stderr)
         return 1
     return 0
 

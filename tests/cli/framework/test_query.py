@@ -73,7 +73,10 @@ def test_an_unknown_column_is_shown_and_ends_with_14(gnt: Gnt, master: Master) -
     ran = gnt("gnt-instance list -o name,colour")
     assert ran.code == 14
     assert ran.out.splitlines()[1].split() == ["web1", "??"]
-    assert ran.err.startswith("Warning: unknown fields: colour")
+    assert ran.err == "Warning: unknown fields: colour; list-fields shows the known fields\n"
+    fields = [{"name": "nmae", "title": "nmae", "kind": "unknown", "doc": "did you mean name?"}]
+    master.answers["Query"] = {"fields": fields, "data": [[(1, None)]]}
+    assert gnt("gnt-instance list -o nmae").err == "Warning: unknown fields: nmae; did you mean name?\n"
 
 
 def test_an_unknown_name_ends_with_1(gnt: Gnt, master: Master) -> None:

@@ -15,9 +15,13 @@ def refused(**fields: object) -> str:
 
 
 def label(field: str) -> str:
-    return {"instance_name": "INSTANCE", "timeout": "--timeout", "nics": "--net", "reboot_type": "--type"}.get(
-        field, ""
-    )
+    return {
+        "instance_name": "INSTANCE",
+        "timeout": "--timeout",
+        "nics": "--net",
+        "reboot_type": "--type",
+        "tags": "TAG",
+    }.get(field, "")
 
 
 @pytest.mark.parametrize(
@@ -26,6 +30,10 @@ def label(field: str) -> str:
         (
             {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": "a b"},
             "INSTANCE: must be a name (letters, digits and _ . + : @ -, a letter or digit first)",
+        ),
+        (
+            {"OP_ID": "OP_TAGS_SET", "kind": "cluster", "tags": ["good", "f\u00fcnf"]},
+            "TAG 1: must be a tag (letters, digits and _ . + * / : @ -)",
         ),
         ({"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": ""}, "INSTANCE: must not be empty"),
         (

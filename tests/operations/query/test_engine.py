@@ -86,6 +86,8 @@ async def test_an_unknown_field_is_answered_as_such(queries: Queries) -> None:
     result = await engine.query(queries.source, "node", ["name", "colour"], filter_=["=", "name", "node1"])
     assert [(field.name, field.kind) for field in result.fields] == [("name", "text"), ("colour", "unknown")]
     assert result.rows == [[(NORMAL, "node1"), (UNKNOWN, None)]]
+    result = await engine.query(queries.source, "node", ["nmae", "colour"], filter_=None)
+    assert [field.doc for field in result.fields] == ["did you mean name?", "list-fields shows the known fields"]
 
 
 async def test_what_cannot_be_asked_is_refused(queries: Queries) -> None:

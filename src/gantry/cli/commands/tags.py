@@ -13,7 +13,7 @@ FROM = command.Option(
 
 def commands(kind: str, *names: command.Argument) -> tuple[command.Command, ...]:
     """Declare the commands for a kind of object; ``names`` is the argument with the object's name, if it has one."""
-    tags = command.Argument("TAG", minimum=0, maximum=None)
+    tags = command.Argument("TAG", minimum=0, maximum=None, field="tags")
     options = (FROM, *command.JOB)
 
     def show(call: command.Call) -> int:

@@ -268,15 +268,15 @@ class _Parser(argparse.ArgumentParser):
         if not message.startswith("unrecognized arguments: --"):
             return ""
         name = unknown[0].partition("=")[0]
-        return nearest(name, [known for action in self._actions for known in action.option_strings])
+        similar = most_similar(name, [known for action in self._actions for known in action.option_strings])
+        return f"did you mean {similar}?" if similar else ""
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
-    """Return a hint with the known word that is most similar to an unknown one; empty if no word is similar."""
+def most_similar(word: str, known: Sequence[str]) -> str:
+    """Return the known word that is most similar to a typed one; empty if no word is similar."""
     import difflib
 
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
-    return f"did you mean {close[0]}?" if close else ""
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.7)), "")
 
 
 def parse(program: str, command: Command, *, words: Sequence[str]) -> Call:

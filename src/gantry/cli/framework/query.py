@@ -72,7 +72,7 @@ def print_fields(call: command.Call, fields: Sequence[client.Field]) -> int:
         [(0, value) for value in (field.name, field.kind, field.title, field.doc)] for field in fields
     ]
     print_table(call, client.Table(heads, rows))
-    return _warn_of_unknown([field.name for field in fields if field.kind == "unknown"])
+    return _warn_of_unknown(fields)
 
 
 def print_table(
@@ -89,7 +89,7 @@ def print_table(
     text = tables.render(table, style, formatters)
     if text:
         print(text)
-    return _warn_of_unknown([field.name for field in table.fields if field.kind == "unknown"])
+    return _warn_of_unknown(table.fields)
 
 
 def chosen_columns(option: str | None, default: Sequence[str]) -> list[str]:
@@ -117,8 +117,10 @@ def _from_arguments(call: command.Call, listing: Listing) -> filters.Filter | No
     return names_filter(call.arguments, listing)
 
 
-def _warn_of_unknown(names: Sequence[str]) -> int:
-    if not names:
+def _warn_of_unknown(fields: Sequence[client.Field]) -> int:
+    unknown = [field for field in fields if field.kind == "unknown"]
+    if not unknown:
         return 0
-    print(f"Warning: unknown fields: {', '.join(names)}; list-fields shows the known fields", file=sys.stderr)
+    hint = unknown[0].doc or "list-fields shows the known fields"
+    print(f"Warning: unknown fields: {', '.join(field.name for field in unknown)}; {hint}", file=sys.stderr)
     return errors.UNKNOWN_FIELD

@@ -4,6 +4,7 @@ The names are those that existing clients use (contracts/query.md#fields). ``ope
 field; a test compares both. A ``live`` field needs an answer from a node.
 """
 
+import difflib
 from collections.abc import Sequence
 
 import msgspec
@@ -183,11 +184,17 @@ def canonical(name: str) -> str:
     return name
 
 
+def nearest(resource: str, name: str) -> str:
+    """Return a hint for the name of a field that does not exist."""
+    close = difflib.get_close_matches(name, REGISTRY[resource], n=1)
+    return f"did you mean {close[0]}?" if close else "list-fields shows the known fields"
+
+
 def lookup(resource: str, names: Sequence[str]) -> list[Field]:
-    """Return the fields of a resource by name; a field that does not exist has the kind ``unknown``."""
+    """Return the fields of a resource by name; one that does not exist is ``unknown``, with a hint as its ``doc``."""
     known = REGISTRY[resource]
     fields = [known.get(canonical(name)) for name in names]
     return [
-        msgspec.structs.replace(field, name=name) if field else Field(name, name, Kind.UNKNOWN)
+        msgspec.structs.replace(field, name=name) if field else Field(name, name, Kind.UNKNOWN, nearest(resource, name))
         for name, field in zip(names, fields, strict=True)
     ]

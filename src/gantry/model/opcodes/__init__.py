@@ -3,7 +3,6 @@
 ``base`` has the common fields and types; the other modules have the opcodes by noun. This package exports all of them.
 """
 
-import re
 from typing import get_args
 
 import msgspec
@@ -209,13 +208,9 @@ def decode(raw: object) -> AnyOpcode:
         op: AnyOpcode = msgspec.convert(_without_foreign(raw), kind or AnyOpcode, strict=False)
     except msgspec.ValidationError as error:
         raise errors.InvalidError(
-            f"opcode not valid: {errors.readable(_NAMED.sub(_A_NAME, str(error)))}", hint=hints.hint(kind, str(error))
+            f"opcode not valid: {errors.readable(hints.spelled(str(error)))}", hint=hints.hint(kind, str(error))
         ) from None
     return op
-
-
-_NAMED = re.compile(r"`str` matching regex '\^\[A-Za-z0-9\]\S*'")
-_A_NAME = "a name (letters, digits and _ . + : @ -, a letter or digit first)"
 
 
 def _without_foreign(raw: object) -> object:

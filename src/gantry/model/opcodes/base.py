@@ -14,10 +14,20 @@ import msgspec
 from msgspec import Meta
 
 # A dollar sign alone would allow a newline at the end, but files have one name per line.
-Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]*$(?!\n)")]
-Uuid = Annotated[str, Meta(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$(?!\n)")]
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]*$(?!\n)"
+_UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$(?!\n)"
+_TAG = r"^[A-Za-z0-9_.+*/:@-]+$(?!\n)"
+SPELLINGS = {
+    _NAME: "a name (letters, digits and _ . + : @ -, a letter or digit first)",
+    _UUID: "a UUID in lower case, with its four dashes",
+    _TAG: "a tag (letters, digits and _ . + * / : @ -)",
+}
+"""What text these patterns allow, in words for error messages."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=_NAME)]
+Uuid = Annotated[str, Meta(pattern=_UUID)]
 Size = Annotated[int | str, Meta(description="MiB, or a number with the unit m, g or t")]
-Tag = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_.+*/:@-]+$(?!\n)")]
+Tag = Annotated[str, Meta(min_length=1, max_length=128, pattern=_TAG)]
 Tags = Annotated[tuple[Tag, ...], Meta(max_length=1024)]
 
 

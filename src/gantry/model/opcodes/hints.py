@@ -11,10 +11,23 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import inspect
 
+from gantry.model.opcodes import base
+
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`(?: - at `\$(?P<path>[^`]*)`)?")
 _NO_CHOICE = re.compile(r"Invalid enum value '(?P<name>[^']*)'(?: - at `\$(?P<path>[^`]*)`)?")
+_MATCHING = re.compile(r"`str` matching regex (?P<pattern>'\S*')")
+_SPELLINGS = {repr(pattern): words for pattern, words in base.SPELLINGS.items()}
 _PART = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 DEFAULT = "see the reference of opcodes for its fields"
+
+
+def spelled(message: str) -> str:
+    """Return an error message of msgspec with words in the place of a regular expression.
+
+    >>> spelled(r"Expected `str` matching regex '^[A-Za-z0-9_.+*/:@-]+$(?!\\\\n)' - at `$.tags[0]`")
+    'Expected a tag (letters, digits and _ . + * / : @ -) - at `$.tags[0]`'
+    """
+    return _MATCHING.sub(lambda match: _SPELLINGS.get(match["pattern"], match[0]), message)
 
 
 def hint(opcode: type[msgspec.Struct] | None, message: str) -> str:

@@ -6,7 +6,6 @@ locked (explanation/architecture.md#deciding-and-doing).
 """
 
 import asyncio
-import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -141,8 +140,7 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
     filtered_by = fields.lookup(what, sorted(filters.fields_of(filter_)))
     unknown = [field.name for field in filtered_by if field.kind is fields.Kind.UNKNOWN]
     if unknown:
-        nearest = difflib.get_close_matches(unknown[0], fields.REGISTRY[what], n=1)
-        hint = f"did you mean {nearest[0]}?" if nearest else "list-fields shows the known fields"
+        hint = fields.nearest(what, unknown[0])
         raise errors.InvalidError(f"filter uses unknown fields of {what}: {', '.join(unknown)}", hint=hint)
     state = source.snapshot()
     names_in_filter = filters.names_of(filter_, NAME_FIELDS.get(what, "name")) if what not in _UNNAMED else None
