@@ -152,6 +152,11 @@ def test_another_projects_private_ids_are_never_taken_though_a_shared_range_has_
     assert world.pick("p2") == ("gre", "", 20)
 
 
+def test_a_cluster_without_ranges_says_how_to_set_them() -> None:
+    with pytest.raises(errors.NoRoomError, match=r"no segment ranges yet; .*: gantry segment set"):
+        World().pick("p1")
+
+
 def test_the_request_decides_which_own_ranges_count() -> None:
     world = World(
         make_range("s", 100, 100, physical="physnet2"),

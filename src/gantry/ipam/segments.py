@@ -175,6 +175,10 @@ class Segments:
             yield from ((kind, name) for name in names if request.physical_network in ("", name))
 
     def _exhausted(self, cluster: clusters.Cluster, request: Request, project: str) -> errors.NoRoomError:
+        if not any(self._physical.values()):
+            return errors.NoRoomError(
+                "the cluster has no segment ranges yet", hint="an administrator sets them: gantry segment set --help"
+            )
         own_scopes = cluster.segment_ranges and self._own(cluster, request, project)
         is_isolated = own_scopes and not cluster.segment_fallback
         whose = f"the ranges of project {project}" if is_isolated else "the ranges that the network may use"

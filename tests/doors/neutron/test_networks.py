@@ -21,6 +21,7 @@ from gantry.doors.neutron import resource
 from gantry.doors.neutron.resources import networks, ports
 from gantry.sim import cluster
 
+NO_RANGES = "the cluster has no segment ranges yet; an administrator sets them: gantry segment set --help"
 SEGMENT = ("provider:network_type", "provider:physical_network", "provider:segmentation_id")
 
 
@@ -559,6 +560,16 @@ def test_the_fault_for_a_held_address_differs_from_that_for_a_slow_job(
 ) -> None:
     fault = served.fault(errors.BusyError(message), {"id": NOWHERE})
     assert (fault.status, fault.kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [("there is no free segment in the ranges that the network may use", ""), (NO_RANGES, NO_RANGES)],
+)
+def test_the_fault_of_a_network_without_a_segment_says_if_no_ranges_are_set(text: str, more: str) -> None:
+    fault = networks.RESOURCE.fault(errors.NoRoomError(text), {"id": NOWHERE})
+    neutron = "Unable to create the network. No tenant network is available for allocation."
+    assert (fault.status, fault.kind, str(fault)) == (503, "NoNetworkAvailable", f"{neutron} {more}".rstrip())
 
 
 def test_a_value_that_the_master_refuses_is_named_by_its_attribute(clean: Talk) -> None:

@@ -136,6 +136,11 @@ RESOURCE = resource.Resource(
     refusals=(
         resource.Refusal(
             errors.NoRoomError, 503, "NoNetworkAvailable",
+            "Unable to create the network. No tenant network is available for allocation. {text}",
+            "no segment ranges yet",
+        ),
+        resource.Refusal(
+            errors.NoRoomError, 503, "NoNetworkAvailable",
             "Unable to create the network. No tenant network is available for allocation.",
         ),
         resource.Refusal(
