@@ -11,7 +11,14 @@ from gantry.cli.output import tables
 from gantry.model import fields, job, parameters
 
 CONTRACTS = pages.DOCS / "reference/contracts"
-OWN_CODES = {"ECLUSTERJOURNAL", "ENETWORKPOOL", "EINSTANCECONFLICT", "EINSTANCEDEVICES", "EINSTANCEUNWANTED"}
+OWN_CODES = {
+    "ENODEJOIN",
+    "ECLUSTERJOURNAL",
+    "ENETWORKPOOL",
+    "EINSTANCECONFLICT",
+    "EINSTANCEDEVICES",
+    "EINSTANCEUNWANTED",
+}
 OWN_PARAMETERS = {"accel", "firmware", "firmware_path"}
 """What no release of Ganeti has."""
 
