@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tests.cluster import lab
 
-from gantry.rpc.calls import epochs
+from gantry.lib_files import epoch as epochs
 
 
 @contextlib.contextmanager

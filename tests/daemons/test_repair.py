@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import re
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import pytest
 
 from gantry import errors
 from gantry.daemons import identity, repair, survey
+from gantry.lib_files import journal_end
 from gantry.rpc import client
 from gantry.sim import cluster
 from gantry.state import end_mark, evidence, journal, recovery
@@ -99,7 +101,7 @@ def test_a_number_is_not_given_twice_after_a_mark_of_an_earlier_version(alone: c
         disk = alone.world.machine("node1").disk
         mark = end_mark.read(disk, FOLDERS.journal_end)
         assert mark is not None
-        await disk.write(FOLDERS.journal_end, end_mark.encode(end_mark.Mark(mark.position)))
+        await disk.write(FOLDERS.journal_end, journal_end.encode(dataclasses.replace(mark, last_job=None)))
         assert (await accept_loss(alone)).next_job == lost + evidence.UNKNOWN_JOBS
 
     alone.run(scenario())

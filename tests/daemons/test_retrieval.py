@@ -6,9 +6,10 @@ import pytest
 
 from gantry import errors
 from gantry.daemons import identity, retrieval
+from gantry.lib_files import frame, journal_end
 from gantry.rpc import client
 from gantry.sim import cluster
-from gantry.state import checkpoint, end_mark, frame, journal, record, recovery, snapshot
+from gantry.state import checkpoint, end_mark, journal, record, recovery, snapshot
 
 FOLDERS = cluster.FOLDERS
 TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
@@ -215,8 +216,8 @@ def test_numbers_continue_above_what_a_node_knows_whose_newer_copy_is_given_up(l
             await disk.remove(f"{FOLDERS.queue}/{name}")
         for path in (FOLDERS.config, f"{FOLDERS.lib}/epoch", f"{FOLDERS.lib}/promise"):
             await disk.remove(path)
-        mark = end_mark.Mark(journal.Position(1, "a" * 64, 0), 0)
-        await disk.write(FOLDERS.journal_end, end_mark.encode(mark))
+        mark = end_mark.at(journal.Position(1, "a" * 64, 0), 0)
+        await disk.write(FOLDERS.journal_end, journal_end.encode(mark))
         result = await retrieve(lab, "node2", accepts_loss=True)
         assert [line for line in result.losses if "node node3 holds a newer one" in line]
         assert result.next_job == last_job + 1

@@ -15,8 +15,9 @@ from tests.fuzz.test_folder import Files, Folder
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.runtime import simulated
-from gantry.state import frame, recovery, transaction
+from gantry.state import recovery, transaction
 
 COUNT = 700 if os.environ.get("GANTRY_LONG") else 140
 """How many damages there are, half of them on each of two clusters."""

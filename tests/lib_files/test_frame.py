@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry.state import frame
+from gantry.lib_files import frame
 
 RECORDS = [b'{"serial":%d,"text":"%s"}' % (n, b"x" * (n * 97 % 700)) for n in range(1, 9)]
 

@@ -12,10 +12,11 @@ from tests.sim import broken_nodes
 from tests.sim.broken_nodes import isolate, tag
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.rpc import calls, client, targets
 from gantry.runtime import http_interface
 from gantry.sim import cluster, copies
-from gantry.state import frame, growth
+from gantry.state import growth
 
 Result = TypeVar("Result")
 

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from tests.state import build
 
+from gantry.lib_files import frame
 from gantry.sim import cluster, copies, invariants, story
-from gantry.state import frame, journal, record, snapshot
+from gantry.state import journal, record, snapshot
 
 CANDIDATE, MASTER = "node1", "node2"
 """The copies are read in the order of the names, so the master's is the last."""

@@ -15,6 +15,7 @@ from tests.sim.first_seed import Patch
 from gantry.daemons import vote
 from gantry.ipam import embedded, segments
 from gantry.jobs import brief, environment, execution, queue, records
+from gantry.lib_files import frame
 from gantry.model import job as jobs
 from gantry.model import network as networks
 from gantry.node.daemon import server
@@ -26,7 +27,7 @@ from gantry.rpc import calls
 from gantry.runtime import http_interface
 from gantry.runtime.simulated import disk, opened
 from gantry.sim import acknowledged, cluster, faults, fenced, invariants, node_disks, outcome
-from gantry.state import frame, indexes, journal, record, replication, transaction
+from gantry.state import indexes, journal, record, replication, transaction
 from gantry.state import snapshot as states
 
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 from tests.state import build
 
+from gantry.lib_files import frame
 from gantry.runtime import simulated
-from gantry.state import backlog, frame, history, journal, transaction
+from gantry.state import backlog, history, journal, transaction
 
 
 class Site:

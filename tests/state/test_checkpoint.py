@@ -5,6 +5,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import journal_end
 from gantry.model import instance, network
 from gantry.runtime import simulated
 from gantry.state import checkpoint, end_mark, history, journal, recovery, snapshot, transaction
@@ -188,7 +189,7 @@ def test_an_edit_of_a_state_that_lost_the_end_of_its_journal_is_refused_before_i
         older = machine.disk.read(build.WHERE.config)
         for segment in machine.disk.names(build.WHERE.journal):
             build.on(world, machine, machine.disk.remove(f"{build.WHERE.journal}/{segment}"))
-        later = end_mark.encode(end_mark.Mark(journal.Position(serial=9, digest="a" * 64, epoch=1)))
+        later = journal_end.encode(end_mark.at(journal.Position(serial=9, digest="a" * 64, epoch=1)))
         build.on(world, machine, machine.disk.write(build.WHERE.journal_end, later))
         build.on(world, machine, machine.disk.write(build.WHERE.config, build.marked(older)))
         with pytest.raises(errors.ConfigurationError, match="the end of the journal is missing"):

@@ -8,6 +8,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import journal_end
 from gantry.runtime import simulated
 from gantry.state import checkpoint, end_mark, journal, snapshot
 
@@ -27,10 +28,10 @@ def machine(world: simulated.World) -> simulated.SimulatedRuntime:
 
 def test_the_mark_is_where_the_journal_ends(world: simulated.World, machine: simulated.SimulatedRuntime) -> None:
     store = build.new_store(world, machine)
-    assert end_mark.read(machine.disk, PATH) == end_mark.Mark(store.position, 0)
+    assert end_mark.read(machine.disk, PATH) == end_mark.at(store.position, 0)
     for number in range(1, 5):
         build.on(world, machine, store.commit(build.put(build.queued(number)), build.CAUSE))
-        assert end_mark.read(machine.disk, PATH) == end_mark.Mark(store.position, store.durable.last_job)
+        assert end_mark.read(machine.disk, PATH) == end_mark.at(store.position, store.durable.last_job)
         assert machine.disk.stable(PATH) == machine.disk.read(PATH)
 
 
@@ -38,10 +39,10 @@ def test_a_torn_last_line_is_ignored_and_a_file_without_a_line_is_named(
     world: simulated.World, machine: simulated.SimulatedRuntime
 ) -> None:
     build.on(world, machine, machine.disk.make_directory(build.WHERE.lib))
-    old = end_mark.Mark(journal.Position(7, "a" * 64, 2), 12)
-    new = end_mark.Mark(journal.Position(3, "b" * 64, 3), 11)
-    for content in (b"", end_mark.encode(old)[:-1], bytes(200)):
-        build.on(world, machine, machine.disk.write(PATH, end_mark.encode(new) + end_mark.encode(old) + content))
+    old = end_mark.at(journal.Position(7, "a" * 64, 2), 12)
+    new = end_mark.at(journal.Position(3, "b" * 64, 3), 11)
+    for content in (b"", journal_end.encode(old)[:-1], bytes(200)):
+        build.on(world, machine, machine.disk.write(PATH, journal_end.encode(new) + journal_end.encode(old) + content))
         assert end_mark.read(machine.disk, PATH) == new
     build.on(world, machine, machine.disk.write(PATH, bytes(200)))
     with pytest.raises(errors.ConfigurationError, match="journal-end is damaged"):
@@ -55,17 +56,17 @@ def test_a_mark_of_an_earlier_version_has_no_job_number(
     line = b"7 2 aa"
     earlier = b"%s %08x\n" % (line, zlib.crc32(line))
     build.on(world, machine, machine.disk.write(PATH, earlier))
-    assert end_mark.read(machine.disk, PATH) == end_mark.Mark(journal.Position(7, "aa", 2), None)
+    assert end_mark.read(machine.disk, PATH) == end_mark.at(journal.Position(7, "aa", 2), None)
     # A node daemon of an earlier version appends to the file of a later one.
-    later = end_mark.encode(end_mark.Mark(journal.Position(6, "bb", 2), 12))
+    later = journal_end.encode(end_mark.at(journal.Position(6, "bb", 2), 12))
     build.on(world, machine, machine.disk.write(PATH, later + earlier))
-    assert end_mark.read(machine.disk, PATH) == end_mark.Mark(journal.Position(7, "aa", 2), None)
+    assert end_mark.read(machine.disk, PATH) == end_mark.at(journal.Position(7, "aa", 2), None)
     assert not caplog.records
 
 
 def test_an_earlier_version_finds_the_position_in_the_mark() -> None:
     pattern = re.compile(rb"(([0-9]{1,15}) ([0-9]{1,15}) ([0-9a-f]*)) ([0-9a-f]{8})\n")
-    lines = end_mark.encode(end_mark.Mark(journal.Position(7, "aa", 2), 12)).splitlines(keepends=True)
+    lines = journal_end.encode(end_mark.at(journal.Position(7, "aa", 2), 12)).splitlines(keepends=True)
     (match,) = filter(None, map(pattern.fullmatch, lines))
     assert match.group(2, 3, 4) == (b"7", b"2", b"aa")
     assert int(match[5], 16) == zlib.crc32(match[1])
@@ -76,10 +77,10 @@ def test_a_line_with_impossible_numbers_does_not_count_whatever_its_checksum(
     world: simulated.World, machine: simulated.SimulatedRuntime, text: str
 ) -> None:
     build.on(world, machine, machine.disk.make_directory(build.WHERE.lib))
-    whole = end_mark.Mark(journal.Position(7, "a" * 64, 2), 12)
+    whole = end_mark.at(journal.Position(7, "a" * 64, 2), 12)
     line = text.replace("%s", "9" * 4002).encode()
     forged = b"%s %08x\n" % (line, zlib.crc32(line))
-    build.on(world, machine, machine.disk.write(PATH, end_mark.encode(whole) + forged))
+    build.on(world, machine, machine.disk.write(PATH, journal_end.encode(whole) + forged))
     assert end_mark.read(machine.disk, PATH) == whole
 
 
@@ -93,18 +94,18 @@ def test_a_mark_that_cannot_be_written_fails_no_change(
     assert [each.levelname for each in caplog.records if "journal-end cannot be written" in each.message] == ["ERROR"]
     machine.disk.broken = {}
     build.on(world, machine, store.commit(build.put(build.vm(3)), build.CAUSE))
-    assert end_mark.read(machine.disk, PATH) == end_mark.Mark(store.position, store.durable.last_job)
+    assert end_mark.read(machine.disk, PATH) == end_mark.at(store.position, store.durable.last_job)
 
 
 def test_the_file_stays_small(
     world: simulated.World, machine: simulated.SimulatedRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(end_mark, "SIZE", 300)
+    monkeypatch.setattr(journal_end, "SIZE", 300)
     store = build.new_store(world, machine)
     for number in range(1, 20):
         build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
         assert machine.disk.status(PATH).size < 400
-    assert end_mark.read(machine.disk, PATH) == end_mark.Mark(store.position, store.durable.last_job)
+    assert end_mark.read(machine.disk, PATH) == end_mark.at(store.position, store.durable.last_job)
 
 
 def test_a_change_of_members_ends_in_a_checkpoint(world: simulated.World, machine: simulated.SimulatedRuntime) -> None:

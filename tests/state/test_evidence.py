@@ -8,12 +8,14 @@ from tests.state import build
 
 from gantry import errors
 from gantry.jobs import queue
+from gantry.lib_files import journal_end
 from gantry.node.membership import fence, ssconf
 from gantry.runtime import simulated
-from gantry.state import evidence, journal, snapshot
+from gantry.state import end_mark, evidence, journal, snapshot
 from gantry.state import snapshot as states
 
 END = journal.Position(12, "d" * 64, 3)
+MARK = end_mark.at(END)
 ONE_NODE = build.put(build.OWNER, build.GROUP, build.node(0))
 STATE = states.Snapshot().apply(ONE_NODE, serial=12)
 NOTHING = evidence.Evidence(build.WHERE)
@@ -27,15 +29,15 @@ def losses(state: snapshot.Snapshot = STATE, **fields: object) -> list[str]:
     ("mark", "loss"),
     [
         (None, ""),
-        (END, ""),
-        (journal.Position(11, "c" * 64, 3), ""),
-        (journal.Position(4711, "c" * 64, 2), ""),
-        (journal.Position(13, "e" * 64, 3), "says serial 13 epoch 3"),
-        (journal.Position(2, "e" * 64, 4), "says serial 2 epoch 4"),
-        (journal.Position(12, "e" * 64, 3), "has another chain hash for serial 12"),
+        (MARK, ""),
+        (journal_end.Mark(11, 3, "c" * 64), ""),
+        (journal_end.Mark(4711, 2, "c" * 64), ""),
+        (journal_end.Mark(13, 3, "e" * 64), "says serial 13 epoch 3"),
+        (journal_end.Mark(2, 4, "e" * 64), "says serial 2 epoch 4"),
+        (journal_end.Mark(12, 3, "e" * 64), "has another chain hash for serial 12"),
     ],
 )
-def test_the_mark_shows_a_journal_that_ends_before_it(mark: journal.Position | None, loss: str) -> None:
+def test_the_mark_shows_a_journal_that_ends_before_it(mark: journal_end.Mark | None, loss: str) -> None:
     lines = losses(mark=mark)
     assert loss in "".join(lines)
     assert bool(lines) is bool(loss)
@@ -47,14 +49,14 @@ def test_the_highest_job_number_shows_a_loss() -> None:
 
 
 def test_numbers_of_jobs_in_lost_records_may_be_unknown_only_without_a_number_in_the_mark() -> None:
-    behind = dataclasses.replace(NOTHING, job_serial=7, newest_job=8, mark=END)
+    behind = dataclasses.replace(NOTHING, job_serial=7, newest_job=8, mark=MARK)
     assert (behind.highest_job, behind.unknown_jobs) == (8, queue.LIMIT)
-    marked = dataclasses.replace(behind, marked_job=12)
+    marked = dataclasses.replace(behind, mark=dataclasses.replace(MARK, last_job=12))
     assert (marked.highest_job, marked.unknown_jobs) == (12, 0)
 
 
 def test_the_highest_epoch_is_that_of_the_journal_the_promise_or_the_mark() -> None:
-    mark = dataclasses.replace(END, epoch=4)
+    mark = dataclasses.replace(MARK, epoch=4)
     for epoch, promised, highest in [(3, 5, 5), (6, 5, 6), (2, 3, 4)]:
         assert dataclasses.replace(NOTHING, epoch=epoch, promised=promised, mark=mark).highest_epoch == highest
     assert (NOTHING.highest_epoch, NOTHING.highest_job) == (0, 0)
@@ -103,7 +105,7 @@ def test_only_an_epoch_that_the_node_wrote_is_evidence(content: bytes, epoch: in
 
 def test_the_refusal_names_all_that_is_missing_and_what_to_do() -> None:
     behind = dataclasses.replace(
-        NOTHING, mark=journal.Position(4711, "e" * 64, 3), newest_job=299, nodes=("node9",), candidates=("node9",)
+        NOTHING, mark=journal_end.Mark(4711, 3, "e" * 64), newest_job=299, nodes=("node9",), candidates=("node9",)
     )
     with pytest.raises(errors.ConfigurationError) as refusal:
         behind.check(STATE, END)

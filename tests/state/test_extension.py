@@ -6,8 +6,9 @@ import pytest
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.rpc import calls
-from gantry.state import extension, frame, journal, record, snapshot
+from gantry.state import extension, journal, record, snapshot
 
 STATE = snapshot.Snapshot().apply(build.FIRST, serial=7)
 END = journal.Position(7, "d" * 64, 3)

@@ -10,10 +10,9 @@ import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
-
 from gantry import errors, security
 from gantry.daemons import contest, poll, vote
+from gantry.lib_files import epoch as epoch_files
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 from gantry.state import transaction
@@ -205,8 +204,8 @@ class Promises:
         if not disk.exists(self._path):
             return calls.Promised()
         try:
-            return msgspec.json.decode(disk.read(self._path), type=calls.Promised)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return epoch_files.decode_promise(disk.read(self._path))
+        except ValueError as error:
             log.error("%s is damaged and does not count: %s", self._path, error)
             return calls.Promised()
         except OSError as error:
@@ -215,7 +214,7 @@ class Promises:
     async def _promise_self(self, epoch: int) -> None:
         promise = calls.Promised(epoch=epoch, node=self._own_name)
         try:
-            await self._runtime.disk.write(self._path, msgspec.json.encode(promise), mode=0o444)
+            await self._runtime.disk.write(self._path, epoch_files.encode_promise(promise), mode=0o444)
         except OSError as error:
             raise self._unusable(error) from None
 

@@ -1,11 +1,14 @@
-"""The lines in which a node keeps the epochs of the masters that it obeys: the file ``lib/epoch``.
+"""Which masters a node obeys, what it promised and what it gave up: three files that a master reads too. Pure.
 
-    <epoch> <UUID of its master's node> proven <CRC-32 of the text before it, 8 hex digits>
-    <epoch> <UUID of its master's node> unproven <CRC-32>
+    lib/epoch       <epoch> <UUID of its master's node> proven <CRC-32 of the text before it, 8 hex digits>
+                    <epoch> <UUID of its master's node> unproven <CRC-32>
+    lib/promise     {"epoch", "node", "uuid"}: the last promised epoch and the node that it was promised to
+    lib/given-up    [epoch, serial]: the highest of the replicas that the node has deleted
 
-The first is the last epoch of which the node has seen the proof (``proofs``). The second is there while the node obeys
-a master without one, which came after it. Each line is written twice. A UUID that is not known is left out.
-``node.membership.fence`` writes the file, and ``state.evidence`` reads it on the master's machine.
+The first line of ``epoch`` is the last epoch of which the node has seen the proof (``rpc.calls.proofs``). The second is
+there while the node obeys a master without one, which came after it. Each line is written twice. A UUID that is not
+known is left out. ``node.membership.fence`` writes the files; a master daemon, which has its own node daemon's lock,
+writes the promises of its node itself (``daemons.promises``).
 
 Earlier versions wrote the lines without the word, and the first ones wrote a single line without UUID and checksum.
 They believed any epoch, so theirs are unproven.
@@ -14,11 +17,15 @@ They believed any epoch, so theirs are unproven.
 import re
 import zlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from gantry.rpc.calls.base import EPOCH_DIGITS
+import msgspec
 
-_NUMBER = re.compile(rb"[0-9]{1,%d}" % EPOCH_DIGITS)
+from gantry.rpc import calls
+
+_NUMBER = re.compile(rb"[0-9]{1,%d}" % calls.EPOCH_DIGITS)
+T = TypeVar("T")
+
 _PROVEN, _UNPROVEN = b"proven", b"unproven"
 
 
@@ -70,3 +77,30 @@ def _decode_line(line: bytes) -> Mastership | None:
     is_proven = bool(words) and words[-1] == _PROVEN
     owner = b" ".join(word for word in words if word not in (_PROVEN, _UNPROVEN))
     return Mastership(int(number), owner.decode(errors="replace"), is_proven)
+
+
+def encode_promise(promise: calls.Promised) -> bytes:
+    """Return the content of the file ``promise``."""
+    return msgspec.json.encode(promise)
+
+
+def decode_promise(content: bytes) -> calls.Promised:
+    """Return the promise in a file; ValueError if it is damaged."""
+    return _decoded(content, calls.Promised)
+
+
+def encode_given_up(epoch: int, serial: int) -> bytes:
+    """Return the content of the file ``given-up``."""
+    return msgspec.json.encode((epoch, serial))
+
+
+def decode_given_up(content: bytes) -> tuple[int, int]:
+    """Return epoch and serial in a file ``given-up``; ValueError if it is damaged."""
+    return _decoded(content, tuple[calls.Epoch, calls.Count])
+
+
+def _decoded(content: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None

@@ -1,4 +1,4 @@
-r"""A frame: one group commit as one line of the journal, and the difference between a damaged and a torn line.
+r"""A frame: one group commit as one line of the journal, and the difference between a damaged and a torn line. Pure.
 
     <crc32 of the JSON, 8 hexadecimal digits> <length of the JSON in bytes> <JSON>\n
 
@@ -73,8 +73,13 @@ def digest(line: bytes) -> str:
 
 def pack(previous: str, records: Sequence[bytes]) -> bytes:
     """Return the line of a frame that follows the one with chain hash ``previous``."""
-    body = b'{"previous":"%s","records":[%s]}' % (previous.encode(), b",".join(records))
-    return b"%08x %d %s\n" % (zlib.crc32(body), len(body), body)
+    text = b'{"previous":"%s","records":[%s]}' % (previous.encode(), b",".join(records))
+    return b"%08x %d %s\n" % (zlib.crc32(text), len(text), text)
+
+
+def body(line: bytes) -> bytes:
+    """Return the JSON of a frame's line, without checking the line; ValueError if there is none."""
+    return line[line.index(b"{") :]
 
 
 def scan(data: bytes) -> Iterator[Frame]:
@@ -89,29 +94,29 @@ def scan(data: bytes) -> Iterator[Frame]:
 def _read(data: bytes, offset: int) -> Frame:
     end = data.find(b"\n", offset) + 1
     line = data[offset : end or len(data)]
-    fault = _fault(line)
-    if not fault:
+    what = fault(line)
+    if not what:
         try:
-            body = _BODY.decode(line[line.index(b"{") :])
+            content = _BODY.decode(body(line))
         except (*UNREADABLE, ValueError) as error:
             raise DamageError(offset, f"the frame holds no records: {error}") from None
-        return Frame(offset, line, body.previous, body.records)
+        return Frame(offset, line, content.previous, content.records)
     if offset + len(line) < len(data):
-        raise DamageError(offset, fault)
+        raise DamageError(offset, what)
     if _is_short(line) or _has_unwritten_sector(line, offset):
-        raise TornError(offset, fault)
-    raise DamageError(offset, fault)
+        raise TornError(offset, what)
+    raise DamageError(offset, what)
 
 
-def _fault(line: bytes) -> str:
+def fault(line: bytes) -> str:
     """Return why ``line`` is not a frame; empty if it is a frame."""
     header = _HEADER.match(line)
     if not header:
         return "no frame begins here"
-    body = line[header.end() :]
-    if not body.endswith(b"\n") or len(body) - 1 != int(header[2]):
-        return f"the frame has {len(body)} bytes, its header says {int(header[2]) + 1}"
-    if zlib.crc32(body[:-1]) != int(header[1], 16):
+    remaining = line[header.end() :]
+    if not remaining.endswith(b"\n") or len(remaining) - 1 != int(header[2]):
+        return f"the frame has {len(remaining)} bytes, its header says {int(header[2]) + 1}"
+    if zlib.crc32(remaining[:-1]) != int(header[1], 16):
         return "the checksum does not fit"
     return ""
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from gantry.lib_files import frame
 from gantry.model import instance
 from gantry.sim import cluster
-from gantry.state import frame, journal
+from gantry.state import journal
 
 
 class _Input(msgspec.Struct):

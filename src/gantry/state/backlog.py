@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.runtime import interface
-from gantry.state import frame, journal, record
+from gantry.state import journal, record
 
 LIMIT = 256 << 20
 """Bytes of frames that are sent at most: a candidate that lacks more gets the whole state, and loses its history."""

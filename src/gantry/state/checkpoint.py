@@ -23,9 +23,10 @@ from typing import cast
 import msgspec
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.model import cluster as clusters
 from gantry.rpc import calls
-from gantry.state import frame, jobfiles, journal, kinds, reserved, snapshot
+from gantry.state import jobfiles, journal, kinds, reserved, snapshot
 
 VERSION = 10_000_000
 """Major version x 1,000,000 + minor version x 10,000. Ours begins at 10: lower numbers are Ganeti's."""

@@ -4,8 +4,9 @@ import contextlib
 from collections.abc import Sequence
 
 from gantry import errors
+from gantry.lib_files import frame, journal_end
 from gantry.runtime import interface, paths
-from gantry.state import checkpoint, end_mark, frame, jobfiles, journal, ownership, record
+from gantry.state import checkpoint, end_mark, jobfiles, journal, ownership, record
 from gantry.state import snapshot as states
 
 
@@ -42,5 +43,5 @@ async def create(
         await log.append(line)
         position = journal.Position(1, frame.digest(line), 0)
         # A former cluster on this machine may have left one with a higher epoch.
-        await disk.write(where.journal_end, end_mark.encode(end_mark.Mark(position, state.last_job)))
+        await disk.write(where.journal_end, journal_end.encode(end_mark.at(position, state.last_job)))
         await disk.write(where.config, checkpoint.encode(state, position, now=now))

@@ -6,9 +6,10 @@ chain of hashes makes each common frame the proof that all frames before it are 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from gantry.lib_files import frame
 from gantry.rpc import calls
 from gantry.runtime import interface
-from gantry.state import backlog, frame, journal
+from gantry.state import backlog, journal
 
 STEP_FACTOR = 8
 """The first question is about the last possible frame, the next about one 8 frames before it, then 64, and so on."""

@@ -17,11 +17,9 @@ durable and lags behind removals, job files of a discarded history stay until th
 
 from dataclasses import dataclass
 
-import msgspec
-
 from gantry import errors
-from gantry.rpc import calls
-from gantry.rpc.calls import epochs, reach
+from gantry.lib_files import epoch, journal_end
+from gantry.rpc.calls import reach
 from gantry.runtime import interface, paths
 from gantry.state import end_mark, jobfiles, journal, snapshot
 
@@ -31,7 +29,7 @@ UNKNOWN_JOBS = 20_000
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence on one machine: ``mark`` is the end mark, ``marked_job`` the highest job number there.
+    """The evidence on one machine: ``mark`` is the end mark.
 
     ``job_serial`` is the number in ``queue/serial``, ``newest_job`` the highest number of a job file, ``epoch`` that of
     the newest master which called this machine; ``promised`` is the epoch that its node promised last, ``acknowledged``
@@ -40,8 +38,7 @@ class Evidence:
     """
 
     where: paths.Paths
-    mark: journal.Position | None = None
-    marked_job: int | None = None
+    mark: journal_end.Mark | None = None
     job_serial: int = 0
     newest_job: int = 0
     epoch: int = 0
@@ -49,6 +46,11 @@ class Evidence:
     acknowledged: reach.Reach = reach.UNKNOWN
     nodes: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
+
+    @property
+    def marked_job(self) -> int | None:
+        """Return the highest job number in the end mark; None if it has none."""
+        return self.mark.last_job if self.mark else None
 
     @property
     def highest_job(self) -> int:
@@ -153,8 +155,7 @@ def read(disk: interface.Disk, where: paths.Paths) -> Evidence:
     mark = end_mark.read(disk, where.journal_end)
     return Evidence(
         where,
-        mark=mark.position if mark else None,
-        marked_job=mark.last_job if mark else None,
+        mark=mark,
         job_serial=_number(disk, f"{where.queue}/serial"),
         newest_job=max(jobfiles.numbers(disk, where.queue), default=0) if disk.exists(where.queue) else 0,
         epoch=_epoch(disk, f"{where.lib}/epoch"),
@@ -173,7 +174,7 @@ def _number(disk: interface.Disk, path: str) -> int:
 
 def _epoch(disk: interface.Disk, path: str) -> int:
     """Return the epoch in the node's file; 0 without the file or for a damaged one, which the node daemon reports."""
-    return max((line.epoch for line in epochs.decode(disk.read(path))), default=0) if disk.exists(path) else 0
+    return max((line.epoch for line in epoch.decode(disk.read(path))), default=0) if disk.exists(path) else 0
 
 
 def _promised(disk: interface.Disk, path: str) -> int:
@@ -181,8 +182,8 @@ def _promised(disk: interface.Disk, path: str) -> int:
     if not disk.exists(path):
         return 0
     try:
-        return msgspec.json.decode(disk.read(path), type=calls.Promised).epoch
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return epoch.decode_promise(disk.read(path)).epoch
+    except ValueError:
         return 0
 
 

@@ -6,9 +6,10 @@
 from dataclasses import dataclass
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.model import job
 from gantry.rpc import calls
-from gantry.state import frame, journal, record, snapshot
+from gantry.state import journal, record, snapshot
 
 SOURCE = "a frame of a master candidate"
 

@@ -2,7 +2,8 @@
 
 import logging
 
-from gantry.state import checkpoint, frame, journal, record, recovery
+from gantry.lib_files import frame
+from gantry.state import checkpoint, journal, record, recovery
 from gantry.state import snapshot as states
 
 logger = logging.getLogger(__name__)

@@ -24,9 +24,10 @@ import msgspec
 
 from gantry import errors
 from gantry.address import ranges
+from gantry.lib_files import frame
 from gantry.model import instance, network
 from gantry.runtime import interface, paths, retention
-from gantry.state import frame, journal, origin, record
+from gantry.state import journal, origin, record
 from gantry.state import snapshot as states
 
 CHECKED = 256 << 20

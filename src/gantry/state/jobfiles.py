@@ -22,9 +22,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
+from gantry.lib_files import frame
 from gantry.model import job
 from gantry.runtime import interface
-from gantry.state import frame, snapshot
+from gantry.state import snapshot
 
 logger = logging.getLogger(__name__)
 

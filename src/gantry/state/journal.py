@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.runtime import interface, retention
-from gantry.state import frame, record
+from gantry.state import record
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from gantry.lib_files import frame
 from gantry.model import base
 from gantry.runtime import interface
-from gantry.state import frame, journal, kinds, record
+from gantry.state import journal, kinds, record
 
 FIRST_BLOCK = 256 << 10
 BLOCK = 4 << 20

@@ -10,8 +10,9 @@ from collections.abc import Container
 import msgspec
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.rpc import calls
-from gantry.state import frame, snapshot
+from gantry.state import snapshot
 
 HAND_EDIT = "config.data was edited by hand"
 """The reason of a record with the objects of an edited ``config.data``; it does not remove those that are not there."""

@@ -23,6 +23,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.model import job, retention
 from gantry.runtime import interface, paths
 from gantry.state import (
@@ -32,7 +33,6 @@ from gantry.state import (
     copies,
     end_mark,
     extension,
-    frame,
     group,
     growth,
     hand_edit,
@@ -374,7 +374,7 @@ class Store:
                 if line:
                     position = journal.Position(ours.last.serial, frame.digest(line), ours.epoch)
                 size += len(line)
-                mark = end_mark.Mark(position, ours.last.last_job)
+                mark = end_mark.at(position, ours.last.last_job)
                 is_acknowledged, _ = await asyncio.gather(self._candidates.acknowledged(), self._end_mark.write(mark))
         except (errors.WrongStateError, errors.NotMasterError) as error:
             # The frame is in the journal here: it is valid again if this node is confirmed again.

@@ -6,11 +6,12 @@ from typing import TypeVar
 import msgspec
 from tests.state import build
 
+from gantry.lib_files import frame
 from gantry.model import cluster
 from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
-from gantry.state import creation, frame, replication, transaction
+from gantry.state import creation, replication, transaction
 
 Result = TypeVar("Result")
 T = TypeVar("T")

@@ -11,11 +11,12 @@ from tests.node.membership import pairs
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.model import cluster, job
 from gantry.node.membership import replica
 from gantry.rpc import calls
 from gantry.runtime import simulated
-from gantry.state import frame, history, journal, recovery, replication, transaction
+from gantry.state import history, journal, recovery, replication, transaction
 
 WHERE = build.WHERE
 

@@ -8,10 +8,11 @@ from tests.node.membership.pairs import Pair, append
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.node.membership import fence, ssconf
 from gantry.rpc import calls
 from gantry.runtime import simulated
-from gantry.state import frame, transaction
+from gantry.state import transaction
 
 WHERE = build.WHERE
 

@@ -9,7 +9,7 @@ from tests.node.membership.pairs import Pair, append
 from tests.state import build
 
 from gantry import errors
-from gantry.node.membership import journal_end
+from gantry.lib_files import journal_end
 from gantry.rpc import calls
 from gantry.runtime import simulated
 from gantry.state import end_mark, journal
@@ -53,7 +53,7 @@ def test_a_copy_marks_the_highest_job_number_for_the_master_that_opens_it(pair: 
     end = pair.at_node(pair.copy.status())
     pair.world.run(asyncio.sleep(0.1))
     mark = end_mark.read(pair.node.disk, WHERE.journal_end)
-    assert mark == end_mark.Mark(journal.Position(end.serial, end.digest, end.epoch), 3)
+    assert mark == end_mark.at(journal.Position(end.serial, end.digest, end.epoch), 3)
 
 
 @pytest.mark.parametrize("content", [b"", bytes(40), b"7 %s aa 00000000\n" % (b"9" * 4002)])

@@ -12,10 +12,11 @@ from tests.node.membership.pairs import Pair, append
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.node.membership import replica_contents
 from gantry.rpc import calls
 from gantry.runtime import interface, simulated
-from gantry.state import frame, recovery, transaction
+from gantry.state import recovery, transaction
 
 WHERE = build.WHERE
 

@@ -1,6 +1,6 @@
 r"""Store of the embedded API server: all objects in memory, each change in a file before it is visible.
 
-    DATA/objects.log    frames, in the format of the journal (``state.frame``)
+    DATA/objects.log    frames, in the format of the journal (``lib_files.frame``)
         {"version": V, "count": N}                      first record: the next N records are all objects at version V
         {"title": ..., "object": {...}}                 a created or changed object
         {"title": ..., "object": {...}, "gone": true}   the last version of a deleted object
@@ -24,8 +24,9 @@ import msgspec
 from gantry import errors
 from gantry.kubernetes.api import schema
 from gantry.kubernetes.apiserver import metadata, resources, status_errors, watch_cache
+from gantry.lib_files import frame
 from gantry.runtime import interface
-from gantry.state import frame, journal
+from gantry.state import journal
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The fence against former masters: a node obeys one master (explanation/state.md#epochs).
 
-    lib/epoch       the epoch and the UUID of its master's node (``rpc.calls.epochs``); on stable storage before a call
+    lib/epoch       the epoch and the UUID of its master's node (``lib_files.epoch``); on stable storage before a call
                     of that master is carried out
     lib/epoch-keys  the keys of the master candidates when the node obeyed a proven epoch last, while it obeys an
                     unproven one; written before that
@@ -26,9 +26,9 @@ import logging
 import msgspec
 
 from gantry import errors
+from gantry.lib_files import epoch as epochs
 from gantry.node.membership import acknowledged, ssconf
 from gantry.rpc import calls
-from gantry.rpc.calls import epochs
 from gantry.runtime import interface, paths
 
 logger = logging.getLogger(__name__)
@@ -304,8 +304,8 @@ class Fence:
         if not self._disk.exists(self._promise_path):
             return calls.Promised()
         try:
-            return msgspec.json.decode(self._disk.read(self._promise_path), type=calls.Promised)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return epochs.decode_promise(self._disk.read(self._promise_path))
+        except ValueError as error:
             stored = epochs.decode(self._disk.read(self._path)) if self._disk.exists(self._path) else []
             epoch = max(stored, default=_NO_MASTER).epoch
             logger.error("%s is damaged: %s; epoch %d counts instead", self._promise_path, error, epoch)
@@ -325,7 +325,7 @@ class Fence:
                 return False
             is_new = not self._disk.exists(self._path)
             promised = request if is_new else msgspec.structs.replace(request, epoch=min(request.epoch, self._most()))
-            await self._disk.write(self._promise_path, msgspec.json.encode(promised), mode=0o444)
+            await self._disk.write(self._promise_path, epochs.encode_promise(promised), mode=0o444)
             return promised == request
 
     def given_up(self) -> tuple[int, int]:
@@ -336,8 +336,8 @@ class Fence:
         if not self._disk.exists(self._given_up_path):
             return 0, 0
         try:
-            return msgspec.json.decode(self._disk.read(self._given_up_path), type=tuple[calls.Epoch, calls.Count])
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return epochs.decode_given_up(self._disk.read(self._given_up_path))
+        except ValueError as error:
             raise errors.StorageError(
                 f"{self._given_up_path} on {self._runtime.host} is damaged: {error}",
                 hint="the node has no vote until the file is removed: do that when the other candidates have all data",
@@ -346,7 +346,7 @@ class Fence:
     async def give_up(self, epoch: int, serial: int) -> None:
         """Record that a replica is about to be deleted: a new master must have all of its records."""
         if (epoch, serial) > self.given_up():
-            await self._disk.write(self._given_up_path, msgspec.json.encode((epoch, serial)), mode=0o444)
+            await self._disk.write(self._given_up_path, epochs.encode_given_up(epoch, serial), mode=0o444)
 
     async def forget(self) -> None:
         """Delete what the node knows of the past, because it leaves its cluster."""

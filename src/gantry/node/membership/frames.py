@@ -1,23 +1,16 @@
-"""Checks the journal's frames on a node: whether a frame is complete, and the position after it. Pure.
+"""What a node reads in the journal's frames (``lib_files.frame``): the position after one, and jobs. Pure.
 
-A frame is one line, ``<crc32 of the JSON, 8 hexadecimal digits> <length of the JSON> <JSON>``, the JSON
-``{"previous": <SHA-256 of the line before>, "records": [{"serial", "epoch", "changes", ...}, ...]}``, a change
-``["put", kind, object]`` or ``["delete", kind, key]``. A node copies frames verbatim; it interprets only this and the
-jobs that they put and archive.
+The records of a frame are ``{"serial", "epoch", "changes", ...}``, a change ``["put", kind, object]`` or ``["delete",
+kind, key]``. A node copies frames verbatim; it interprets only this and the jobs that they put and archive.
 """
 
-import hashlib
 import itertools
-import re
-import zlib
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from gantry.lib_files import frame
 from gantry.rpc import calls
-
-_LINE = re.compile(rb"([0-9a-f]{8}) ([1-9][0-9]{0,11}) (.*)\n", re.DOTALL)
-
 
 JOB_DIGEST_LENGTH = 16
 """Hexadecimal digits of the digests of the jobs' files in ``config.data``, the first of their SHA-256."""
@@ -92,11 +85,10 @@ def listed_jobs(data: bytes) -> dict[int, str]:
 
 def follow(end: Position, line: bytes) -> Position:
     """Return the position after a frame; ValueError if the frame does not continue a replica that ends at ``end``."""
-    match = _LINE.fullmatch(line)
-    if not match or len(match[3]) != int(match[2]) or zlib.crc32(match[3]) != int(match[1], 16):
-        raise ValueError("the frame is incomplete or damaged")
+    if fault := frame.fault(line):
+        raise ValueError(f"the frame is incomplete or damaged: {fault}")
     try:
-        body = _BODY.decode(match[3])
+        body = _BODY.decode(frame.body(line))
         jobs = [_job(change) for record in body.records for change in record.changes]
     except msgspec.DecodeError as error:
         raise ValueError(f"the frame is from another version: {error}") from None
@@ -105,7 +97,7 @@ def follow(end: Position, line: bytes) -> Position:
         raise ValueError("the frame does not follow the one before it")
     return Position(
         serial=end.serial + len(serials),
-        digest=hashlib.sha256(line).hexdigest(),
+        digest=frame.digest(line),
         epoch=max([end.epoch, *(record.epoch for record in body.records)]),
         last_job=max([end.last_job, *jobs]),
     )
@@ -113,7 +105,7 @@ def follow(end: Position, line: bytes) -> Position:
 
 def jobs(line: bytes) -> Iterator[tuple[int, bytes | None]]:
     """Yield the job changes of a complete frame in order: number and new content, None for an archived job."""
-    for record in _BODY.decode(line[line.index(b"{") :]).records:
+    for record in _BODY.decode(frame.body(line)).records:
         for verb, kind, value in record.changes:
             if kind == "jobs" and verb == "put":
                 yield _JOB.decode(value).id, bytes(value)
@@ -131,7 +123,7 @@ def first(lines: Sequence[bytes]) -> Sequence[bytes]:
 def previous(line: bytes) -> str | None:
     """Return the chain hash of the frame before a frame, without checking the frame; None if it is not a frame."""
     try:
-        return _HEAD.decode(line[line.index(b"{") :]).previous
+        return _HEAD.decode(frame.body(line)).previous
     except (ValueError, msgspec.DecodeError):
         return None
 

@@ -1,30 +1,20 @@
 """How far a node's copy of the state ever reached: ``lib/journal-end``, beside the copy, so that a lost tail shows.
 
-    job <highest job number> <CRC-32 of the text before it, 8 hex digits>
-    <serial> <epoch> <chain hash of the frame> <CRC-32 of the text before it, 8 hex digits>
-
-The file is the master's too (``state.end_mark`` in the master's code), since a master daemon opens the copy as it is.
-These lines follow each frame that the node acknowledges, a moment later: the master does not wait for them. A copy that
-ends before the highest position has lost records which may have been acknowledged, by a disk that lied or by a person.
-Such a node still takes frames, but it confirms no master that lacks these records (``replica.Replica``).
+The file (``lib_files.journal_end``) is the master's too, since a master daemon opens the copy as it is. Its lines
+follow each frame that the node acknowledges, a moment later: the master does not wait for them. A copy that ends before
+the highest position has lost records which may have been acknowledged, by a disk that lied or by a person. Such a node
+still takes frames, but it confirms no master that lacks these records (``replica.Replica``).
 """
 
 import asyncio
 import logging
-import re
-import zlib
 
 from gantry import errors
+from gantry.lib_files import journal_end
 from gantry.node.membership import frames, open_file, queue_lock
-from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
 logger = logging.getLogger(__name__)
-
-SIZE = 64 << 10
-"""Bytes after which the file is replaced by its last two lines."""
-
-_LINE = re.compile(rb"(([0-9]{1,15}) ([0-9]{1,%d}) [0-9a-f]*) ([0-9a-f]{8})\n" % calls.EPOCH_DIGITS)
 
 
 class JournalEnd:
@@ -60,14 +50,12 @@ class JournalEnd:
 
     def _read(self) -> tuple[int, int]:
         try:
-            lines = self._disk.read(self._path).splitlines(keepends=True)
+            furthest = journal_end.decode(self._disk.read(self._path)).furthest
         except OSError as error:
             raise self._damaged(error.strerror or str(error)) from None
-        matches = [match for match in map(_LINE.fullmatch, lines) if match]
-        valid = [match for match in matches if int(match[4], 16) == zlib.crc32(match[1])]
-        if not valid:
+        if furthest is None:
             raise self._damaged("no line is valid")
-        return max((int(match[3]), int(match[2])) for match in valid)
+        return furthest.epoch, furthest.serial
 
     def _damaged(self, reason: str) -> errors.StorageError:
         return errors.StorageError(
@@ -108,8 +96,8 @@ class JournalEnd:
     async def _write(self, end: frames.Position) -> None:
         if (end.epoch, end.serial) <= self.furthest():
             return
-        lines = _checked(f"job {end.last_job}") + _checked(f"{end.serial} {end.epoch} {end.digest}")
-        if self._failing or not self._disk.exists(self._path) or self._disk.status(self._path).size >= SIZE:
+        lines = journal_end.encode(journal_end.Mark(end.serial, end.epoch, end.digest, end.last_job))
+        if self._failing or not self._disk.exists(self._path) or self._disk.status(self._path).size >= journal_end.SIZE:
             await self._disk.write(self._path, lines)
         else:
             try:
@@ -119,7 +107,3 @@ class JournalEnd:
                 raise
         # Nobody else writes while this node holds the lock, so the file need not be read for each frame.
         self._known = self._version(), (end.epoch, end.serial)
-
-
-def _checked(text: str) -> bytes:
-    return b"%s %08x\n" % (text.encode(), zlib.crc32(text.encode()))

@@ -9,8 +9,8 @@ is on stable storage before the call is carried out (explanation/state.md#epochs
 import contextlib
 
 from gantry import errors
+from gantry.lib_files import epoch as epochs
 from gantry.model import cluster as clusters
-from gantry.rpc.calls import epochs
 from gantry.sim import cluster
 from gantry.sim.schedules import stage as stages
 

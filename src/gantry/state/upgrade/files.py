@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import msgspec
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.model import job
 from gantry.runtime import interface
-from gantry.state import frame, jobfiles, snapshot
+from gantry.state import jobfiles, snapshot
 from gantry.state.upgrade import configuration
 
 
