@@ -158,7 +158,9 @@ async def test_a_member_of_a_cluster_does_not_connect(site: Site) -> None:
     folder = site.folders.certificates
     await site.runtime.disk.make_directory(folder)
     await site.runtime.disk.write(f"{folder}/node.pem", b"")
-    await site.runtime.disk.write(f"{folder}/member.json", b'{"node": "n", "cluster": "c", "uuid": "u"}')
+    await site.runtime.disk.write(
+        f"{folder}/member.json", b'{"node": "n", "cluster": "c", "uuid": "u", "address": "::1"}'
+    )
     with pytest.raises(errors.WrongStateError, match="this machine already is node n of cluster c"):
         await site.join(1)
 

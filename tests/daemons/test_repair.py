@@ -10,7 +10,7 @@ import pytest
 
 from gantry import errors
 from gantry.daemons import identity, repair, survey
-from gantry.lib_files import journal_end
+from gantry.lib_files import journal_end, journal_names
 from gantry.rpc import client
 from gantry.sim import cluster
 from gantry.state import end_mark, evidence, journal, recovery
@@ -61,7 +61,7 @@ async def lose_end(lab: cluster.SimulatedCluster) -> None:
     lab.kill_master("node1")
     disk = lab.world.machine("node1").disk
     newest = journal.segments(disk, FOLDERS.journal)[-1]
-    await disk.remove(journal.segment_path(FOLDERS.journal, newest))
+    await disk.remove(journal_names.path(FOLDERS.journal, newest))
 
 
 async def done(lab: cluster.SimulatedCluster, *tags: str) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from gantry import errors
 from gantry.daemons import identity, retrieval
-from gantry.lib_files import frame, journal_end
+from gantry.lib_files import frame, journal_end, journal_names
 from gantry.rpc import client
 from gantry.sim import cluster
 from gantry.state import checkpoint, end_mark, journal, record, recovery, snapshot
@@ -49,7 +49,7 @@ async def lose_end(lab: cluster.SimulatedCluster, *, name: str = "node1") -> Non
     """Remove the newest segment of a machine's journal."""
     disk = lab.world.machine(name).disk
     newest = journal.segments(disk, FOLDERS.journal)[-1]
-    await disk.remove(journal.segment_path(FOLDERS.journal, newest))
+    await disk.remove(journal_names.path(FOLDERS.journal, newest))
 
 
 async def tags(lab: cluster.SimulatedCluster) -> object:
@@ -89,7 +89,7 @@ def test_a_master_that_knows_only_itself_gets_the_whole_cluster_back(lab: cluste
         await lab.done(tag("kept"))
         lab.kill_master("node1")
         machine = lab.world.machine("node1")
-        first = journal.segment_path(FOLDERS.journal, 1)
+        first = journal_names.path(FOLDERS.journal, 1)
         line = machine.disk.read(first).splitlines(keepends=True)[0]
         await machine.disk.remove_tree(FOLDERS.journal)
         await machine.disk.make_directory(FOLDERS.journal)
@@ -162,7 +162,7 @@ def test_a_damaged_copy_is_refused_and_nothing_is_changed(lab: cluster.Simulated
         lab.kill_master("node1")
         await lose_end(lab)
         disk = lab.world.machine("node2").disk
-        oldest = journal.segment_path(FOLDERS.journal, journal.segments(disk, FOLDERS.journal)[0])
+        oldest = journal_names.path(FOLDERS.journal, journal.segments(disk, FOLDERS.journal)[0])
         data = disk.read(oldest)
         await disk.write(oldest, data[:100] + bytes([data[100] ^ 1]) + data[101:])
         before = image(lab)

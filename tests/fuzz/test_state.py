@@ -13,6 +13,7 @@ from tests.fuzz import budget, damage
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import queue as queue_file
 from gantry.runtime import interface, simulated
 from gantry.state import checkpoint, history, jobfiles, journal, record, snapshot, transaction
 
@@ -168,10 +169,10 @@ def test_a_configuration_is_read_as_it_was_written_or_refused(truth: Truth, edit
 @budget.quick
 @given(edit=damage.edited(), known=st.booleans())
 def test_a_job_file_is_read_as_a_job_of_its_number_or_refused(truth: Truth, edit: damage.Edit, known: bool) -> None:
-    path = jobfiles.job_path(build.WHERE.queue, 1)
+    path = queue_file.path(build.WHERE.queue, 1)
     written = truth.files[path]
     disk = reading({path: edit(written)})
-    job = jobfiles.read(disk, build.WHERE.queue, 1, expected=jobfiles.digest(written) if known else None)
+    job = jobfiles.read(disk, build.WHERE.queue, 1, expected=queue_file.digest(written) if known else None)
     if not isinstance(job, str):
         assert job.id == 1
         assert job.status

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from tests.state import build
 
-from gantry.lib_files import frame
+from gantry.lib_files import frame, journal_names
 from gantry.sim import cluster, copies, invariants, story
-from gantry.state import journal, record, snapshot
+from gantry.state import record, snapshot
 
 CANDIDATE, MASTER = "node1", "node2"
 """The copies are read in the order of the names, so the master's is the last."""
@@ -38,7 +38,7 @@ def store(lab: cluster.SimulatedCluster, name: str, lines: Sequence[bytes], *, f
     """Give a machine a copy: a checkpoint of record ``start``, and a segment with the frames from ``first`` on."""
     digest = frame.digest(lines[start - 1]) if start else frame.GENESIS
     config = msgspec.json.encode({"journal": {"serial": start, "digest": digest, "epoch": 1}})
-    segment = journal.segment_path(cluster.FOLDERS.journal, first)
+    segment = journal_names.path(cluster.FOLDERS.journal, first)
     files: Mapping[str, bytes] = {cluster.FOLDERS.config: config, segment: b"".join(lines[first - 1 :])}
     disk = lab.world.machine(name).disk
     image: dict[str, tuple[int, bytes | None]] = {path: (0o640, content) for path, content in files.items()}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from tests.state import build
 
-from gantry.lib_files import frame
+from gantry.lib_files import frame, journal_names
 from gantry.runtime import simulated
 from gantry.state import backlog, history, journal, transaction
 
@@ -68,7 +68,7 @@ def test_nothing_is_read_where_the_journal_does_not_go_back_so_far(site: Site) -
     disk = site.machine.disk
     firsts = journal.segments(disk, build.WHERE.journal)
     for first in firsts[:2]:
-        site.world.run(disk.remove(journal.segment_path(build.WHERE.journal, first)))
+        site.world.run(disk.remove(journal_names.path(build.WHERE.journal, first)))
     assert site.read(firsts[2] - 2) == []
     assert site.read(firsts[2] - 1)[-1].end.serial == 40
 
@@ -82,6 +82,6 @@ def test_nothing_is_read_where_too_much_is_missing(site: Site, monkeypatch: pyte
 def test_reading_ends_before_damage(site: Site) -> None:
     disk = site.machine.disk
     firsts = journal.segments(disk, build.WHERE.journal)
-    disk.flip(journal.segment_path(build.WHERE.journal, firsts[2]), 300)
+    disk.flip(journal_names.path(build.WHERE.journal, firsts[2]), 300)
     assert site.read(1)[-1].end.serial == firsts[2] - 1
     assert len(list(history.records(disk, build.WHERE.journal, after=30))) == 10

@@ -5,6 +5,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import journal_names
 from gantry.runtime import simulated
 from gantry.state import events, export, history, journal, snapshot
 
@@ -147,7 +148,7 @@ def test_a_check_of_the_journal_names_file_and_offset_of_what_was_changed() -> N
         assert build.on(world, site.machine, site.past.check()) == history.Check(1, 1)
         newest = build.on(world, site.machine, site.past.check(most=1))
         assert (newest.problem, newest.oldest) == ("", 1)
-        path = journal.segment_path(build.WHERE.journal, 2)
+        path = journal_names.path(build.WHERE.journal, 2)
         site.machine.disk.flip(path, 100)
         assert f"{path}, byte offset 0: " in build.on(world, site.machine, site.past.check()).problem
 

@@ -7,9 +7,10 @@ from msgspec import structs
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import journal_names
 from gantry.model import instance, network
 from gantry.runtime import simulated
-from gantry.state import history, journal, record, snapshot, transaction
+from gantry.state import history, record, snapshot, transaction
 
 ADDRESS = "10.0.0.7"
 
@@ -187,7 +188,7 @@ def test_what_began_before_the_kept_records_has_no_beginning() -> None:
         site.commit()
         known = site.commit(*put(build.vm(3, ip="10.0.0.9")))
         site.commit()
-        while build.segments(site.machine)[0] != journal.segment_path(build.WHERE.journal, 4):
+        while build.segments(site.machine)[0] != journal_names.path(build.WHERE.journal, 4):
             site.drop_first_segment()
         site.commit(*put(structs.replace(build.vm(2, ip="10.0.0.10"), serial_no=2)))
         past = site.ask()

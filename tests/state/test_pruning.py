@@ -9,6 +9,7 @@ import pytest
 from tests.state import build, test_replication
 
 from gantry import errors
+from gantry.lib_files import queue
 from gantry.model import retention as settings
 from gantry.node.membership import replica
 from gantry.rpc import calls
@@ -175,8 +176,7 @@ def test_archived_jobs_are_removed_in_the_order_of_their_numbers_and_no_number_i
 
 
 def test_a_folder_that_another_job_will_need_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "FOLDER_SIZE", 10)
-    monkeypatch.setattr("gantry.state.jobfiles.ARCHIVE_SIZE", 10)
+    monkeypatch.setattr(queue, "ARCHIVE_SIZE", 10)
     with simulated.World(seed=1) as world:
         site = Site(world, archive="60s")
         site.run(7)
@@ -196,8 +196,7 @@ def test_a_folder_that_another_job_will_need_stays(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.usefixtures("small")
 def test_the_work_of_a_round_does_not_grow_with_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "FOLDER_SIZE", 5)
-    monkeypatch.setattr("gantry.state.jobfiles.ARCHIVE_SIZE", 5)
+    monkeypatch.setattr(queue, "ARCHIVE_SIZE", 5)
     with simulated.World(seed=1) as world:
         site = Site(world, archive="100M")
         site.run(100)
@@ -215,7 +214,7 @@ def test_the_work_of_a_round_does_not_grow_with_the_archive(monkeypatch: pytest.
         wait(world, 10)
         read.clear()
         site.prune()
-        assert 0 < sum("/job-" in path for path in read) <= 2 * retention.FOLDER_SIZE
+        assert 0 < sum("/job-" in path for path in read) <= 2 * queue.ARCHIVE_SIZE
 
 
 @pytest.mark.usefixtures("small")

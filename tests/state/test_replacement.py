@@ -7,10 +7,11 @@ import pytest
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import journal_names
 from gantry.node.membership import reading
 from gantry.rpc import calls
 from gantry.runtime import simulated
-from gantry.state import journal, recovery, replacement, transaction
+from gantry.state import recovery, replacement, transaction
 
 WHERE = build.WHERE
 
@@ -182,7 +183,7 @@ def test_the_parts_of_a_copy_have_every_byte_that_counts(
     assert joined == {piece.name: piece.content for piece in whole}
     assert joined["config.data"] == two.disk.read(WHERE.config)
     assert set(joined) >= {"queue/serial", "queue/version", "queue/job-8", "journal/" + f"{1:016d}.log"}
-    newest = journal.segment_path(WHERE.journal, 1)
+    newest = journal_names.path(WHERE.journal, 1)
     part = reading.part(two.disk, WHERE, {newest: 10}, calls.CopyFetch(name="journal/"))
     assert part.pieces[0].content == two.disk.read(newest)[:10]
 

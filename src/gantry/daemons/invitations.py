@@ -12,10 +12,9 @@ See explanation/security.md#joining-by-invitation.
 import logging
 from typing import TypeVar
 
-import msgspec
-
 from gantry import errors, security
 from gantry.doors.http import attempts
+from gantry.lib_files import member as member_file
 from gantry.rpc import calls, invitations, luxi
 from gantry.runtime import interface, limits, paths, repeated_logs
 
@@ -27,12 +26,6 @@ WAIT_SECONDS = 20.0
 """How long a machine waits for news of its job, before it asks again."""
 
 TOKENS = "tokens that admit nobody"
-
-
-class _Member(msgspec.Struct):
-    """The node's own name in its file about the cluster (``node.membership.enrollment``)."""
-
-    node: str
 
 
 class Relay:
@@ -106,7 +99,7 @@ class Relay:
 
     def _elsewhere(self) -> tuple[str, int] | None:
         """Return address and port of the master's node; None if it is this one."""
-        member = msgspec.json.decode(self._runtime.disk.read(f"{self._folders.certificates}/member.json"), type=_Member)
+        member = member_file.decode(self._runtime.disk.read(member_file.path(self._folders.certificates)))
         master = self._ssconf("master_node").strip()
         if not master or master == member.node:
             return None

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from gantry import errors, security
+from gantry.lib_files import member as member_file
 from gantry.rpc import calls, client, targets
 from gantry.runtime import http_interface, interface, paths
 
@@ -52,11 +53,6 @@ class Request(NamedTuple):
     token: str
     name: str
     address: str = ""
-
-
-class _Member(msgspec.Struct):
-    node: str
-    cluster: str
 
 
 def connect(network: interface.Network) -> Connection:
@@ -138,11 +134,11 @@ class Joining:
             hint="start it, for example with systemctl start gantry-noded, and repeat the command",
         )
 
-    def _membership(self) -> _Member | None:
+    def _membership(self) -> member_file.Member | None:
         folder = self._folders.certificates
         if not self._disk.exists(f"{folder}/node.pem"):
             return None
-        return msgspec.json.decode(self._disk.read(f"{folder}/member.json"), type=_Member)
+        return member_file.decode(self._disk.read(member_file.path(folder)))
 
     async def _prove(self, connection: Connection, target: targets.Target, token: str) -> calls.Proven:
         """Return the checked proof of a server, or where the master is; WrongStateError if it has none."""

@@ -5,23 +5,15 @@ The programs that need the state read it before they open anything; ``role`` ref
 
 from collections.abc import Sequence
 
-import msgspec
-
 from gantry import errors
+from gantry.lib_files import member as member_file
 from gantry.runtime import interface, paths
 
 
-class Member(msgspec.Struct, frozen=True):
-    """This machine's node: its name and UUID."""
-
-    node: str
-    uuid: str
-
-
-def read(disk: interface.Disk, folders: paths.Paths) -> Member:
-    """Return name and UUID of this machine's node, from the file that its node daemon wrote when it joined."""
+def read(disk: interface.Disk, folders: paths.Paths) -> member_file.Member:
+    """Return this machine's node, from the file that its node daemon wrote when it joined."""
     try:
-        return msgspec.json.decode(disk.read(f"{folders.certificates}/member.json"), type=Member)
+        return member_file.decode(disk.read(member_file.path(folders.certificates)))
     except FileNotFoundError:
         raise errors.ConfigurationError(
             "this machine is not part of a cluster", hint="add it with gnt-node add on the master of a cluster"

@@ -4,7 +4,7 @@ The journal and the archive of jobs, on the master and on master candidates, and
 removed in order, so a crash at any moment leaves it without a gap: as in a journaling file system, of several removals
 the first ones survive.
 
-``ArchiveFolder`` has the files of archived jobs, ``<folder>/<K>/job-<N>`` with K = N div ``FOLDER_SIZE``. Its cost does
+``ArchiveFolder`` has the files of archived jobs, ``<folder>/<K>/job-<N>`` with K = N div ``folder_size``. Its cost does
 not grow with the archive: each trim reads the names in folders that have changed, and the status of files in the
 oldest folders only.
 """
@@ -15,9 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gantry.runtime import interface
-
-FOLDER_SIZE = 10_000
-"""How many jobs a folder of the archive has (contracts/jobs.md#files)."""
 
 BLOCK = 4096
 """Bytes in which a small file uses a disk: a job of 900 bytes counts as one block."""
@@ -92,10 +89,11 @@ async def keep_newest(disk: interface.Disk, folder: str, *, most: int) -> None:
 class ArchiveFolder:
     """The files of archived jobs in ``folder``; ``trim`` removes those beyond the limits."""
 
-    def __init__(self, runtime: interface.Runtime, folder: str) -> None:
+    def __init__(self, runtime: interface.Runtime, folder: str, *, folder_size: int) -> None:
         self._runtime = runtime
         self._disk = runtime.disk
         self._folder = folder
+        self._jobs_each = folder_size
         # The time and the size of folders that have not changed lately.
         self._sizes: dict[int, tuple[float, int]] = {}
 
@@ -119,7 +117,7 @@ class ArchiveFolder:
             if not whole or removed >= most:
                 break
             folder = f"{self._folder}/{number}"
-            if (ends is None or (number + 1) * FOLDER_SIZE <= ends) and not self._disk.names(folder):
+            if (ends is None or (number + 1) * self._jobs_each <= ends) and not self._disk.names(folder):
                 await self._disk.remove_tree(folder)
         return removed
 

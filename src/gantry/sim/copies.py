@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from gantry.lib_files import frame
+from gantry.lib_files import frame, journal_names
 from gantry.model import instance
 from gantry.sim import cluster
-from gantry.state import journal
 
 
 class _Input(msgspec.Struct):
@@ -168,7 +167,7 @@ class Copies:
             copy.config, copy.base, copy.serial = config, position.digest, position.serial
         end = copy.base
         for first in sorted(int(file[:16]) for file in disk.stable_names(cluster.FOLDERS.journal)):
-            path = journal.segment_path(cluster.FOLDERS.journal, first)
+            path = journal_names.path(cluster.FOLDERS.journal, first)
             segment = self._read(copy, path, disk.stable(path) or b"")
             if first > copy.serial and segment.end:
                 if segment.after != end:

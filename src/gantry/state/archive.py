@@ -10,6 +10,7 @@ See contracts/cluster-design.md#history.
 import heapq
 from collections.abc import Iterator, Mapping
 
+from gantry.lib_files import queue as queue_file
 from gantry.model import job as jobs
 from gantry.runtime import interface
 from gantry.state import jobfiles
@@ -27,7 +28,7 @@ class Archive:
         """Return an archived job; None if it does not exist or its file cannot be read."""
         if number in self._leaving:
             return self._leaving[number]
-        archived_job = jobfiles.read(self._disk, f"{self._folder}/{number // jobfiles.ARCHIVE_SIZE}", number)
+        archived_job = jobfiles.read(self._disk, queue_file.archive_folder(self._folder, number), number)
         return archived_job if isinstance(archived_job, jobs.Job) else None
 
     def numbers(self) -> set[int]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.lib_files import frame
+from gantry.lib_files import frame, journal_names
 from gantry.runtime import interface
 from gantry.state import journal, record
 
@@ -42,7 +42,7 @@ def read(
     """
     firsts = journal.segments(disk, folder)
     firsts = firsts[max(bisect.bisect_right(firsts, serial + 1) - 1, 0) :]
-    size = sum(disk.status(journal.segment_path(folder, first)).size for first in firsts)
+    size = sum(disk.status(journal_names.path(folder, first)).size for first in firsts)
     if not digest or not firsts or firsts[0] > serial + 1 or size > LIMIT:
         return
     for first in firsts:
@@ -58,14 +58,14 @@ def ends(disk: interface.Disk, folder: str, *, serial: int) -> Iterator[list[jou
     """
     try:
         firsts = journal.segments(disk, folder)
-        sizes = [disk.status(journal.segment_path(folder, first)).size for first in firsts]
+        sizes = [disk.status(journal_names.path(folder, first)).size for first in firsts]
     except FileNotFoundError:  # the oldest was removed meanwhile, as it is beyond the retention
         return
     for first, size in reversed(list(zip(firsts, _remaining(sizes), strict=True))):
         if size > LIMIT:
             return
         positions, end = list[journal.Position](), first - 1
-        for journal_frame in _frames(disk, journal.segment_path(folder, first)) if first <= serial else ():
+        for journal_frame in _frames(disk, journal_names.path(folder, first)) if first <= serial else ():
             end += len(journal_frame.records)
             if end > serial:
                 break
@@ -108,7 +108,7 @@ def _segment(
 ) -> Iterator[Lines]:
     """Yield what one segment has of these frames."""
     gathered, previous, begins, end = b"", digest, False, first - 1
-    for journal_frame in _frames(disk, journal.segment_path(folder, first)):
+    for journal_frame in _frames(disk, journal_names.path(folder, first)):
         head = until()
         start, end = end, end + len(journal_frame.records)
         if end <= serial:

@@ -24,6 +24,7 @@ import msgspec
 
 from gantry import errors
 from gantry.lib_files import frame
+from gantry.lib_files import queue as queue_file
 from gantry.model import cluster as clusters
 from gantry.rpc import calls
 from gantry.state import jobfiles, journal, kinds, reserved, snapshot
@@ -95,7 +96,7 @@ def encode(state: snapshot.Snapshot, position: journal.Position, *, now: float) 
         digest=position.digest,
         epoch=position.epoch,
         last_job=state.last_job,
-        jobs={job.id: jobfiles.digest(jobfiles.encode(job)) for job in state.jobs.values()},
+        jobs={job.id: queue_file.digest(jobfiles.encode(job)) for job in state.jobs.values()},
     )
     head = {"version": VERSION, "serial_no": position.serial, "ctime": owner.ctime, "mtime": now}
     parts = [b'"%s": %s' % (key.encode(), _ENCODER.encode(value)) for key, value in head.items()]

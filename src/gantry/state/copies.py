@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from gantry.lib_files import queue as queue_file
 from gantry.rpc import calls
 from gantry.state import archive, jobfiles, journal, snapshot
 
@@ -72,7 +73,7 @@ class Copy:
         for job in self.archived.newest(archived) if archived else ():
             # Files that a former master left here may belong to a history that was discarded.
             if job.id <= self.state.last_job and str(job.id) not in self.state.jobs:
-                name = f"archive/{job.id // jobfiles.ARCHIVE_SIZE}/job-{job.id}"
+                name = queue_file.archived_path("archive", job.id)
                 yield name, jobfiles.encode(job).decode()
         for start in range(0, len(self.config), PART):
             yield _CONFIG, self.config[start : start + PART]

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.lib_files import epoch, journal_end
+from gantry.lib_files import queue as queue_file
 from gantry.rpc.calls import reach
 from gantry.runtime import interface, paths
 from gantry.state import end_mark, jobfiles, journal, snapshot
@@ -128,7 +129,7 @@ class Evidence:
         if unknown:
             lines.append(f"ssconf names {', '.join(unknown)}, which the state does not have")
         if self.newest_job > state.last_job:
-            lines.append(f"job {self.newest_job} has a file, {jobfiles.job_path(self.where.queue, self.newest_job)}")
+            lines.append(f"job {self.newest_job} has a file, {queue_file.path(self.where.queue, self.newest_job)}")
         if self.promised > end.epoch:
             lines.append(f"{self.where.lib}/promise says that epoch {self.promised} was promised")
         own = state.nodes.get(state.the_cluster.master_node)
@@ -156,7 +157,7 @@ def read(disk: interface.Disk, where: paths.Paths) -> Evidence:
     return Evidence(
         where,
         mark=mark,
-        job_serial=_number(disk, f"{where.queue}/serial"),
+        job_serial=_job_serial(disk, f"{where.queue}/serial"),
         newest_job=max(jobfiles.numbers(disk, where.queue), default=0) if disk.exists(where.queue) else 0,
         epoch=_epoch(disk, f"{where.lib}/epoch"),
         promised=_promised(disk, f"{where.lib}/promise"),
@@ -166,10 +167,8 @@ def read(disk: interface.Disk, where: paths.Paths) -> Evidence:
     )
 
 
-def _number(disk: interface.Disk, path: str) -> int:
-    """Return the number in a file; 0 without a file or a number, as a crash may leave files that are never synced."""
-    text = disk.read(path).strip() if disk.exists(path) else b""
-    return int(text) if text.isdigit() and len(text) < 20 else 0
+def _job_serial(disk: interface.Disk, path: str) -> int:
+    return queue_file.decode_serial(disk.read(path)) if disk.exists(path) else 0
 
 
 def _epoch(disk: interface.Disk, path: str) -> int:

@@ -24,7 +24,7 @@ import msgspec
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.lib_files import frame
+from gantry.lib_files import frame, journal_names
 from gantry.model import instance, network
 from gantry.runtime import interface, paths, retention
 from gantry.state import journal, origin, record
@@ -131,7 +131,7 @@ def records(
     chosen = firsts[max(bisect.bisect_right(firsts, after + 1) - 1, 0) :]
     neighbour: frame.Frame | None = None
     for first in reversed(chosen) if newest_first else chosen:
-        path = journal.segment_path(folder, first)
+        path = journal_names.path(folder, first)
         frames = _frames(disk, path, is_last=first == firsts[-1])
         for journal_frame in reversed(list(frames)) if newest_first else frames:
             if neighbour is not None:
@@ -152,7 +152,7 @@ def check(disk: interface.Disk, folder: str, *, most: int) -> Check:
     firsts = journal.segments(disk, folder)
     size, start = 0, 0
     for first in reversed(firsts):
-        size += disk.status(journal.segment_path(folder, first)).size
+        size += disk.status(journal_names.path(folder, first)).size
         start = first
         if size >= most:
             break

@@ -15,14 +15,13 @@ its files are written again: the kernel regards them as written, and the next sy
 """
 
 import asyncio
-import hashlib
 import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
-from gantry.lib_files import frame
+from gantry.lib_files import frame, queue
 from gantry.model import job
 from gantry.runtime import interface
 from gantry.state import snapshot
@@ -34,10 +33,8 @@ DELAY = 1.0
 
 VERSION = b"1\n"
 BATCH = 64
-ARCHIVE_SIZE = 10_000
 
 _DECODER = msgspec.json.Decoder(job.Job)
-_DIGEST_LENGTH = 16
 
 
 class JobFiles:
@@ -155,7 +152,7 @@ class JobFiles:
     async def _write(self, contents: Iterable[job.Job | None]) -> dict[int, OSError]:
         """Write the files that do not have this content yet; return the errors by job number."""
         due = {
-            job_path(self._folder, queued_job.id): queued_job
+            queue.path(self._folder, queued_job.id): queued_job
             for queued_job in contents
             if queued_job and not self._is_written(queued_job)
         }
@@ -168,7 +165,7 @@ class JobFiles:
 
     def _is_written(self, queued_job: job.Job) -> bool:
         return queued_job is self._written.get(queued_job.id) and self._disk.exists(
-            job_path(self._folder, queued_job.id)
+            queue.path(self._folder, queued_job.id)
         )
 
     async def _show_drained(self) -> None:
@@ -183,20 +180,15 @@ class JobFiles:
     async def _write_serial(self) -> None:
         serial = self._durable().last_job
         if serial != self._serial:
-            await self._disk.write(f"{self._folder}/serial", b"%d\n" % serial, sync=False)
+            await self._disk.write(f"{self._folder}/serial", queue.encode_serial(serial), sync=False)
             self._serial = serial
-
-
-def job_path(folder: str, number: int) -> str:
-    """Return the path of a job's file."""
-    return f"{folder}/job-{number}"
 
 
 def read(disk: interface.Disk, folder: str, number: int, *, expected: str | None = None) -> job.Job | str:
     """Return the job in a file, or why the file cannot be used; ``expected`` is the ``digest`` that it must have."""
     try:
-        data = disk.read(job_path(folder, number))
-        if expected is not None and digest(data) != expected:
+        data = disk.read(queue.path(folder, number))
+        if expected is not None and queue.digest(data) != expected:
             return "the file does not match its digest in the checkpoint"
         stored_job = _DECODER.decode(data)
     except OSError as error:
@@ -211,25 +203,19 @@ def encode(queued_job: job.Job) -> bytes:
     return msgspec.json.encode(queued_job)
 
 
-def digest(data: bytes) -> str:
-    """Return the digest that detects a change of a job's file."""
-    return hashlib.sha256(data).hexdigest()[:_DIGEST_LENGTH]
-
-
 def numbers(disk: interface.Disk, folder: str) -> set[int]:
     """Return the numbers of the jobs that have a file."""
-    names = [name.removeprefix("job-") for name in disk.names(folder) if name.startswith("job-")]
-    return {int(name) for name in names if name.isdigit()}
+    return queue.numbers(disk.names(folder))
 
 
 async def move_to_archive(disk: interface.Disk, folder: str, job_numbers: Collection[int]) -> None:
     """Move the files of jobs to the archive."""
-    archive_folders = {number: f"{folder}/archive/{number // ARCHIVE_SIZE}" for number in job_numbers}
+    archive_folders = {number: queue.archive_folder(f"{folder}/archive", number) for number in job_numbers}
     for archive_folder in sorted(set(archive_folders.values())):
         await disk.make_directory(archive_folder)
     await disk.rename(
         {
-            job_path(folder, number): f"{archive_folder}/job-{number}"
+            queue.path(folder, number): queue.path(archive_folder, number)
             for number, archive_folder in archive_folders.items()
         }
     )

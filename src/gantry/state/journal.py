@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.lib_files import frame
+from gantry.lib_files import frame, journal_names
 from gantry.runtime import interface, retention
 from gantry.state import record
 
@@ -58,7 +58,7 @@ class Replay:
         """Yield the records; raises ConfigurationError that names file and offset of the damage."""
         firsts = [serial for serial in segments(self._disk, self._folder) if serial > self.start.serial]
         for first in firsts:
-            self.segment = segment_path(self._folder, first)
+            self.segment = journal_names.path(self._folder, first)
             self.size = 0
             if first != self.end.serial + 1:
                 raise damaged(self.segment, f"records {self.end.serial + 1} to {first - 1} are missing before it")
@@ -108,7 +108,7 @@ class Journal:
         With ``is_behind``, other files tell of records after that.
         """
         await disk.make_directory(folder)
-        path = replay.segment or segment_path(folder, replay.end.serial + 1)
+        path = replay.segment or journal_names.path(folder, replay.end.serial + 1)
         content = b""
         if replay.segment:
             content = disk.read(path)
@@ -159,7 +159,7 @@ class Journal:
 
     async def rotate(self, serial: int) -> None:
         """Start the segment whose first record is ``serial``; raises OSError, and then the current one stays."""
-        path = segment_path(self._folder, serial)
+        path = journal_names.path(self._folder, serial)
         if path == self.path and self.is_in_place():
             return
         await self._repair()
@@ -176,19 +176,13 @@ class Journal:
 
 async def prune(disk: interface.Disk, folder: str, keep: retention.Retention, *, before: int, now: float) -> int:
     """Remove the oldest segments beyond the limits, except for records from serial ``before`` on; see ``retention``."""
-    paths = {first: segment_path(folder, first) for first in segments(disk, folder)}
+    paths = {first: journal_names.path(folder, first) for first in segments(disk, folder)}
     return await retention.prune_segments(disk, paths, keep, before=before, now=now)
-
-
-def segment_path(folder: str, serial: int) -> str:
-    """Return the path of the segment whose first record is ``serial``."""
-    return f"{folder}/{serial:016d}.log"
 
 
 def segments(disk: interface.Disk, folder: str) -> list[int]:
     """Return the serials that the kept segments begin with, in order; empty segments are skipped."""
     if not disk.exists(folder):
         return []
-    names = [name.removesuffix(".log") for name in disk.names(folder) if name.endswith(".log")]
-    firsts = sorted(int(name) for name in names if len(name) == 16 and name.isdigit())
-    return [first for first in firsts if disk.status(segment_path(folder, first)).size]
+    firsts = journal_names.firsts(disk.names(folder))
+    return [first for first in firsts if disk.status(journal_names.path(folder, first)).size]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gantry.lib_files import frame
+from gantry.lib_files import frame, journal_names
 from gantry.model import base
 from gantry.runtime import interface
 from gantry.state import journal, kinds, record
@@ -59,7 +59,7 @@ class Search:
 def find(disk: interface.Disk, folder: str, search: Search) -> Origin:
     """Return the origin of a property; damage of the journal counts as its end."""
     firsts = journal.segments(disk, folder)
-    paths = [journal.segment_path(folder, first) for first in firsts]
+    paths = [journal_names.path(folder, first) for first in firsts]
     begin = bisect.bisect_left(paths, search.near, key=lambda path: disk.status(path).mtime)
     puts = _Puts(disk, paths, search)
     newest = puts.present(min(begin, len(paths) - 1)) if paths else None

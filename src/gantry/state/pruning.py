@@ -17,6 +17,7 @@ import functools
 import logging
 
 from gantry import errors
+from gantry.lib_files import journal_names, queue
 from gantry.model import retention as settings
 from gantry.rpc import calls, targets
 from gantry.runtime import interface, paths, retention
@@ -49,7 +50,7 @@ class Pruning:
         self._past = past
         self._candidates = candidates
         self._caller = caller
-        self._archive = retention.ArchiveFolder(runtime, f"{where.queue}/archive")
+        self._archive = retention.ArchiveFolder(runtime, f"{where.queue}/archive", folder_size=queue.ARCHIVE_SIZE)
         self._failing: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         # A candidate that is slow or frozen delays neither the master's own files nor the other candidates.
@@ -114,7 +115,7 @@ class Pruning:
         """
         try:
             firsts = journal.segments(self._disk, self._where.journal)
-            sizes = [self._disk.status(journal.segment_path(self._where.journal, first)).size for first in firsts]
+            sizes = [self._disk.status(journal_names.path(self._where.journal, first)).size for first in firsts]
         except OSError:
             return 0
         return backlog.oldest_needed(firsts, sizes, self._candidates.positions(), end=self._store.position.serial)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from gantry import errors
+from gantry.lib_files import queue as queue_file
 from gantry.model import job
 from gantry.runtime import interface, paths
 from gantry.state import checkpoint, evidence, history, jobfiles, journal, record, replacement, snapshot
@@ -110,7 +111,7 @@ def _read_checkpoint(disk: interface.Disk, path: str) -> checkpoint.Loaded:
 
 
 def _is_old(listed_job: job.Job, digest: str) -> bool:
-    return jobfiles.digest(jobfiles.encode(listed_job)) != digest
+    return queue_file.digest(jobfiles.encode(listed_job)) != digest
 
 
 def _restore(disk: interface.Disk, where: paths.Paths, recovered: Recovered, *, unread: dict[int, str]) -> None:
@@ -119,14 +120,14 @@ def _restore(disk: interface.Disk, where: paths.Paths, recovered: Recovered, *, 
     for journal_record in history.records(disk, where.journal, kinds={"jobs"}, newest_first=True):
         for change in journal_record.changes if journal_record.serial <= start else ():
             if isinstance(change, snapshot.Put) and (reason := unread.pop(int(change.key), "")):
-                path = jobfiles.job_path(where.queue, int(change.key))
+                path = queue_file.path(where.queue, int(change.key))
                 logger.warning("%s: %s; rewritten from record %d of the journal", path, reason, journal_record.serial)
                 recovered.state = recovered.state.apply([change], serial=recovered.state.serial)
                 recovered.due[int(change.key)] = None
         if not unread:
             return
     for number, reason in unread.items():
-        raise journal.damaged(jobfiles.job_path(where.queue, number), reason)
+        raise journal.damaged(queue_file.path(where.queue, number), reason)
 
 
 def _load(loaded: checkpoint.Loaded, jobs: dict[int, job.Job], *, path: str) -> snapshot.Snapshot:
@@ -162,5 +163,5 @@ def _apply(recovered: Recovered, journal_record: record.Record, *, unread: dict[
 async def _archive_strays(disk: interface.Disk, folder: str, recovered: Recovered) -> None:
     for number in sorted(jobfiles.numbers(disk, folder)):
         if str(number) not in recovered.state.jobs and recovered.due.get(number) is None:
-            logger.warning("%s: the job is archived; moving its file to the archive", jobfiles.job_path(folder, number))
+            logger.warning("%s: the job is archived; moving its file to the archive", queue_file.path(folder, number))
             await jobfiles.move_to_archive(disk, folder, [number])

@@ -16,15 +16,15 @@ import re
 from collections.abc import Sequence
 
 from gantry import errors
+from gantry.lib_files import journal_names, queue
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 from gantry.state import history
 
 BEFORE = "before-recovery-"
 
-_QUEUE_FILE = re.compile(r"job-[1-9][0-9]*|serial|version")
 _NAME = re.compile(
-    r"config\.data|journal/[0-9]{16}\.log|queue/(archive/[0-9]+/job-[1-9][0-9]*|job-[1-9][0-9]*|serial|version)"
+    rf"config\.data|journal/{journal_names.NAME.pattern}|queue/({queue.ARCHIVED_FILE.pattern}|{queue.FILE.pattern})"
 )
 
 
@@ -133,27 +133,27 @@ class Replacement:
 
     async def _complete(self, previous: str) -> None:
         """Move the old files away and the new files to their places, ``config.data`` last."""
-        journal, queue = f"{self._folder}/journal", f"{self._folder}/queue"
+        journal, new_queue = f"{self._folder}/journal", f"{self._folder}/queue"
         old = f"{self._where.lib}/{previous}"
         if self._disk.exists(journal):
-            names = [name for name in self._disk.names(self._where.queue) if _QUEUE_FILE.fullmatch(name)]
+            names = [name for name in self._disk.names(self._where.queue) if queue.FILE.fullmatch(name)]
             await self._disk.rename({f"{self._where.queue}/{name}": f"{old}/queue/{name}" for name in names})
             await self._disk.sync(self._where.lib)
             if self._disk.exists(self._where.journal):
                 await self._move(self._where.journal, f"{old}/journal")
             await self._move(journal, self._where.journal)
-        await self._move_queue(queue)
+        await self._move_queue(new_queue)
         await self._disk.sync(self._where.lib)
         await self._move(f"{self._folder}/config.data", self._where.config)
         await self._disk.remove_tree(self._folder)
 
-    async def _move_queue(self, queue: str) -> None:
-        archive = f"{queue}/archive"
-        names = [name for name in self._disk.names(queue) if name != "archive"]
+    async def _move_queue(self, folder: str) -> None:
+        archive = f"{folder}/archive"
+        names = [name for name in self._disk.names(folder) if name != "archive"]
         for number in self._disk.names(archive) if self._disk.exists(archive) else []:
             await self._disk.make_directory(f"{self._where.queue}/archive/{number}")
             names += [f"archive/{number}/{name}" for name in self._disk.names(f"{archive}/{number}")]
-        await self._disk.rename({f"{queue}/{name}": f"{self._where.queue}/{name}" for name in names})
+        await self._disk.rename({f"{folder}/{name}": f"{self._where.queue}/{name}" for name in names})
 
     async def _move(self, old: str, new: str) -> None:
         await self._disk.rename({old: new})

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from gantry import errors, security
+from gantry.lib_files import member as member_file
 from gantry.node.membership import callers, enrollment, fence, ssconf
 from gantry.rpc import calls
 from gantry.runtime import paths
@@ -66,8 +67,8 @@ class Identity(enrollment.Enrolment):
     def __init__(self, own: Machine) -> None:
         self._own = own
 
-    def member(self) -> enrollment.Member:
-        return enrollment.Member(cluster="lab", node="node7", uuid=self._own.uuid, address="192.0.2.7")
+    def member(self) -> member_file.Member:
+        return member_file.Member(cluster="lab", node="node7", uuid=self._own.uuid, address="192.0.2.7")
 
     def authority(self) -> bytes:
         return AUTHORITY.certificates

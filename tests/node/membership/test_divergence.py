@@ -11,12 +11,12 @@ from tests.node.membership import pairs
 from tests.state import build
 
 from gantry import errors
-from gantry.lib_files import frame
+from gantry.lib_files import frame, journal_names
 from gantry.model import cluster, job
 from gantry.node.membership import replica
 from gantry.rpc import calls
 from gantry.runtime import simulated
-from gantry.state import history, journal, recovery, replication, transaction
+from gantry.state import history, recovery, replication, transaction
 
 WHERE = build.WHERE
 
@@ -279,5 +279,5 @@ def test_the_segments_of_a_cut_copy_are_those_of_its_journal(world: simulated.Wo
     before = build.segments(stage.pair.node)
     assert len(before) > 2
     stage.pair.at_node(copy.append(msgspec.structs.replace(stage.call, begins_segment=True)))
-    path = journal.segment_path(WHERE.journal, stage.common.serial + 1)
+    path = journal_names.path(WHERE.journal, stage.common.serial + 1)
     assert build.segments(stage.pair.node) == [*before[:-1], path]

@@ -12,10 +12,10 @@ import pytest
 from tests.node import samples
 
 from gantry import errors
+from gantry.lib_files import member as member_file
 from gantry.node import call_table
 from gantry.node.daemon import wiring
 from gantry.node.hypervisors.kvm import accelerator_probe
-from gantry.node.membership import enrollment
 from gantry.node.os import backup, os_definitions
 from gantry.node.storage import programs
 from gantry.rpc import calls
@@ -34,7 +34,7 @@ def ask(folders: paths.Paths) -> Ask:
     )
     definitions = os_definitions.Definitions(runtime, folders, registry=registry)
     os.makedirs(folders.certificates)
-    member = enrollment.Member(cluster="lab", node="node1", uuid="u", address="127.0.0.1")
+    member = member_file.Member(cluster="lab", node="node1", uuid="u", address="127.0.0.1")
     samples.write(f"{folders.certificates}/member.json", msgspec.json.encode(member).decode())
     table = call_table.Table()
     backup.Backup(runtime, folders, registry=registry, definitions=definitions, secure=False).add_to(table)

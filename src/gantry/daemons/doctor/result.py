@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from gantry import errors
 from gantry.daemons import config_file, machine_files
+from gantry.lib_files import member as member_file
 from gantry.runtime import interface, paths
 
 
@@ -28,15 +30,6 @@ class Result(msgspec.Struct, frozen=True):
     level: Level
     message: str
     remedy: str = ""
-
-
-class Member(msgspec.Struct, frozen=True):
-    """The identity of this machine in its cluster, from ``certs/member.json``."""
-
-    cluster: str
-    node: str
-    uuid: str
-    address: str
 
 
 @dataclass(frozen=True)
@@ -71,13 +64,13 @@ class Machine:
         return {part[0]: part[1] for part in parts if len(part) == 2}
 
     @property
-    def member(self) -> Member | None:
+    def member(self) -> member_file.Member | None:
         """Return the machine's identity in its cluster; None without a cluster or without a readable file."""
         if not self.disk.exists(f"{self.folders.certificates}/node.pem"):
             return None
         try:
-            return msgspec.json.decode(self.text(f"{self.folders.certificates}/member.json"), type=Member)
-        except msgspec.MsgspecError:
+            return member_file.decode(self.text(member_file.path(self.folders.certificates)).encode())
+        except errors.ConfigurationError:
             return None
 
     def setting(self, file: str, key: str) -> object:

@@ -14,9 +14,9 @@ rest. Nothing before the replica's own checkpoint can be cut, because ``config.d
 """
 
 import dataclasses
-import hashlib
 import logging
 
+from gantry.lib_files import queue
 from gantry.node.membership import frames, queue_files, replica_contents, segments
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
@@ -98,7 +98,7 @@ class Divergence:
 
     def _digest(self, path: str) -> str:
         content = self._disk.read(path) if self._disk.exists(path) else b""
-        return hashlib.sha256(content).hexdigest()[: frames.JOB_DIGEST_LENGTH]
+        return queue.digest(content)
 
     async def cut(self, cut: Cut) -> None:
         """Cut the frames off, in the order that the module describes; OSError if the disk fails."""

@@ -20,10 +20,10 @@ import hmac
 import logging
 import ssl
 
-import msgspec
 from msgspec import structs
 
 from gantry import errors, security
+from gantry.lib_files import member as member_file
 from gantry.rpc import calls
 from gantry.runtime import http_interface, interface, paths
 
@@ -35,16 +35,6 @@ TOKEN_SECONDS = 3600.0
 
 WARN_EVERY = 10
 """Wrong secrets per warning. They are counted only for the administrator: a guess succeeds with probability 2**-256."""
-
-
-class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """The node's identity in its cluster; ``masters`` are the keys of the master candidates when it joined."""
-
-    cluster: str
-    node: str
-    uuid: str
-    address: str
-    masters: tuple[str, ...] = ()
 
 
 class Enrolment:
@@ -60,7 +50,7 @@ class Enrolment:
         self._token = f"{folders.lib}/join-token"
         self._folder = folders.certificates
         self._secure = secure
-        self._pending: tuple[Member, bytes] | None = None
+        self._pending: tuple[member_file.Member, bytes] | None = None
         self._refused = 0
         self._made: float | None = None
         self._joining = asyncio.Lock()
@@ -74,11 +64,11 @@ class Enrolment:
         """Return whether the node belongs to a cluster."""
         return self._disk.exists(self._path("node.pem"))
 
-    def member(self) -> Member | None:
+    def member(self) -> member_file.Member | None:
         """Return the node's identity in its cluster; None without a cluster."""
         if not self.joined:
             return None
-        return msgspec.json.decode(self._disk.read(self._path("member.json")), type=Member)
+        return member_file.decode(self._disk.read(member_file.path(self._folder)))
 
     def name(self) -> str:
         """Return the node's name; the machine's, while it has no cluster."""
@@ -154,7 +144,7 @@ class Enrolment:
         async with self._joining:
             self._check_secret(call.secret)
             key, request = security.make_request(call.node)
-            member = Member(cluster=call.cluster, node=call.node, uuid=call.uuid, address=call.address)
+            member = member_file.Member(cluster=call.cluster, node=call.node, uuid=call.uuid, address=call.address)
             self._pending = member, key
             return request.decode()
 
@@ -172,7 +162,7 @@ class Enrolment:
                 raise errors.InvalidError(f"the certificate for {member.node} cannot be used: {error}") from None
             await self._write("node.key", key)
             await self._write("authority.pem", authority)
-            await self._write("member.json", msgspec.json.encode(structs.replace(member, masters=call.masters)))
+            await self._write("member.json", member_file.encode(structs.replace(member, masters=call.masters)))
             await self._write("node.pem", certificate)
             for path in (self._token, self._path("bootstrap.pem"), self._path("bootstrap.key")):
                 await self._disk.remove(path)

@@ -12,9 +12,6 @@ import msgspec
 from gantry.lib_files import frame
 from gantry.rpc import calls
 
-JOB_DIGEST_LENGTH = 16
-"""Hexadecimal digits of the digests of the jobs' files in ``config.data``, the first of their SHA-256."""
-
 FETCH_LIMIT, FETCH_BYTES = 1000, 1 << 20
 """The maximum number of frames in an answer, and of their bytes unless a single frame has more."""
 

@@ -14,6 +14,7 @@ newest files of cut frames.
 import logging
 import re
 
+from gantry.lib_files import queue
 from gantry.node.membership import frames, queue_files
 from gantry.rpc.calls import reach
 from gantry.runtime import interface, paths
@@ -83,7 +84,7 @@ class KeptCopies:
             await self._disk.rename({self._folders.config: f"{folder}/config.data"})
             await self._disk.sync(self._folders.lib)
         names = self._disk.names(self._folders.queue) if self._disk.exists(self._folders.queue) else []
-        for batch in queue_files.batches([name for name in names if queue_files.QUEUE_FILE.fullmatch(name)]):
+        for batch in queue_files.batches([name for name in names if queue.FILE.fullmatch(name)]):
             await self._disk.rename({f"{self._folders.queue}/{name}": f"{folder}/queue/{name}" for name in batch})
         await self._disk.sync(self._folders.lib)
         if self._disk.exists(self._folders.journal):

@@ -6,19 +6,14 @@
 Frames archive jobs too. Their files move to the archive before these frames become history or are deleted.
 """
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from gantry.lib_files import queue
 from gantry.node.membership import frames
 from gantry.runtime import interface
 
 T = TypeVar("T")
-
-QUEUE_FILE = re.compile(r"job-[1-9][0-9]*|serial|version")
-ARCHIVED_FILE = re.compile(r"archive/[0-9]+/job-[1-9][0-9]*")
-ARCHIVE_SIZE = 10_000
-"""How many jobs a folder of the archive has (contracts/jobs.md#files)."""
 
 BATCH = 256
 """The number of files that are written or renamed at a time."""
@@ -46,32 +41,31 @@ class QueueFiles:
 
     async def move_archived(self, numbers: Collection[int]) -> None:
         """Move the files of archived jobs to the archive; they must be on stable storage."""
-        folders = {number: f"{self._folder}/archive/{number // ARCHIVE_SIZE}" for number in numbers}
+        folders = {number: queue.archive_folder(f"{self._folder}/archive", number) for number in numbers}
         for folder in sorted(set(folders.values())):
             await self._disk.make_directory(folder)
         for batch in batches([number for number in numbers if self._disk.exists(self.path(number))]):
-            await self._disk.rename({self.path(number): f"{folders[number]}/job-{number}" for number in batch})
+            await self._disk.rename({self.path(number): queue.path(folders[number], number) for number in batch})
 
     async def clear(self) -> None:
         """Remove the files of the queue, except the archive."""
         for name in self._disk.names(self._folder):
-            if QUEUE_FILE.fullmatch(name):
+            if queue.FILE.fullmatch(name):
                 await self._disk.remove(f"{self._folder}/{name}")
 
     async def limit_serial(self, last_job: int) -> None:
         """Lower ``serial`` to a job number if it is above, unsynced."""
         path = f"{self._folder}/serial"
-        text = self._disk.read(path).strip() if self._disk.exists(path) else b""
-        if text.isdigit() and int(text) > last_job:
-            await self._disk.write(path, b"%d\n" % last_job, sync=False)
+        if self._disk.exists(path) and queue.decode_serial(self._disk.read(path)) > last_job:
+            await self._disk.write(path, queue.encode_serial(last_job), sync=False)
 
     def path(self, number: int) -> str:
         """Return the path of a job's file in the queue."""
-        return f"{self._folder}/job-{number}"
+        return queue.path(self._folder, number)
 
     def archived_path(self, number: int) -> str:
         """Return the path of a job's file in the archive."""
-        return f"{self._folder}/archive/{number // ARCHIVE_SIZE}/job-{number}"
+        return queue.archived_path(f"{self._folder}/archive", number)
 
 
 def _archived(disk: interface.Disk, segments: Mapping[str, int]) -> dict[int, bytes | None]:

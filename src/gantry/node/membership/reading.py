@@ -3,10 +3,9 @@
 ``replica`` holds the queue's lock meanwhile, so the files do not change.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 
-from gantry.node.membership import queue_files
+from gantry.lib_files import queue
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
@@ -37,14 +36,14 @@ def part(disk: interface.Disk, folders: paths.Paths, segments: Segments, call: c
 def _names(disk: interface.Disk, folders: paths.Paths, segments: Segments) -> list[str]:
     """Return the names of the files below ``lib``, sorted."""
     names = ["config.data", *(path.removeprefix(f"{folders.lib}/") for path in segments)]
-    names += [f"queue/{name}" for name in disk.names(folders.queue) if queue_files.QUEUE_FILE.fullmatch(name)]
-    names += [f"queue/{name}" for name in _archived(disk, folders.queue)]
+    names += [f"queue/{name}" for name in disk.names(folders.queue) if queue.FILE.fullmatch(name)]
+    names += [f"queue/{name}" for name in _archived(disk, folders)]
     return sorted(names)
 
 
-def _archived(disk: interface.Disk, queue: str) -> Iterator[str]:
-    folder = f"{queue}/archive"
+def _archived(disk: interface.Disk, folders: paths.Paths) -> Iterator[str]:
+    folder = f"{folders.queue}/archive"
     for number in disk.names(folder) if disk.exists(folder) else []:
         for name in disk.names(f"{folder}/{number}"):
-            if re.fullmatch(queue_files.ARCHIVED_FILE, f"archive/{number}/{name}"):
+            if queue.ARCHIVED_FILE.fullmatch(f"archive/{number}/{name}"):
                 yield f"archive/{number}/{name}"

@@ -28,6 +28,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from gantry import errors
+from gantry.lib_files import queue
 from gantry.node.membership import (
     arrival,
     divergence,
@@ -37,7 +38,6 @@ from gantry.node.membership import (
     kept_copies,
     lease,
     open_file,
-    queue_files,
     queue_lock,
     reading,
     replica_contents,
@@ -78,7 +78,7 @@ class Replica:
         self._open = open_file.OpenFile(runtime.disk)
         self._divergence = divergence.Divergence(runtime, folders, self._segments)
         self._reader = replica_contents.Reader(runtime.disk, folders, self._segments)
-        self._archive = retention.ArchiveFolder(runtime, f"{folders.queue}/archive")
+        self._archive = retention.ArchiveFolder(runtime, f"{folders.queue}/archive", folder_size=queue.ARCHIVE_SIZE)
         self._owner = queue_lock.QueueLock(runtime, folders)
         self._mark = journal_end.JournalEnd(runtime, folders, owner=self._owner)
         # Held for each change of the replica, briefly; ``_storing`` for as long as a part of a checkpoint is stored.
@@ -259,7 +259,7 @@ class Replica:
 
     async def store(self, call: calls.CheckpointStore, caller: str = "") -> calls.CandidateState:
         """Store a part of a checkpoint, and install it with the last part; see ``calls.CheckpointStore``."""
-        patterns = (queue_files.QUEUE_FILE, queue_files.ARCHIVED_FILE)
+        patterns = (queue.FILE, queue.ARCHIVED_FILE)
         invalid = [name for name in call.jobs if not any(pattern.fullmatch(name) for pattern in patterns)]
         if invalid:
             raise errors.ProtocolError(f"{invalid[0]!r} is not a file of the queue")

@@ -3,13 +3,11 @@
 lib/journal/<serial of the first record, 16 digits>.log
 """
 
-import re
 from collections.abc import Mapping
 
+from gantry.lib_files import journal_names
 from gantry.node.membership import frames
 from gantry.runtime import interface, retention
-
-_NAME = re.compile(r"[0-9]{16}\.log")
 
 
 class Segments:
@@ -21,7 +19,7 @@ class Segments:
 
     def path(self, serial: int) -> str:
         """Return the path of the segment whose first record is ``serial``."""
-        return f"{self._folder}/{serial:016d}.log"
+        return journal_names.path(self._folder, serial)
 
     def after(self, serial: int) -> list[str]:
         """Return the paths of the segments that begin after a serial, in order."""
@@ -29,8 +27,9 @@ class Segments:
 
     def _firsts(self, *, after: int = -1) -> list[int]:
         names = self._disk.names(self._folder) if self._disk.exists(self._folder) else []
-        firsts = [int(name[:16]) for name in names if _NAME.fullmatch(name)]
-        return [first for first in firsts if first > after and self._disk.status(self.path(first)).size]
+        return [
+            first for first in journal_names.firsts(names) if first > after and self._disk.status(self.path(first)).size
+        ]
 
     def following(self, digest: str, serial: int, sizes: Mapping[str, int]) -> list[bytes]:
         """Return the frames after the one with a chain hash, which ends with record ``serial``; empty without it.

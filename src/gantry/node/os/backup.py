@@ -16,11 +16,9 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from gantry import errors
+from gantry.lib_files import member as member_file
 from gantry.node import call_table, drivers, permits
-from gantry.node.membership import enrollment
 from gantry.node.os import os_definitions, stream_tls
 from gantry.node.storage import file, programs
 from gantry.rpc import calls
@@ -255,7 +253,7 @@ class Backup:
             )
 
     def _address(self) -> str:
-        member = msgspec.json.decode(self._disk.read(f"{self._certificates}/member.json"), type=enrollment.Member)
+        member = member_file.decode(self._disk.read(member_file.path(self._certificates)))
         return member.address
 
     def _folder(self, export: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from gantry import errors
 from gantry.lib_files import frame
+from gantry.lib_files import queue as queue_file
 from gantry.model import job
 from gantry.runtime import interface
 from gantry.state import jobfiles, snapshot
@@ -72,7 +73,7 @@ def _last_job(disk: interface.Disk, folder: str) -> int:
 def _unfinished(disk: interface.Disk, folder: str) -> list[str]:
     """Return a remark about the jobs of a queue that had not ended."""
     numbers = sorted(jobfiles.numbers(disk, folder)) if disk.exists(folder) else []
-    unfinished = [number for number in numbers if not _ended(disk.read(jobfiles.job_path(folder, number)))]
+    unfinished = [number for number in numbers if not _ended(disk.read(queue_file.path(folder, number)))]
     return [f"jobs that had not ended, and do not run here: {', '.join(map(str, unfinished))}"] if unfinished else []
 
 
