@@ -15,6 +15,7 @@ from typing import TypeVar
 from gantry import errors, security
 from gantry.doors.http import attempts
 from gantry.lib_files import member as member_file
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.rpc import calls, invitations, luxi
 from gantry.runtime import interface, limits, paths, repeated_logs
 
@@ -107,7 +108,7 @@ class Relay:
         return self._ssconf("master_ip").strip(), int(ports.get(master, "1811"))
 
     def _ssconf(self, key: str) -> str:
-        path = f"{self._folders.ssconf}/ssconf_{key}"
+        path = ssconf_file.path(self._folders.ssconf, key)
         return self._runtime.disk.read(path).decode() if self._runtime.disk.exists(path) else ""
 
     def _own_key(self) -> str:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from gantry import __version__
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.runtime import paths
 
 
@@ -27,7 +28,7 @@ def is_master(folders: paths.Paths) -> bool:
     except (KeyError, TypeError):
         raise ValueError(f"{folders.certificates}/member.json does not name a node") from None
     try:
-        return bool(own == _read(f"{folders.ssconf}/ssconf_master_node").strip())
+        return bool(own == _read(ssconf_file.path(folders.ssconf, "master_node")).strip())
     except FileNotFoundError:
         pass
     try:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gantry import errors
 from gantry.lib_files import member as member_file
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.runtime import interface, paths
 
 
@@ -33,7 +34,7 @@ def check_candidate(runtime: interface.Runtime, folders: paths.Paths) -> None:
     disk = runtime.disk
     own = read(disk, folders)
     if not disk.exists(folders.config) or not disk.exists(f"{folders.certificates}/authority.key"):
-        path = f"{folders.ssconf}/ssconf_master_candidates"
+        path = ssconf_file.path(folders.ssconf, "master_candidates")
         raise not_candidate_error(own.node, disk.read(path).decode().split() if disk.exists(path) else [])
 
 

@@ -12,12 +12,11 @@ record of its node was deleted or moved. So until another node has the address, 
 
 from collections.abc import Mapping, Sequence
 
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 from gantry.state import snapshot as states
 from gantry.state import transaction
-
-MASTERS = "master_candidates_certs"
 
 
 class NodeKeys:
@@ -25,7 +24,7 @@ class NodeKeys:
 
     def __init__(self, disk: interface.Disk, folders: paths.Paths) -> None:
         self._disk = disk
-        self._path = f"{folders.ssconf}/ssconf_{MASTERS}"
+        self._path = ssconf_file.path(folders.ssconf, ssconf_file.MASTERS)
         self._store: transaction.Store | None = None
         self._former: dict[str, tuple[str, ...]] = {}
         self.begun = False

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.daemons import vote
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.model import cluster
 from gantry.rpc import calls, client, targets
 from gantry.rpc.calls import reach
@@ -151,12 +152,13 @@ def target(node: cluster.Node) -> targets.Target:
 
 def _from_ssconf(disk: interface.Disk, where: paths.Paths) -> dict[str, targets.Target]:
     """Return the nodes in the ssconf files."""
-    ports = {name: int(port) for name, port in _pairs(disk, f"{where.ssconf}/ssconf_node_ports") if port.isdecimal()}
-    addresses = _pairs(disk, f"{where.ssconf}/ssconf_node_primary_ips")
+    ports = {name: int(port) for name, port in _pairs(disk, where, "node_ports") if port.isdecimal()}
+    addresses = _pairs(disk, where, "node_primary_ips")
     return {name: targets.Target("", name, address, ports.get(name, DEFAULT_PORT)) for name, address in addresses}
 
 
-def _pairs(disk: interface.Disk, path: str) -> list[tuple[str, str]]:
-    """Return the lines of a file that have two words."""
+def _pairs(disk: interface.Disk, where: paths.Paths, key: str) -> list[tuple[str, str]]:
+    """Return the lines of an ssconf file that have two words."""
+    path = ssconf_file.path(where.ssconf, key)
     lines = disk.read(path).decode(errors="replace").splitlines() if disk.exists(path) else []
     return [(words[0], words[1]) for words in map(str.split, lines) if len(words) == 2]

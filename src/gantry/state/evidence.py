@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from gantry import errors
 from gantry.lib_files import epoch, journal_end
 from gantry.lib_files import queue as queue_file
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.rpc.calls import reach
 from gantry.runtime import interface, paths
 from gantry.state import end_mark, jobfiles, journal, snapshot
@@ -162,8 +163,8 @@ def read(disk: interface.Disk, where: paths.Paths) -> Evidence:
         epoch=_epoch(disk, f"{where.lib}/epoch"),
         promised=_promised(disk, f"{where.lib}/promise"),
         acknowledged=reach.read(disk, where),
-        nodes=_names(disk, f"{where.ssconf}/ssconf_node_list"),
-        candidates=_names(disk, f"{where.ssconf}/ssconf_master_candidates"),
+        nodes=_names(disk, ssconf_file.path(where.ssconf, "node_list")),
+        candidates=_names(disk, ssconf_file.path(where.ssconf, "master_candidates")),
     )
 
 

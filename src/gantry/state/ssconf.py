@@ -9,6 +9,7 @@ See contracts/configuration.md#ssconf.
 from collections.abc import Iterable, Mapping, Sequence
 
 import gantry
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.model import cluster as clusters
 from gantry.model import instance, network, parameters
 from gantry.rpc import calls
@@ -30,8 +31,8 @@ def values(state: snapshot.Snapshot) -> dict[str, str]:
         "master_netdev": [owner.master_netdev],
         "master_candidates": [node.name for node in candidates],
         "master_candidates_ips": [node.primary_ip for node in candidates],
-        "master_candidates_certs": masters(state),
-        "node_certs": sorted(keys_of(nodes)),
+        ssconf_file.MASTERS: masters(state),
+        ssconf_file.NODE_KEYS: sorted(keys_of(nodes)),
         "revoked_certificates": sorted(revoked.serial for revoked in owner.revoked),
         "node_list": [node.name for node in nodes],
         "node_primary_ips": [f"{node.name} {node.primary_ip}" for node in nodes],
@@ -84,7 +85,7 @@ def master(state: snapshot.Snapshot) -> dict[str, str]:
     node = state.nodes[state.the_cluster.master_node]
     keys = "".join(f"{line}\n" for line in masters(state))
     about_master = {"master_node": f"{node.name}\n", "master_ip": f"{node.primary_ip}\n"}
-    return about_master | ({"master_candidates_certs": keys} if keys else {})
+    return about_master | ({ssconf_file.MASTERS: keys} if keys else {})
 
 
 def digests(contents: Mapping[str, str]) -> dict[str, str]:

@@ -15,8 +15,9 @@ from tests import ports
 from tests.node import samples
 
 from gantry import errors, security
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.node.daemon import wiring
-from gantry.node.membership import callers, enrollment, ssconf
+from gantry.node.membership import enrollment, ssconf
 from gantry.rpc import calls, client, targets
 from gantry.runtime import http_interface, interface, limits, paths, simulated
 from gantry.security import contexts
@@ -621,11 +622,11 @@ async def test_the_connections_of_a_former_candidate_do_not_keep_the_master_out(
     )
     crowd = [Calling(port, context) for _ in range(6)]
     try:
-        await files.write({callers.MASTERS: "\n".join(keys if connects == "before" else keys[:1])})
+        await files.write({ssconf_file.MASTERS: "\n".join(keys if connects == "before" else keys[:1])})
         for calling in crowd:
             await calling.open()
             assert await calling.status() == (b"400" if connects == "before" else b"403")
-        await files.write({callers.MASTERS: keys[0]})
+        await files.write({ssconf_file.MASTERS: keys[0]})
         alive = 6 if connects == "before" else 3
         assert [await calling.status() for calling in crowd] == [b""] * (6 - alive) + [b"403"] * alive
         async with cluster.master(cluster.context(own, trust=cluster.authority)) as master:

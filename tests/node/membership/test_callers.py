@@ -6,6 +6,7 @@ import pytest
 
 from gantry import errors, security
 from gantry.lib_files import member as member_file
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.node.membership import callers, enrollment, fence, ssconf
 from gantry.rpc import calls
 from gantry.runtime import paths
@@ -56,7 +57,7 @@ class Node:
         self.callers = callers.Callers(self.files, identity, self.barrier)
 
     async def begin(self) -> None:
-        await self.files.write({callers.MASTERS: "\n".join(sorted(machine.line for machine in CANDIDATES))})
+        await self.files.write({ssconf_file.MASTERS: "\n".join(sorted(machine.line for machine in CANDIDATES))})
         self.barrier.certify(4, "u1")
         await self.barrier.admit(4, "u1")
 
@@ -146,7 +147,7 @@ async def vouchers(folders: paths.Paths, *signers: Machine, epoch: int, masters:
     for signer in signers:
         where = dataclasses.replace(folders, lib=f"{folders.lib}/{signer.uuid}")
         candidate = Node(where, signer)
-        await candidate.files.write({callers.MASTERS: "\n".join(masters)})
+        await candidate.files.write({ssconf_file.MASTERS: "\n".join(masters)})
         candidate.barrier.certify(epoch, "u4")
         await candidate.barrier.admit(epoch, "u4")
         words.append(await candidate.callers.vouch(calls.Vouch(uuid="u7", masters=masters), "u4"))

@@ -12,6 +12,7 @@ import msgspec
 from gantry import errors
 from gantry.daemons import config_file, machine_files
 from gantry.lib_files import member as member_file
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.runtime import interface, paths
 
 
@@ -55,7 +56,7 @@ class Machine:
     def ssconf(self, key: str) -> list[str]:
         """Return the lines of an ssconf file, nothing without a cluster."""
         if key not in self._ssconf:
-            self._ssconf[key] = self.text(f"{self.folders.ssconf}/ssconf_{key}").splitlines()
+            self._ssconf[key] = self.text(ssconf_file.path(self.folders.ssconf, key)).splitlines()
         return self._ssconf[key]
 
     def pairs(self, key: str) -> dict[str, str]:

@@ -18,12 +18,12 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from gantry import errors, security
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.node.membership import enrollment, fence, ssconf
 from gantry.rpc import calls
 
 logger = logging.getLogger(__name__)
 
-MASTERS = "master_candidates_certs"
 REVOKED = "revoked_certificates"
 
 
@@ -36,7 +36,7 @@ class Callers:
         self._barrier = barrier
 
     def _known(self) -> Mapping[str, str]:
-        if lines := self._files.read(MASTERS):
+        if lines := self._files.read(ssconf_file.MASTERS):
             return calls.nodes_by_key(lines)
         member = self._identity.member()
         return calls.nodes_by_key("\n".join(member.masters) if member else "")
@@ -55,7 +55,7 @@ class Callers:
             raise errors.UnknownCallerError(
                 "the caller's certificate is not one of a master candidate of this cluster that this node knows",
                 hint="a node that was removed or demoted cannot call others; if the master itself is refused, copy "
-                f"ssconf_{MASTERS} from another node",
+                f"ssconf_{ssconf_file.MASTERS} from another node",
             )
         return node
 
@@ -96,7 +96,7 @@ class Callers:
             raise errors.UnprovenError(
                 f"{len(signers)} of the {count} master candidates that this node knows have {what}, "
                 f"{count // 2 + 1} are needed",
-                hint=f"if most of these nodes are gone for good, copy ssconf_{MASTERS} from another node",
+                hint=f"if most of these nodes are gone for good, copy ssconf_{ssconf_file.MASTERS} from another node",
             )
 
     def _revoked(self) -> Sequence[str]:
@@ -113,7 +113,7 @@ class Callers:
             raise errors.WrongStateError(
                 "this node vouches only for a master whose epoch a majority of the candidates has promised"
             )
-        if frozenset(call.masters) != frozenset(self._files.read(MASTERS).splitlines()):
+        if frozenset(call.masters) != frozenset(self._files.read(ssconf_file.MASTERS).splitlines()):
             raise errors.WrongStateError(
                 "the list of the master candidates' keys is not the one that this node has from the master"
             )
@@ -143,7 +143,7 @@ class Callers:
                 f"the voucher is of epoch {epoch}, and this node obeys a master that was confirmed later, or another",
                 hint="ask the candidates again for a voucher",
             )
-        await self._files.write({MASTERS: "\n".join(sorted(call.masters))})
+        await self._files.write({ssconf_file.MASTERS: "\n".join(sorted(call.masters))})
 
 
 def _signer(statement: bytes, word: calls.Grant | calls.Voucher, revoked: Sequence[str]) -> str:

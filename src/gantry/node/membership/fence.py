@@ -27,6 +27,7 @@ import msgspec
 
 from gantry import errors
 from gantry.lib_files import epoch as epochs
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.node.membership import acknowledged, ssconf
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
@@ -170,7 +171,7 @@ class Fence:
         is_proven = self.is_certified(epoch, owner) or self._is_trusted(epoch, owner)
         obeyed = epochs.Mastership(epoch, owner, is_proven=is_proven)
         if not is_proven and proven.epoch and self.obeyed().is_proven:
-            keys = self._files.read("master_candidates_certs")
+            keys = self._files.read(ssconf_file.MASTERS)
             await self._disk.write(self._keys_path, keys.encode(), mode=0o444)
             self._undisputed = self._clock.monotonic()
         lines = [obeyed] if obeyed.is_proven or not proven.epoch else [proven, obeyed]

@@ -29,6 +29,7 @@ import msgspec
 
 from gantry import errors
 from gantry.lib_files import queue
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.node.membership import (
     arrival,
     divergence,
@@ -206,7 +207,7 @@ class Replica:
         async with self._locked():
             self._check_epoch(await self._contents(), call.epoch, caller)
             if call.masters:
-                await self._files.replace("master_candidates_certs", "\n".join(call.masters))
+                await self._files.replace(ssconf_file.MASTERS, "\n".join(call.masters))
             await self._lease.grant(call.node, call.epoch)
 
     def lease_status(self, caller: str = "") -> calls.LeaseState:

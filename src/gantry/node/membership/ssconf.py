@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from gantry import errors
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
@@ -41,7 +42,7 @@ class Files:
         }
 
     def _path(self, key: str) -> str:
-        return f"{self._folder}/ssconf_{key}"
+        return ssconf_file.path(self._folder, key)
 
     def read(self, key: str) -> str:
         """Return a value without its last newline; empty if the node does not have it."""

@@ -7,6 +7,7 @@ and of its certificates those for the keys of nodes, which are in ``ssconf_node_
 import ssl
 
 from gantry import security
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
@@ -17,7 +18,7 @@ class Contexts:
     def __init__(self, disk: interface.Disk, folders: paths.Paths, *, secure: bool = True) -> None:
         self._disk = disk
         self._certificates = folders.certificates
-        self._node_keys = f"{folders.ssconf}/ssconf_node_certs"
+        self._node_keys = ssconf_file.path(folders.ssconf, ssconf_file.NODE_KEYS)
         self._secure = secure
 
     def server(self) -> ssl.SSLContext | None:
