@@ -49,28 +49,16 @@ def _subnet_of(net: network.Network, address: ranges.Address) -> str:
 
 def as_port(vm: instance.Instance, nic: instance.Nic) -> network.Port:
     """Return a NIC of an instance in the form of a port: the one that it is made of, or a port of its own."""
-    if nic.port:
-        return network.Port(
-            uuid=nic.uuid,
-            network=nic.network,
-            mac=nic.mac,
-            ip=nic.ip,
-            device_id=vm.uuid,
-            device_owner=NIC_OWNER,
-            mtime=vm.mtime,
-            **structs.asdict(nic.port),
-        )
+    details = nic.port or instance.PortDetails(name=nic.name, serial_no=vm.serial_no, ctime=vm.ctime)
     return network.Port(
         uuid=nic.uuid,
-        name=nic.name,
         network=nic.network,
         mac=nic.mac,
         ip=nic.ip,
         device_id=vm.uuid,
         device_owner=NIC_OWNER,
-        serial_no=vm.serial_no,
-        ctime=vm.ctime,
         mtime=vm.mtime,
+        **structs.asdict(details),
     )
 
 
