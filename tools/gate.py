@@ -12,9 +12,11 @@ It is run by Debian's Python before the virtual environment exists, so it import
 import argparse
 import json
 import os
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.stages import ROOT, Stage, minutes
@@ -30,6 +32,9 @@ DISTRIBUTION = ("--dist", "loadfile", "--no-loadscope-reorder")
 
 WORKERS = str(min(2 * len(os.sched_getaffinity(0)), 8))
 """Two to a processor, because a test of daemons waits for a third of its time; each needs half a GiB."""
+
+NEEDED_BYTES = 1 << 30
+"""Bytes that must be free where the checkout is, and where temporary files go, such as guests' disks and databases."""
 
 MAX_UNSTABLE = 3
 
@@ -50,6 +55,19 @@ def first_failures(lines: Sequence[str], tests: Sequence[str]) -> dict[str, str]
                 if line.startswith(begin := f"{outcome} {test} - "):
                     texts[test] = line.removeprefix(begin)
     return texts
+
+
+def shortages(folders: Sequence[Path], free: Callable[[Path], int]) -> list[str]:
+    """Return a line for each folder where too little is free; ``free`` returns bytes.
+
+    >>> shortages([Path("/tmp"), Path("/home")], {Path("/tmp"): 19 << 20, Path("/home"): 7 << 30}.__getitem__)
+    ['the gate needs 1024 MiB in /tmp, where 19 MiB are free']
+    """
+    return [
+        f"the gate needs {NEEDED_BYTES >> 20} MiB in {folder}, where {free(folder) >> 20} MiB are free"
+        for folder in folders
+        if free(folder) < NEEDED_BYTES
+    ]
 
 
 def run_tests(root: Path, *arguments: str) -> list[str] | None:
@@ -92,6 +110,10 @@ def main() -> int:
     parser.add_argument("--seeds", default="0-99", help="the seeds of the simulation (default: %(default)s)")
     options = parser.parse_args()
     begin = time.monotonic()
+    temporary = Path(tempfile.gettempdir())
+    if lines := shortages([ROOT, temporary], lambda folder: shutil.disk_usage(folder).free):
+        print(*lines, sep="\n", file=sys.stderr)
+        return 1
     if not (run_target("libraries", "venv") and run_target("checks", "check")):
         return 1
     unstable = run_tests(ROOT, "-n", options.workers, *DISTRIBUTION, "--durations=40")
