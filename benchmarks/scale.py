@@ -15,7 +15,8 @@ import msgspec
 
 from benchmarks.figure import Figure
 from gantry import security
-from gantry.daemons import identity, master, role
+from gantry.daemons import master
+from gantry.mastership import identity, role
 from gantry.model import cluster, instance, network, opcodes
 from gantry.rpc import calls
 from gantry.runtime import http_interface, paths

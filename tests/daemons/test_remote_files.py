@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 
 from gantry import security
-from gantry.daemons import identity, remote_files
+from gantry.daemons import remote_files
+from gantry.mastership import identity
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime, groups
 from gantry.state import transaction

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from gantry import errors
-from gantry.daemons import identity, master, retrieval, role
+from gantry.daemons import master
+from gantry.mastership import identity, retrieval, role
 from gantry.rpc import client
 from gantry.sim import cluster
 

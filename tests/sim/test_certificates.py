@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from gantry import errors, security
-from gantry.daemons import identity
 from gantry.doors import watcher
+from gantry.mastership import identity
 from gantry.rpc import calls, client, luxi, targets
 from gantry.runtime import http_interface
 from gantry.sim import cluster

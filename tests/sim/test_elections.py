@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gantry import errors
-from gantry.daemons import role
+from gantry.mastership import role
 from gantry.sim import cluster, copies
 
 TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}

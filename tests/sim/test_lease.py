@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from gantry import errors
-from gantry.daemons import role
+from gantry.mastership import role
 from gantry.rpc import calls, targets
 from gantry.sim import cluster
 from gantry.state import lease, replication

@@ -12,10 +12,10 @@ import pytest
 from tests.sim import first_seed
 from tests.sim.first_seed import Patch
 
-from gantry.daemons import vote
 from gantry.ipam import embedded, segments
 from gantry.jobs import brief, environment, execution, queue, records
 from gantry.lib_files import frame
+from gantry.mastership import vote
 from gantry.model import job as jobs
 from gantry.model import network as networks
 from gantry.node.daemon import server

@@ -21,30 +21,32 @@ from collections.abc import Callable, Sequence
 
 from gantry import errors
 from gantry.daemons import (
-    bootstrap,
     config_file,
-    contest,
-    distribution,
-    ganeti_import,
-    identity,
-    introduction,
     limit_options,
     logs,
     master_options,
     master_status,
-    membership,
-    node_keys,
     remote_files,
-    repair,
-    role,
     segments,
     units,
-    witnesses,
 )
 from gantry.doors import luxi
 from gantry.ipam import embedded, shared
 from gantry.ipam.sql import engines
 from gantry.jobs import allocators, brief, environment, lock_table, locks, processor, queue, reads, records
+from gantry.mastership import (
+    bootstrap,
+    contest,
+    distribution,
+    ganeti_import,
+    identity,
+    introduction,
+    membership,
+    node_keys,
+    repair,
+    role,
+    witnesses,
+)
 from gantry.model import job, opcodes
 from gantry.operations import base
 from gantry.operations.query import engine

@@ -4,7 +4,8 @@ import argparse
 import os
 
 from gantry import __version__, errors
-from gantry.daemons import config_file, limit_options, role
+from gantry.daemons import config_file, limit_options
+from gantry.mastership import role
 from gantry.runtime import limits
 
 DEFAULT_LIMITS = limits.UnixLimits()

@@ -10,7 +10,7 @@ key is never shared: it commands nodes while the node is a master candidate.
 import logging
 
 from gantry import errors, security
-from gantry.daemons import identity
+from gantry.mastership import identity
 from gantry.runtime import interface, paths
 from gantry.runtime.real import groups
 from gantry.state import transaction

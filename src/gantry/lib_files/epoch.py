@@ -8,7 +8,7 @@
 The first line of ``epoch`` is the last epoch of which the node has seen the proof (``rpc.calls.proofs``). The second is
 there while the node obeys a master without one, which came after it. Each line is written twice. A UUID that is not
 known is left out. ``node.membership.fence`` writes the files; a master daemon, which has its own node daemon's lock,
-writes the promises of its node itself (``daemons.promises``).
+writes the promises of its node itself (``mastership.promises``).
 
 Earlier versions wrote the lines without the word, and the first ones wrote a single line without UUID and checksum.
 They believed any epoch, so theirs are unproven.

@@ -22,7 +22,8 @@ from typing import TypeVar
 import msgspec
 
 from gantry import errors
-from gantry.daemons import bootstrap, invitations, master, role
+from gantry.daemons import invitations, master
+from gantry.mastership import bootstrap, role
 from gantry.node.daemon import wiring
 from gantry.runtime import paths, simulated
 from gantry.runtime.simulated import processes

@@ -1,4 +1,4 @@
-"""The first state of a new cluster: its first record and its first checkpoint. ``daemons.bootstrap`` calls it once."""
+"""The first state of a new cluster: its first record and checkpoint. ``mastership.bootstrap`` calls it once."""
 
 import contextlib
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Frames from a master candidate: what follows a position, and the state after it. Pure.
 
-``transaction.Store.adopt`` calls ``extend``, and ``daemons.role`` calls ``follow`` for records that it does not adopt.
+``transaction.Store.adopt`` calls ``extend``, ``mastership.role`` calls ``follow`` for records that it does not adopt.
 """
 
 from dataclasses import dataclass

@@ -4,8 +4,8 @@
     lib/replacement/previous                         the name of the folder for the replaced files; the copy is complete
     lib/before-recovery-N/                           the replaced files, for the administrator
 
-``daemons.retrieval`` writes the copy, has it checked, and installs it, all with the queue's lock held. The move of the
-old ``config.data`` is the moment from which the copy counts: before it, a crash leaves the old state, and the next
+``mastership.retrieval`` writes the copy, has it checked, and installs it, all with the queue's lock held. The move of
+the old ``config.data`` is the moment from which the copy counts: before it, a crash leaves the old state, and the next
 start removes the copy. After it, the next start completes the installation, whose steps can be repeated
 (``recovery``). In between there is no ``config.data``, so the node daemon reports no copy. The archive of the queue is
 extended and not replaced; ``journal-end`` stays, because it tells of the past of this machine.

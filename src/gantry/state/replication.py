@@ -11,10 +11,10 @@ candidate (``candidate``) follows the chain of frames. A ``Rule`` says how many 
   has caught up. The log has a warning when a candidate falls behind, and an error when more than half of them have
   (contracts/cluster-design.md#life-of-a-job).
 
-A node that refuses this master, because it has seen or promised a higher epoch, leaves it in *doubt*: ``daemons.role``
-finds out whether there is a newer master. The word of one node does not end a master that a majority confirms. A master
-that was replaced and is no candidate any more is a stranger to the nodes, and they do not look at its epoch: so it is
-in doubt too when the candidates that still know it are no majority.
+A node that refuses this master, because it has seen or promised a higher epoch, leaves it in *doubt*:
+``mastership.role`` finds out whether there is a newer master. The word of one node does not end a master that a
+majority confirms. A master that was replaced and is no candidate any more is a stranger to the nodes, and they do not
+look at its epoch: so it is in doubt too when the candidates that still know it are no majority.
 
 A change of the candidates or of the policy is a change like any other. Its frame, and those that follow until it is
 acknowledged, need enough copies by the rule before it and by the rule after it, so no acknowledged frame is missing in
@@ -93,7 +93,7 @@ class Candidates:
         # Whether there is a newer master, and not only a promise to a node that may never become master.
         self.replaced = False
         self.refused = asyncio.Event()
-        # A refusal by a node, until ``daemons.role`` has found out whether there is a newer master.
+        # A refusal by a node, until ``mastership.role`` has found out whether there is a newer master.
         self.doubt: Refusal | None = None
         self.doubted = asyncio.Event()
         # Set while too few candidates answer for the policy to allow a change.

@@ -1,7 +1,8 @@
 """The ssconf files: small text files about the cluster on every node, one for each key.
 
-Pure. ``daemons.distribution`` updates the nodes' files to ``values`` (calls UpdateSsconf, WriteSsconf) when ``affects``
-returns True for a change. A value is a file's whole content: one entry a line, each line ended, sorted by name.
+Pure. ``mastership.distribution`` updates the nodes' files to ``values`` (calls UpdateSsconf, WriteSsconf) when
+``affects`` returns True for a change. A value is a file's whole content: one entry a line, each line ended, sorted by
+name.
 
 See contracts/configuration.md#ssconf.
 """

@@ -21,7 +21,7 @@ SIZE_LIMIT = 8 << 20
 """The maximum length of a value in bytes: the names of some hundred thousand instances."""
 
 OF_MASTERS = ("master.pem", "master.key", "next.pem", "next-authority.key")
-"""What a master keeps with its certificates; the last two are an authority that is to follow (``daemons.identity``)."""
+"""What a master keeps with its certificates; the last two are the next authority (``mastership.identity``)."""
 
 _KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 

@@ -79,7 +79,7 @@ def check_node(answer: targets.Answer[dict[str, list[str]]]) -> Iterator[Finding
         yield Finding("ENODERPC", "node", answer.target.name, f"the node does not answer: {answer.error}")
     for check, complaints in (answer.value or {}).items():
         for complaint in complaints:
-            # This file follows changes of instances a little later, for many changes at once (daemons.distribution).
+            # This file follows changes of instances a little later, for many changes at once (mastership.distribution).
             late = complaint.startswith("ssconf_instance_list ")
             is_warning = late or check == "copies" or (check == "certificates" and calls.ENDS_SOON in complaint)
             yield Finding(codes.get(check, "ENODESETUP"), "node", answer.target.name, complaint, is_warning=is_warning)

@@ -1,6 +1,6 @@
 """The settings of the cluster: what an opcode makes of them, their checks, and their differences; pure.
 
-``applied`` is the only way to other settings. ``set_params`` calls it for a change, ``daemons.bootstrap`` for a new
+``applied`` is the only way to other settings. ``set_params`` calls it for a change, ``mastership.bootstrap`` for a new
 cluster. It does not see instances and nodes: the unit checks whether they accept the new settings.
 
 See contracts/cluster-design.md#object-parameters.

@@ -4,7 +4,7 @@
     <epoch> <serial> <CRC-32 of the text before it, 8 hex digits>       a line of the file ``acknowledged`` of a node
 
 ``state.replication`` says what the position counts as, ``node.membership.acknowledged`` keeps the highest that a node
-has heard of, and ``daemons.vote`` compares it with the copy of a node that wants to be the master.
+has heard of, and ``mastership.vote`` compares it with the copy of a node that wants to be the master.
 """
 
 import re

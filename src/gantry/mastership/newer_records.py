@@ -1,8 +1,8 @@
-"""Records that other nodes hold and this machine lacks, before it gets the role; ``daemons.role`` uses it.
+"""Records that other nodes hold and this machine lacks, before it gets the role; ``role`` uses it.
 
 A master that lost power may have sent frames that it had not yet written. If the journal of another node continues the
 one here, the missing frames are fetched. If it does not, because both went on from an earlier record, the node proves
-with its records that its copy is newer: its word alone would not be enough, as it may be broken (``daemons.vote``).
+with its records that its copy is newer: its word alone would not be enough, as it may be broken (``vote``).
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from gantry import errors
-from gantry.daemons import poll, vote
+from gantry.mastership import poll, vote
 from gantry.rpc import calls
 from gantry.state import extension, transaction
 

@@ -11,7 +11,7 @@ import pytest
 from tests import ports
 
 from gantry import errors, security
-from gantry.daemons import identity
+from gantry.mastership import identity
 from gantry.rpc import calls, client, targets
 from gantry.runtime import http_interface, paths
 from gantry.runtime.real import RealRuntime, disk

@@ -12,7 +12,7 @@ long for the others: several of them are seldom without their locks at the same 
 from collections.abc import Sequence
 
 from gantry import errors
-from gantry.daemons import vote
+from gantry.mastership import vote
 from gantry.model import cluster
 from gantry.runtime import interface
 from gantry.state import snapshot as states

@@ -3,7 +3,7 @@
 import msgspec
 from tests.state import build
 
-from gantry.daemons import newer_records, poll, vote
+from gantry.mastership import newer_records, poll, vote
 from gantry.rpc import calls, client
 from gantry.runtime import simulated
 

@@ -11,8 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.daemons import vote
 from gantry.lib_files import ssconf as ssconf_file
+from gantry.mastership import vote
 from gantry.model import cluster
 from gantry.rpc import calls, client, targets
 from gantry.rpc.calls import reach

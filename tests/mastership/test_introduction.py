@@ -10,7 +10,7 @@ from tests.sim.broken_nodes import Answer, never_ends, reports, says
 from tests.state import build
 
 from gantry import errors
-from gantry.daemons import introduction
+from gantry.mastership import introduction
 from gantry.rpc import calls, client
 from gantry.runtime import http_interface
 from gantry.sim import cluster

@@ -6,7 +6,7 @@ import msgspec
 from tests.rpc import test_client
 
 from gantry import errors
-from gantry.daemons import proofs
+from gantry.mastership import proofs
 from gantry.rpc import calls, client
 from gantry.runtime import http_interface, simulated
 

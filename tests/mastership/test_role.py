@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from gantry.daemons import vote
+from gantry.mastership import vote
 from gantry.rpc import calls
 
 ME = "node0"

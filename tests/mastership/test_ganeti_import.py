@@ -6,7 +6,7 @@ from msgspec import structs
 from tests.state.upgrade import samples
 
 from gantry import errors
-from gantry.daemons import ganeti_import
+from gantry.mastership import ganeti_import
 from gantry.model import cluster, instance
 from gantry.state.upgrade import configuration, files
 

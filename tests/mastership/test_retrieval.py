@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from gantry import errors
-from gantry.daemons import identity, retrieval
 from gantry.lib_files import frame, journal_end, journal_names
+from gantry.mastership import identity, retrieval
 from gantry.rpc import client
 from gantry.sim import cluster
 from gantry.state import checkpoint, end_mark, journal, record, recovery, snapshot

@@ -12,7 +12,7 @@ installs it so that a crash leaves the old state or the new one, and keeps the r
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.daemons import membership, survey
+from gantry.mastership import membership, survey
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
 from gantry.state import evidence, journal, ownership, recovery, replacement, transaction

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gantry import errors
-from gantry.daemons import bootstrap
+from gantry.mastership import bootstrap
 from gantry.model import cluster
 from gantry.runtime import simulated
 from gantry.sim import cluster as simulation

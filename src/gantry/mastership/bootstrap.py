@@ -13,7 +13,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.daemons import identity
+from gantry.mastership import identity
 from gantry.model import cluster, opcodes
 from gantry.operations.cluster import settings
 from gantry.operations.node import accelerators, enroll

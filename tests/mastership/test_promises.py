@@ -6,7 +6,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.daemons import poll, promises, vote
+from gantry.mastership import poll, promises, vote
 from gantry.rpc import calls, client
 from gantry.runtime import simulated
 

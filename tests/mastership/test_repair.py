@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from gantry import errors
-from gantry.daemons import identity, repair, survey
 from gantry.lib_files import journal_end, journal_names
+from gantry.mastership import identity, repair, survey
 from gantry.rpc import client
 from gantry.sim import cluster
 from gantry.state import end_mark, evidence, journal, recovery

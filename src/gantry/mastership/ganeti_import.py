@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 
 from gantry import errors
-from gantry.daemons import bootstrap
+from gantry.mastership import bootstrap
 from gantry.model import cluster, instance
 from gantry.operations import base
 from gantry.runtime import interface, paths

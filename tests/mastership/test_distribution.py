@@ -11,7 +11,7 @@ from tests.operations import build
 from tests.state import build as state_build
 
 from gantry import errors
-from gantry.daemons import distribution
+from gantry.mastership import distribution
 from gantry.model import cluster, network
 from gantry.node.membership import ssconf as files
 from gantry.rpc import calls, client, targets

@@ -3,7 +3,7 @@
 import msgspec
 from tests.state import build
 
-from gantry.daemons import node_keys
+from gantry.mastership import node_keys
 from gantry.model import cluster
 from gantry.runtime import simulated
 from gantry.state import snapshot as states

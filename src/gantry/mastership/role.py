@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.daemons import contest, handover, membership, newer_records, poll, promises, proofs, vote
+from gantry.mastership import contest, handover, membership, newer_records, poll, promises, proofs, vote
 from gantry.model import cluster, job
 from gantry.operations import base
 from gantry.rpc import calls, client

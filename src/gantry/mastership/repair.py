@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.daemons import identity, membership, retrieval, survey
+from gantry.mastership import identity, membership, retrieval, survey
 from gantry.rpc import calls, client
 from gantry.runtime import interface, paths
 from gantry.state import evidence, recovery, transaction

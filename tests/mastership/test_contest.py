@@ -5,7 +5,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.daemons import contest, vote
+from gantry.mastership import contest, vote
 from gantry.rpc import calls
 from gantry.runtime import simulated
 from gantry.state import snapshot as states

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from tests.state import build
 
-from gantry.daemons import handover
+from gantry.mastership import handover
 from gantry.state import snapshot as states
 
 

@@ -1,6 +1,6 @@
 """Collects the promises that make a confirmed node the only master of an epoch (explanation/state.md#epochs).
 
-``daemons.role`` uses it after the vote. A node promises an epoch to one node only, and to none while another master has
+``role`` uses it after the vote. A node promises an epoch to one node only, and to none while another master has
 the lease (explanation/replication.md#the-lease), so the collection may have to wait for the end of that lease. The
 promises of master candidates are signed: those of a majority are the proof of the epoch (``proofs``).
 """
@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from gantry import errors, security
-from gantry.daemons import contest, poll, vote
 from gantry.lib_files import epoch as epoch_files
+from gantry.mastership import contest, poll, vote
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 from gantry.state import transaction

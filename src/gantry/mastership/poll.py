@@ -1,4 +1,4 @@
-"""Asks the nodes of the cluster who is the master and how far their copies reach; ``daemons.role`` decides from that.
+"""Asks the nodes of the cluster who is the master and how far their copies reach; ``role`` decides from that.
 
 All nodes are asked at once, also those that are marked offline, each for at most ``ROUND_TIMEOUT_SECONDS``.
 """
@@ -8,7 +8,7 @@ import dataclasses
 from typing import TypeVar
 
 from gantry import errors
-from gantry.daemons import vote
+from gantry.mastership import vote
 from gantry.model import cluster
 from gantry.rpc import calls, client, targets
 from gantry.state import transaction
