@@ -87,7 +87,7 @@ def test_it_reads_its_file_again_at_sighup_and_goes_on_with_its_settings_after_a
         settings.write("debug = true\nprot = 1\n")
     daemon.send_signal(signal.SIGHUP)
     _wait_for_log(root, "gantry-noded keeps its settings")
-    assert f"ERROR gantry.daemons.config_file: {file}:2: 'prot' is not a setting" in _log(root)
+    assert f"ERROR gantry.daemons.options.config_file: {file}:2: 'prot' is not a setting" in _log(root)
     with open(file, "w") as settings:
         settings.write(f"debug = true\nport = {port}\n")
     daemon.send_signal(signal.SIGHUP)

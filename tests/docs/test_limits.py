@@ -6,7 +6,8 @@ import re
 import pytest
 from tests.docs import pages
 
-from gantry.daemons import apiserver, limit_options, master_options, node, remote
+from gantry.daemons import apiserver, node, remote
+from gantry.daemons.options import limit_options, master_options
 from gantry.doors import http
 from gantry.doors.http import attempts, users
 from gantry.kubernetes import apiserver as kubernetes_server

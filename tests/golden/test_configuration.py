@@ -9,7 +9,7 @@ import re
 import pytest
 from tools.reference import configuration
 
-from gantry.daemons import config_file
+from gantry.daemons.options import config_file
 from gantry.runtime import real
 
 

@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from gantry.daemons import config_file, kube, master_options, node, remote, watcher
+from gantry.daemons import kube, node, remote, watcher
+from gantry.daemons.options import config_file, master_options
 from tools.reference import page
 
 FOLDER = Path(__file__).parents[2] / "deploy/etc"

@@ -29,7 +29,8 @@ import msgspec
 import yaml
 
 from gantry import errors, security
-from gantry.daemons import limit_options, program
+from gantry.daemons import program
+from gantry.daemons.options import limit_options
 from gantry.doors import http
 from gantry.kubernetes import apiserver
 from gantry.kubernetes.apiserver import pipe_server

@@ -23,7 +23,8 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 
 from gantry import __version__, errors
-from gantry.daemons import apiserver, binding, config_file, logs, program, webhook
+from gantry.daemons import apiserver, binding, logs, program, webhook
+from gantry.daemons.options import config_file
 from gantry.kubernetes.api import pipe
 from gantry.kubernetes.apiserver import pipe_server as channel_server
 from gantry.kubernetes.controllers import client, controllers, election, kubeconfig, metrics, rate_limit, reflector

@@ -21,14 +21,16 @@ from collections.abc import Callable, Sequence
 
 from gantry import errors
 from gantry.daemons import (
-    config_file,
-    limit_options,
     logs,
-    master_options,
     master_status,
     remote_files,
     segments,
     units,
+)
+from gantry.daemons.options import (
+    config_file,
+    limit_options,
+    master_options,
 )
 from gantry.doors import luxi
 from gantry.ipam import embedded, shared

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 
 import gantry
 from gantry import errors
-from gantry.daemons import config_file, invitations, limit_options, logs, program
+from gantry.daemons import invitations, logs, program
+from gantry.daemons.options import config_file, limit_options
 from gantry.node.daemon import wiring
 from gantry.runtime import limits, paths, real
 from gantry.runtime.real import systemd

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gantry import __version__
-from gantry.daemons import doctor, join_command, machine_files
+from gantry.daemons import doctor, join_command
+from gantry.daemons.options import machine_files
 from gantry.runtime import interface, paths, real
 
 Command = Callable[[interface.Runtime, argparse.Namespace], int]

@@ -21,7 +21,8 @@ import sys
 from collections.abc import Sequence
 
 from gantry import __version__, errors
-from gantry.daemons import certificate_files, config_file, keystone, limit_options, logs, program
+from gantry.daemons import certificate_files, keystone, logs, program
+from gantry.daemons.options import config_file, limit_options
 from gantry.doors import http, neutron, rapi
 from gantry.doors.http import users
 from gantry.doors.neutron import access, identity

@@ -15,7 +15,8 @@ import sys
 from collections.abc import Sequence
 
 from gantry import __version__, errors
-from gantry.daemons import config_file, logs
+from gantry.daemons import logs
+from gantry.daemons.options import config_file
 from gantry.doors import watcher
 from gantry.rpc import luxi
 from gantry.runtime import interface, paths, real

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from gantry import security
-from gantry.daemons import machine_files
 from gantry.daemons.doctor.result import Level, Machine, Result
+from gantry.daemons.options import machine_files
 from gantry.state import checkpoint
 
 DAY_SECONDS = 86_400.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gantry import errors
-from gantry.daemons import config_file, machine_files
+from gantry.daemons.options import config_file, machine_files
 from gantry.lib_files import member as member_file
 from gantry.lib_files import ssconf as ssconf_file
 from gantry.runtime import interface, paths

@@ -7,12 +7,12 @@ import difflib
 import importlib
 from collections.abc import Iterator
 
-from gantry.daemons import config_file
+from gantry.daemons.options import config_file
 from gantry.runtime import interface, paths
 
 MODULES = {
     "node.toml": "gantry.daemons.node",
-    "master.toml": "gantry.daemons.master_options",
+    "master.toml": "gantry.daemons.options.master_options",
     "api.toml": "gantry.daemons.remote",
     "watcher.toml": "gantry.daemons.watcher",
     "kube.toml": "gantry.daemons.kube",

@@ -4,7 +4,7 @@ import argparse
 import os
 
 from gantry import __version__, errors
-from gantry.daemons import config_file, limit_options
+from gantry.daemons.options import config_file, limit_options
 from gantry.mastership import role
 from gantry.runtime import limits
 

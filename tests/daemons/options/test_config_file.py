@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gantry.daemons import config_file, kube, master_options, node, remote, watcher
+from gantry.daemons import kube, node, remote, watcher
+from gantry.daemons.options import config_file, master_options
 from gantry.runtime import real
 
 DISK = real.RealRuntime().disk
