@@ -29,7 +29,7 @@ from gantry.address import ranges
 from gantry.daemons import master
 from gantry.ipam import driver, embedded
 from gantry.model import network
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 OWNERS = 5_000
 PAIRS = 500

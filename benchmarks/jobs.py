@@ -20,7 +20,8 @@ from tests.cluster import lab
 from benchmarks.figure import Figure, timed
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import snapshot, transaction
+from gantry.state.objects import snapshot
+from gantry.state.store import transaction
 
 TOGETHER = 2000
 ALONE = 200

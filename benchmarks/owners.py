@@ -19,7 +19,9 @@ from gantry.address import ranges
 from gantry.model import network
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import record, snapshot, transaction
+from gantry.state.journal import record
+from gantry.state.objects import snapshot
+from gantry.state.store import transaction
 
 RESERVATIONS = 1_000_000
 TOGETHER = 1000

@@ -21,8 +21,8 @@ from gantry.model import cluster, instance, network, opcodes
 from gantry.rpc import calls
 from gantry.runtime import http_interface, paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import creation as first_state
-from gantry.state import snapshot
+from gantry.state.objects import snapshot
+from gantry.state.start import creation as first_state
 
 SMALL = 10, 500
 LARGE = 1000, 50_000

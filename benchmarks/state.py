@@ -11,7 +11,11 @@ from benchmarks.figure import Figure
 from gantry.model import cluster, instance, network
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import checkpoint, creation, growth, snapshot, transaction
+from gantry.state.files import checkpoint
+from gantry.state.journal import growth
+from gantry.state.objects import snapshot
+from gantry.state.start import creation
+from gantry.state.store import transaction
 
 COMMITS = 300
 ROUNDS = 5

@@ -12,7 +12,8 @@ from gantry.lib_files import epoch, frame
 from gantry.node.membership import fence, frames, journal_end, queue_lock, replica_contents, segments, ssconf
 from gantry.rpc import calls
 from gantry.runtime import simulated
-from gantry.state import end_mark, evidence, journal
+from gantry.state.journal import end_mark, journal
+from gantry.state.start import evidence
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from typing import cast
 from gantry import errors
 from gantry.daemons import master_status
 from gantry.runtime import simulated
-from gantry.state import replication, transaction
+from gantry.state.candidates import replication
+from gantry.state.store import transaction
 
 STORE = cast(
     "transaction.Store",

@@ -13,7 +13,7 @@ from gantry.daemons import remote_files
 from gantry.mastership import identity
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime, groups
-from gantry.state import transaction
+from gantry.state.store import transaction
 
 GROUP = 54321
 

@@ -7,7 +7,7 @@ from tests.state import build
 from gantry.daemons import segments
 from gantry.model import network
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 class Site:

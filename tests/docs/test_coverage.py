@@ -89,7 +89,7 @@ def test_every_variable_of_an_os_script_is_described() -> None:
 
 
 def test_every_ssconf_key_is_described() -> None:
-    source = (pages.CHECKOUT / "src/gantry/state/ssconf.py").read_text()
+    source = (pages.CHECKOUT / "src/gantry/state/objects/ssconf.py").read_text()
     keys = re.findall(r'^        "(\w+)": ', source, flags=re.MULTILINE)
     assert len(keys) > 10
     assert set(keys) <= _words("reference/files.md")

@@ -14,7 +14,7 @@ from gantry.doors import luxi
 from gantry.doors.luxi import jobs, queries
 from gantry.jobs import archiving
 from gantry.sim import cluster
-from gantry.state import events
+from gantry.state.store import events
 
 
 @pytest.mark.parametrize(

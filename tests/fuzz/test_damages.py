@@ -17,7 +17,8 @@ from tests.state import build
 from gantry import errors
 from gantry.lib_files import frame
 from gantry.runtime import simulated
-from gantry.state import recovery, transaction
+from gantry.state.start import recovery
+from gantry.state.store import transaction
 
 COUNT = 700 if os.environ.get("GANTRY_LONG") else 140
 """How many damages there are, half of them on each of two clusters."""

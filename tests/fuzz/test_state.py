@@ -15,7 +15,10 @@ from tests.state import build
 from gantry import errors
 from gantry.lib_files import queue as queue_file
 from gantry.runtime import interface, simulated
-from gantry.state import checkpoint, history, jobfiles, journal, record, snapshot, transaction
+from gantry.state.files import checkpoint, jobfiles
+from gantry.state.journal import history, journal, record
+from gantry.state.objects import snapshot
+from gantry.state.store import transaction
 
 LIB = build.WHERE.lib
 FOLDER = build.WHERE.journal

@@ -15,7 +15,7 @@ from gantry.daemons import units
 from gantry.model import cluster, instance, network, opcodes
 from gantry.node.os import script_environment
 from gantry.operations import base, fill, hook_environment
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 FOLDER = Path(__file__).parent / "hooks"
 

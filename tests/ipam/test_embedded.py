@@ -11,7 +11,7 @@ from gantry import errors
 from gantry.address import ranges, space
 from gantry.ipam import driver, embedded
 from gantry.model import cluster, instance, network
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 ANY = driver.AnyAddress()
 SERIALS = itertools.count()

@@ -7,7 +7,7 @@ from tests.state import build
 from gantry import errors
 from gantry.ipam import embedded, mirrors
 from gantry.model import instance
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 START = states.Snapshot().apply(build.FIRST, serial=1)
 

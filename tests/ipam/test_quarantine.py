@@ -9,7 +9,7 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.ipam import driver, embedded, quarantine
 from gantry.model import cluster, network
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 ANY = driver.AnyAddress()
 HOLD = 60

@@ -16,7 +16,7 @@ from tests.state import build
 from gantry import errors
 from gantry.ipam import embedded, segments
 from gantry.model import cluster, network
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 START = states.Snapshot().apply(build.FIRST, serial=1)
 ON = msgspec.structs.replace(build.OWNER, segment_ranges=True)

@@ -6,7 +6,7 @@ import pytest
 from tests.ipam import test_embedded as embedding
 
 from gantry.ipam import embedded, subscription, unsettled
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 SUBNET = embedding.subnet("10.0.0.0/28", "10.0.0.1-10.0.0.3")
 OTHER_SUBNET = embedding.subnet("10.0.1.0/28", "10.0.1.1-10.0.1.3")

@@ -12,8 +12,8 @@ from gantry.model import cluster, lock, opcodes
 from gantry.model import job as jobs
 from gantry.operations import base
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 T = TypeVar("T")
 

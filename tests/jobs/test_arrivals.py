@@ -8,7 +8,7 @@ from tests.jobs.house import House, Script, op
 from gantry import errors
 from gantry.model import lock
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 LOCK: lock.LockSet = {(lock.Level.NETWORK, "u1"): lock.Mode.EXCLUSIVE}
 

@@ -18,8 +18,8 @@ from gantry.operations import base, draws
 from gantry.operations.network import nics
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 Result = TypeVar("Result")
 

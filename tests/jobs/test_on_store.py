@@ -14,8 +14,10 @@ from gantry.model import job as jobs
 from gantry.model.lock import Level, Mode
 from gantry.operations import base
 from gantry.runtime import paths, simulated
-from gantry.state import archive, creation, jobfiles, transaction
-from gantry.state import snapshot as states
+from gantry.state.files import archive, jobfiles
+from gantry.state.objects import snapshot as states
+from gantry.state.start import creation
+from gantry.state.store import transaction
 
 WHERE = paths.Paths.below("/g")
 LOCK = {(Level.NODE, "n"): Mode.EXCLUSIVE}

@@ -10,8 +10,8 @@ from gantry.model import cluster, lock, network, opcodes
 from gantry.model.lock import ALL_NAMES, Level, Mode
 from gantry.operations import base
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 NET = network.Network(uuid="u1", name="net1")
 LOCK = {(Level.NETWORK, "u1"): Mode.EXCLUSIVE}

@@ -9,7 +9,7 @@ from gantry.jobs import queue
 from gantry.model import job as jobs
 from gantry.model.lock import Level, Mode
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 LOCK = {(Level.NODE, "n"): Mode.EXCLUSIVE}
 

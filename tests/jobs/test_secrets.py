@@ -8,7 +8,7 @@ from tests.jobs.house import House, op
 from gantry.jobs import execution
 from gantry.model import lock, opcodes
 from gantry.operations import base
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 OP = opcodes.InstanceReinstall(instance_name="vm", osparams_secret={"token": "s3cret"})
 

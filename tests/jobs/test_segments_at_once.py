@@ -21,8 +21,8 @@ from gantry.model import network, opcodes
 from gantry.operations import base
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 Result = TypeVar("Result")
 SEEDS = range(12)

@@ -9,7 +9,7 @@ from tests.jobs.house import House, Script, op, procedure
 from gantry import errors
 from gantry.model import lock, network
 from gantry.operations import base
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 NET = network.Network(uuid="u1", name="net1")
 

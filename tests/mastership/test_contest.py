@@ -8,7 +8,7 @@ from gantry import errors
 from gantry.mastership import contest, vote
 from gantry.rpc import calls
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 COPY = calls.CandidateState(serial=1, digest="", epoch=1, job=0, master="node0")
 

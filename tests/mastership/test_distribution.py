@@ -16,8 +16,9 @@ from gantry.model import cluster, network
 from gantry.node.membership import ssconf as files
 from gantry.rpc import calls, client, targets
 from gantry.runtime import simulated
-from gantry.state import candidate, record, replication
-from gantry.state import snapshot as states
+from gantry.state.candidates import candidate, replication
+from gantry.state.journal import record
+from gantry.state.objects import snapshot as states
 
 
 class Nodes(client.Client):

@@ -5,7 +5,7 @@ import pytest
 from tests.state import build
 
 from gantry.mastership import handover
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 def test_a_handover_names_the_new_master_and_keeps_the_old_one_as_a_candidate() -> None:

@@ -14,7 +14,7 @@ from gantry.mastership import introduction
 from gantry.rpc import calls, client
 from gantry.runtime import http_interface
 from gantry.sim import cluster
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 CANDIDATES = ("192.0.2.1", "192.0.2.2", "192.0.2.3")
 AWAY = "192.0.2.4"

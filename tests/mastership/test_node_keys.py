@@ -6,8 +6,8 @@ from tests.state import build
 from gantry.mastership import node_keys
 from gantry.model import cluster
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 KEPT, RENEWED, OTHER = "a" * 64, "b" * 64, "c" * 64
 

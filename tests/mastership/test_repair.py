@@ -13,7 +13,8 @@ from gantry.lib_files import journal_end, journal_names
 from gantry.mastership import identity, repair, survey
 from gantry.rpc import client
 from gantry.sim import cluster
-from gantry.state import end_mark, evidence, journal, recovery
+from gantry.state.journal import end_mark, journal
+from gantry.state.start import evidence, recovery
 
 FOLDERS = cluster.FOLDERS
 

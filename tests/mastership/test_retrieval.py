@@ -9,7 +9,10 @@ from gantry.lib_files import frame, journal_end, journal_names
 from gantry.mastership import identity, retrieval
 from gantry.rpc import client
 from gantry.sim import cluster
-from gantry.state import checkpoint, end_mark, journal, record, recovery, snapshot
+from gantry.state.files import checkpoint
+from gantry.state.journal import end_mark, journal, record
+from gantry.state.objects import snapshot
+from gantry.state.start import recovery
 
 FOLDERS = cluster.FOLDERS
 TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}

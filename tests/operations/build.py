@@ -21,8 +21,8 @@ from gantry.model import cluster, instance, network, opcodes
 from gantry.operations import base, draws
 from gantry.operations.backup import manifest
 from gantry.rpc import calls, targets
-from gantry.state import history
-from gantry.state import snapshot as states
+from gantry.state.journal import history
+from gantry.state.objects import snapshot as states
 
 Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound=calls.Call[object])

@@ -24,8 +24,8 @@ from gantry.model import instance, job, network, opcodes
 from gantry.operations import base, fill
 from gantry.operations.backup import manifest
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 NIC = opcodes.NicSpec(ip=("pool", "192.0.2.77"), network="net1")
 CREATE = opcodes.InstanceCreate(

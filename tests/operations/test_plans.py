@@ -14,7 +14,7 @@ from gantry.jobs import execution
 from gantry.model import job, opcodes
 from gantry.operations import base, draws
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 class Fixed:

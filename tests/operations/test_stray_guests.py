@@ -9,7 +9,7 @@ from gantry.model import instance, lock, network, opcodes
 from gantry.operations import fill, stray_guests
 from gantry.operations.instance import reconcile
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 UP = instance.AdminState.UP
 STATE = states.Snapshot().apply([states.Put(value) for value in build.FIRST], serial=1)

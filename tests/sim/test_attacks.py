@@ -16,7 +16,7 @@ from gantry.lib_files import frame
 from gantry.rpc import calls, client, targets
 from gantry.runtime import http_interface
 from gantry.sim import cluster, copies
-from gantry.state import growth
+from gantry.state.journal import growth
 
 Result = TypeVar("Result")
 

@@ -11,8 +11,8 @@ from tests.state import build as state_build
 
 from gantry import errors
 from gantry.sim import cluster
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 POOL = 60
 NETWORK: tuple[cluster.Opcode, ...] = (

@@ -8,7 +8,8 @@ from tests.state import build
 
 from gantry.lib_files import frame, journal_names
 from gantry.sim import cluster, copies, invariants, story
-from gantry.state import record, snapshot
+from gantry.state.journal import record
+from gantry.state.objects import snapshot
 
 CANDIDATE, MASTER = "node1", "node2"
 """The copies are read in the order of the names, so the master's is the last."""

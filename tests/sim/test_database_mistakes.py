@@ -17,7 +17,7 @@ from gantry.ipam import quarantine, shared
 from gantry.ipam.sql import records, sharing, statements
 from gantry.model import network
 from gantry.sim import invariants, outcome
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 def a_lost_answer_counts_as_a_failure(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from gantry import errors
 from gantry.sim import cluster
-from gantry.state import replication
+from gantry.state.candidates import replication
 
 CUT_SECONDS = replication.TIMEOUT + 10
 

@@ -9,7 +9,7 @@ from gantry import errors
 from gantry.mastership import role
 from gantry.rpc import calls, targets
 from gantry.sim import cluster
-from gantry.state import lease, replication
+from gantry.state.candidates import lease, replication
 
 TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
 INSTANCE: cluster.Opcode = {

@@ -6,7 +6,7 @@ import pytest
 
 from gantry.sim import acknowledged, built, client, cluster, copies, facts, outcome, story
 from gantry.sim.hardware import databases
-from gantry.state import replication
+from gantry.state.candidates import replication
 
 SQL: cluster.Opcode = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipam_driver": "sql", "ipam_database": databases.URL}
 NETWORK: cluster.Opcode = {

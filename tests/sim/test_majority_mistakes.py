@@ -15,7 +15,7 @@ from gantry.node.membership import replica
 from gantry.rpc import calls, targets
 from gantry.runtime.simulated import opened
 from gantry.sim import acknowledged, invariants, outcome
-from gantry.state import lease, replication
+from gantry.state.candidates import lease, replication
 
 
 def a_majority_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gantry import errors
 from gantry.sim import cluster
-from gantry.state import backlog
+from gantry.state.journal import backlog
 
 INSTANCE: cluster.Opcode = {
     "OP_ID": "OP_INSTANCE_CREATE",

@@ -27,8 +27,11 @@ from gantry.rpc import calls
 from gantry.runtime import http_interface
 from gantry.runtime.simulated import disk, opened
 from gantry.sim import acknowledged, cluster, faults, fenced, invariants, node_disks, outcome
-from gantry.state import indexes, journal, record, replication, transaction
-from gantry.state import snapshot as states
+from gantry.state.candidates import replication
+from gantry.state.journal import journal, record
+from gantry.state.objects import indexes
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 
 def journal_not_synced(patch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from gantry.operations.segment import segment_range
 from gantry.rpc import calls
 from gantry.sim import invariants, job_checks, node_disks, outcome, work_locks
 from gantry.sim.schedules import small_node
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 def a_migration_leaves_the_source_running(patch: pytest.MonkeyPatch) -> None:

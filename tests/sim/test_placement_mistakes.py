@@ -18,8 +18,8 @@ from gantry.operations.move import multi_move, relocation
 from gantry.operations.node import evacuate
 from gantry.operations.placement import builtin_allocator
 from gantry.sim import invariants, job_checks, placements
-from gantry.state import integrity
-from gantry.state import snapshot as states
+from gantry.state.objects import integrity
+from gantry.state.objects import snapshot as states
 
 
 def a_move_ignores_the_policy_of_the_target_group(patch: pytest.MonkeyPatch) -> None:

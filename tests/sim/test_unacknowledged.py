@@ -9,7 +9,8 @@ import pytest
 from gantry.model import network
 from gantry.rpc import calls
 from gantry.sim import cluster
-from gantry.state import snapshot, transaction
+from gantry.state.objects import snapshot
+from gantry.state.store import transaction
 
 CAUSE = transaction.Cause(reason="test")
 

@@ -10,7 +10,9 @@ from immutables import Map
 
 from gantry.model import cluster, instance, job, network, opcodes
 from gantry.runtime import paths, simulated
-from gantry.state import creation, snapshot, transaction
+from gantry.state.objects import snapshot
+from gantry.state.start import creation
+from gantry.state.store import transaction
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from tests.state import build
 from gantry import errors
 from gantry.model import instance, network
 from gantry.runtime import simulated
-from gantry.state import snapshot
+from gantry.state.objects import snapshot
 
 QUARANTINE = network.Quarantine(network="net", ip="10.0.0.9", until=77.5, instance="i4", name="inst4")
 LINGERING = instance.Lingering(network="net", ip="10.0.0.8", nic="x1")

@@ -4,11 +4,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from tests.state import build, test_replication
+from tests.state import build
+from tests.state.candidates import test_replication
 
 from gantry.runtime import simulated
-from gantry.state import backlog, candidate, checkpoint, copies, events, history, transaction
-from gantry.state import snapshot as states
+from gantry.state.candidates import candidate, copies
+from gantry.state.files import checkpoint
+from gantry.state.journal import backlog, history
+from gantry.state.objects import snapshot as states
+from gantry.state.store import events, transaction
 
 Cables, Master, wait = test_replication.Cables, test_replication.Master, test_replication.wait
 

@@ -56,7 +56,11 @@ from gantry.rpc import client, liveness, silence
 from gantry.rpc.calls import reach
 from gantry.runtime import interface, limits, paths
 from gantry.runtime.real import RealRuntime, open_files, systemd
-from gantry.state import events, history, lease, pruning, record, recovery, replication, snapshot, ssconf, transaction
+from gantry.state.candidates import lease, replication
+from gantry.state.journal import history, record
+from gantry.state.objects import snapshot, ssconf
+from gantry.state.start import recovery
+from gantry.state.store import events, pruning, transaction
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ only as often as a person looks, so it costs nothing beside the work of a master
 from collections.abc import Callable
 
 from gantry.runtime import interface
-from gantry.state import replication, transaction
+from gantry.state.candidates import replication
+from gantry.state.store import transaction
 
 INTERVAL_SECONDS = 5.0
 

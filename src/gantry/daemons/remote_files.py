@@ -13,7 +13,7 @@ from gantry import errors, security
 from gantry.mastership import identity
 from gantry.runtime import interface, paths
 from gantry.runtime.real import groups
-from gantry.state import transaction
+from gantry.state.store import transaction
 
 log = logging.getLogger(__name__)
 

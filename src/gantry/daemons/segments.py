@@ -11,7 +11,7 @@ from gantry.model import cluster
 from gantry.operations import draws
 from gantry.operations.segment import default_ranges
 from gantry.runtime import interface, paths
-from gantry.state import transaction
+from gantry.state.store import transaction
 
 log = logging.getLogger(__name__)
 

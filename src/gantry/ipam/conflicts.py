@@ -11,7 +11,7 @@ from gantry.address import ranges
 from gantry.ipam import embedded, network_addresses, subscription
 from gantry.ipam.sql import records
 from gantry.runtime import interface
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 SKIP_RANGE = 4096
 """How many numbers after a conflicting address a plan searches for another address, before it searches all."""

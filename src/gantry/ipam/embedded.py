@@ -33,8 +33,8 @@ from gantry import errors
 from gantry.address import pools, ranges, space
 from gantry.ipam import driver, foreign, mirrors, network_addresses, quarantine, segments
 from gantry.model import instance, network
-from gantry.state import conflicts
-from gantry.state import snapshot as states
+from gantry.state.objects import conflicts
+from gantry.state.objects import snapshot as states
 
 MAP_LIMIT = pools.MAP_LIMIT
 

@@ -6,7 +6,7 @@ A network address is a network's UUID with an address in canonical text. ``quara
 from collections.abc import Iterable
 
 from gantry.model import instance, network
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 NetworkAddress = tuple[str, str]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from gantry.ipam import network_addresses
 from gantry.model import network
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 MAX_EXPIRED = 64
 """How many expired records a transaction deletes besides: usually more than it adds."""

@@ -22,8 +22,8 @@ from gantry import errors
 from gantry.address import ranges, segments
 from gantry.model import cluster as clusters
 from gantry.model import network
-from gantry.state import conflicts
-from gantry.state import snapshot as states
+from gantry.state.objects import conflicts
+from gantry.state.objects import snapshot as states
 
 Scope = tuple[str, str]
 """The scope of a range: network type and physical network."""

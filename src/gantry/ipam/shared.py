@@ -27,8 +27,8 @@ from gantry import errors
 from gantry.ipam import conflicts, embedded, network_addresses, shared_work, subscription, unsettled
 from gantry.ipam.sql import engines, fence, records, sharing, statements
 from gantry.runtime import interface
-from gantry.state import journal
-from gantry.state import snapshot as states
+from gantry.state.journal import journal
+from gantry.state.objects import snapshot as states
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ OpenDatabase = Callable[[str], engines.Database]
 
 
 class Store(unsettled.States, Protocol):
-    """The state (``state.transaction.Store``)."""
+    """The state (``state.store.transaction.Store``)."""
 
     @property
     def position(self) -> journal.Position:

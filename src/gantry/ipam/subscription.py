@@ -13,7 +13,7 @@ from gantry.address import ranges
 from gantry.ipam import network_addresses
 from gantry.ipam.sql import records, sharing
 from gantry.model import network
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 MAX_NAMED = 5
 """How many addresses an error message names."""

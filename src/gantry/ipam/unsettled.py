@@ -13,7 +13,7 @@ from typing import Protocol
 from gantry.address import ranges
 from gantry.ipam import embedded, network_addresses, subscription
 from gantry.ipam.sql import records
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Due = tuple[dict[network_addresses.NetworkAddress, str], dict[str, subscription.Known]]
 """Addresses to release, with the ids of their subnets; and subnets by id, as the state has them."""

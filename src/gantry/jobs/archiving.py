@@ -12,8 +12,8 @@ from gantry import errors
 from gantry.jobs import records, uninterrupted
 from gantry.model import job as model
 from gantry.runtime import interface
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 log = logging.getLogger(__name__)
 

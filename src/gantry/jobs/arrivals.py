@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gantry.jobs import dependencies, processor
 from gantry.model import job as jobs
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 @dataclass(frozen=True)

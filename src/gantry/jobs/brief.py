@@ -5,8 +5,8 @@ nothing outside of the state is half done and no job is forgotten. If nothing ou
 client has the job's number yet, all of that is one transaction in one turn of the event loop: all of it is stored, or
 nothing. ``jobs.queue`` tries it for ``run``; other jobs go the usual way (``run`` returns None).
 
-While the master waits for candidates that do not answer (``state.replication``), no job can begin. A change that ends
-the wait, because it gives one of them up, is such a transaction too (``give_up``).
+While the master waits for candidates that do not answer (``state.candidates.replication``), no job can begin. A change
+that ends the wait, because it gives one of them up, is such a transaction too (``give_up``).
 """
 
 from collections.abc import Awaitable
@@ -18,7 +18,7 @@ from gantry.jobs import environment, execution, hooks, locks, processor, records
 from gantry.model import job as jobs
 from gantry.model import opcodes
 from gantry.operations import base
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 class Brief:

@@ -15,8 +15,8 @@ from gantry.model import job as jobs
 from gantry.model import opcodes
 from gantry.operations import base, draws
 from gantry.runtime import interface
-from gantry.state import history
-from gantry.state import snapshot as states
+from gantry.state.journal import history
+from gantry.state.objects import snapshot as states
 
 Submit = Callable[[Sequence[Sequence[opcodes.AnyOpcode]]], Awaitable[list[int | errors.GantryError]]]
 

@@ -14,8 +14,8 @@ from gantry.ipam import shared
 from gantry.jobs import environment, hooks, lock_modes, lock_table, locks, records
 from gantry.model import lock, opcodes
 from gantry.operations import base
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 logger = logging.getLogger(__name__)
 

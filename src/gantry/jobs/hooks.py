@@ -13,7 +13,7 @@ from gantry import errors
 from gantry.jobs import environment
 from gantry.operations import base, hook_environment
 from gantry.rpc import calls, liveness, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 PRE: hook_environment.Phase = "pre"
 POST: hook_environment.Phase = "post"

@@ -20,8 +20,8 @@ from gantry.model import confidential, opcodes
 from gantry.model import job as model
 from gantry.operations import base
 from gantry.runtime import interface
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 LIMIT = 20_000
 """The maximum number of jobs in the queue; Ganeti's 5,000 were for a queue with a higher cost for each job.

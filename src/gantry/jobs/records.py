@@ -20,8 +20,8 @@ from gantry.jobs import lock_table
 from gantry.model import base
 from gantry.model import job as jobs
 from gantry.runtime import interface
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _QUEUE = transaction.Cause(reason="job queue")
 
 
 class Store(Protocol):
-    """The state (``state.transaction.Store``)."""
+    """The state (``state.store.transaction.Store``)."""
 
     @property
     def snapshot(self) -> states.Snapshot:

@@ -7,8 +7,8 @@ The highest valid position counts, with the job number in the line before it. Ea
 still read this file: they ignore lines of another form. A crash may leave one torn line at the end; whoever replaces
 the file does so atomically, so its first two lines are always valid.
 
-The master daemon (``state.end_mark``) and the node daemon (``node.membership.journal_end``) write it, each while it has
-the lock of the queue.
+The master daemon (``state.journal.end_mark``) and the node daemon (``node.membership.journal_end``) write it, each
+while it has the lock of the queue.
 """
 
 import re

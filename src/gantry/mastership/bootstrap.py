@@ -19,7 +19,8 @@ from gantry.operations.cluster import settings
 from gantry.operations.node import accelerators, enroll
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
-from gantry.state import creation, snapshot
+from gantry.state.objects import snapshot
+from gantry.state.start import creation
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

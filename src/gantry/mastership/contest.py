@@ -15,7 +15,7 @@ from gantry import errors
 from gantry.mastership import vote
 from gantry.model import cluster
 from gantry.runtime import interface
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 LIMIT_SECONDS = 30.0
 """For how long a node gives way, and the first by name waits for those that do.

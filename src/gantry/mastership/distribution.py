@@ -26,7 +26,9 @@ from gantry import errors
 from gantry.model import cluster
 from gantry.operations.cluster import ssconf_files
 from gantry.rpc import calls, client, liveness, targets
-from gantry.state import record, replication, snapshot, ssconf
+from gantry.state.candidates import replication
+from gantry.state.journal import record
+from gantry.state.objects import snapshot, ssconf
 
 Result = TypeVar("Result")
 

@@ -18,7 +18,7 @@ from gantry.mastership import bootstrap
 from gantry.model import cluster, instance
 from gantry.operations import base
 from gantry.runtime import interface, paths
-from gantry.state import snapshot
+from gantry.state.objects import snapshot
 from gantry.state.upgrade import files
 
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 
 from gantry.model import cluster
 from gantry.operations import base
-from gantry.state import replication
-from gantry.state import snapshot as states
+from gantry.state.candidates import replication
+from gantry.state.objects import snapshot as states
 
 
 def changes(state: states.Snapshot, new: str, *, now: float, lost: Sequence[cluster.Node] = ()) -> list[states.Change]:

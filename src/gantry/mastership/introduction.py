@@ -13,7 +13,7 @@ from collections.abc import Callable
 from gantry import errors
 from gantry.model import cluster
 from gantry.rpc import calls, client, targets
-from gantry.state import snapshot, ssconf
+from gantry.state.objects import snapshot, ssconf
 
 log = logging.getLogger(__name__)
 

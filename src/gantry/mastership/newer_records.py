@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from gantry import errors
 from gantry.mastership import poll, vote
 from gantry.rpc import calls
-from gantry.state import extension, transaction
+from gantry.state.journal import extension
+from gantry.state.store import transaction
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from gantry.lib_files import ssconf as ssconf_file
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
-from gantry.state import snapshot as states
-from gantry.state import transaction
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 
 class NodeKeys:

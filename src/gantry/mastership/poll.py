@@ -11,7 +11,7 @@ from gantry import errors
 from gantry.mastership import vote
 from gantry.model import cluster
 from gantry.rpc import calls, client, targets
-from gantry.state import transaction
+from gantry.state.store import transaction
 
 Result = TypeVar("Result")
 

@@ -15,7 +15,7 @@ from gantry.lib_files import epoch as epoch_files
 from gantry.mastership import contest, poll, vote
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
-from gantry.state import transaction
+from gantry.state.store import transaction
 
 log = logging.getLogger(__name__)
 

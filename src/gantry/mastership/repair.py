@@ -13,7 +13,8 @@ from gantry import errors
 from gantry.mastership import identity, membership, retrieval, survey
 from gantry.rpc import calls, client
 from gantry.runtime import interface, paths
-from gantry.state import evidence, recovery, transaction
+from gantry.state.start import evidence, recovery
+from gantry.state.store import transaction
 
 log = logging.getLogger(__name__)
 

@@ -1,11 +1,11 @@
 """``gantry-masterd recover --from NODE``: replaces the state on this machine by the copy of a master candidate.
 
 Instead of a node it may be a folder of this machine with a copy that was kept aside (``node.membership.kept_copies``,
-``state.replacement``).
+``state.start.replacement``).
 
 No master daemon runs. The copy is fetched with the authority on this machine, beside the present files, and checked:
 every checksum and the whole chain. Then it is compared with what this machine and the other candidates know of the
-past; a copy that lacks something is installed only if the administrator accepts the loss. ``state.replacement``
+past; a copy that lacks something is installed only if the administrator accepts the loss. ``state.start.replacement``
 installs it so that a crash leaves the old state or the new one, and keeps the replaced files.
 """
 
@@ -15,7 +15,10 @@ from gantry import errors
 from gantry.mastership import membership, survey
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
-from gantry.state import evidence, journal, ownership, recovery, replacement, transaction
+from gantry.state.files import ownership
+from gantry.state.journal import journal
+from gantry.state.start import evidence, recovery, replacement
+from gantry.state.store import transaction
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,10 @@ from gantry.operations import base
 from gantry.rpc import calls, client
 from gantry.rpc.calls import reach
 from gantry.runtime import interface, paths
-from gantry.state import replication, ssconf, transaction
-from gantry.state import snapshot as states
+from gantry.state.candidates import replication
+from gantry.state.objects import snapshot as states
+from gantry.state.objects import ssconf
+from gantry.state.store import transaction
 
 log = logging.getLogger(__name__)
 

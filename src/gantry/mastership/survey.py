@@ -17,7 +17,8 @@ from gantry.model import cluster
 from gantry.rpc import calls, client, targets
 from gantry.rpc.calls import reach
 from gantry.runtime import interface, paths
-from gantry.state import checkpoint, journal
+from gantry.state.files import checkpoint
+from gantry.state.journal import journal
 
 log = logging.getLogger(__name__)
 

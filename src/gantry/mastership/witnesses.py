@@ -15,7 +15,9 @@ from gantry import errors
 from gantry.rpc import calls, client, targets
 from gantry.rpc.calls import reach
 from gantry.runtime import interface
-from gantry.state import record, replication, snapshot
+from gantry.state.candidates import replication
+from gantry.state.journal import record
+from gantry.state.objects import snapshot
 
 INTERVAL_SECONDS = 2.0
 SECONDS_PER_NODE = 0.03

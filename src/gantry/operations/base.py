@@ -35,8 +35,8 @@ from gantry.model import base as entities
 from gantry.model import lock, opcodes
 from gantry.operations import draws
 from gantry.rpc import calls, silence, targets
-from gantry.state import history
-from gantry.state import snapshot as states
+from gantry.state.journal import history
+from gantry.state.objects import snapshot as states
 
 Op = TypeVar("Op", bound=opcodes.Opcode)
 Facts = TypeVar("Facts")

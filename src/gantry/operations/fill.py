@@ -13,7 +13,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import allowed, cluster, confidential, instance, network, parameters
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 def fill(state: states.Snapshot, vm: instance.Instance, *, node: str = "") -> calls.Instance:

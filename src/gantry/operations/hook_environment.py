@@ -16,7 +16,7 @@ from gantry.model import instance as instances
 from gantry.model import network as networks
 from gantry.operations import base, fill
 from gantry.rpc import calls, targets, variables
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 VERSION = "2"
 

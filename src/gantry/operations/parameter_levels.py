@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, instance, parameters, policy
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 ByName = dict[str, entities.Parameters]
 Class = tuple[str, Mapping[str, parameters.Parameter], entities.Parameters, entities.Parameters]

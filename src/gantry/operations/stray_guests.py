@@ -18,7 +18,7 @@ from gantry.model import base as entities
 from gantry.model import cluster, instance, network, parameters, templates
 from gantry.operations import base
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 STATES = ("running", "paused")
 """The states of a guest that is not in the middle of a migration."""

@@ -6,13 +6,14 @@ with its name before the message. The client never repeats a call; callers may (
 
 The calls of a confirmed master carry its epoch (``fence``). A node that has seen a higher epoch refuses them; then
 ``replaced`` is called, and the master finds out whether another node has become the master. Calls that change something
-wait while the master does not have its lease (``state.lease``). A node that does not know the master's key refuses its
-calls: then ``introduce`` may help, and the call is made once more. Before the first call with an epoch to a node, the
-client brings the proof of the epoch (``prove``), and again when the node does not know it. When a node obeys another
-master that may not have replaced this one, the call waits until this one has its next epoch. Each call that changes
-something has a permit: the node carries it out only while its caller waits for it and has the right (``permits``). A
-node whose protocol numbers do not overlap with those of this version is refused (``calls.protocol``). A node that is
-too busy for a call says so before it has done anything: the client sends the call again, until its timeout.
+wait while the master does not have its lease (``state.candidates.lease``). A node that does not know the master's key
+refuses its calls: then ``introduce`` may help, and the call is made once more. Before the first call with an epoch to a
+node, the client brings the proof of the epoch (``prove``), and again when the node does not know it. When a node obeys
+another master that may not have replaced this one, the call waits until this one has its next epoch. Each call that
+changes something has a permit: the node carries it out only while its caller waits for it and has the right
+(``permits``). A node whose protocol numbers do not overlap with those of this version is refused (``calls.protocol``).
+A node that is too busy for a call says so before it has done anything: the client sends the call again, until its
+timeout.
 
 ``Queued`` is the client of jobs: it limits how many of their calls are under way at one node (``call_queue``), and a
 job that calls many nodes gives up those that answer nothing (``liveness``).

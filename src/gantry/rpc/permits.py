@@ -2,7 +2,7 @@
 
 The end of a permit is computed from the last moment of the node's clock that an answer told, and from the time when the
 answer arrived: the node's clock showed that moment before. So a permit never lasts longer than the master's right
-(``state.lease``), except for the difference of the two clocks' speeds since then; a moment older than
+(``state.candidates.lease``), except for the difference of the two clocks' speeds since then; a moment older than
 ``MAX_AGE_SECONDS`` does not count. With the 4 s of a right after that, the permit ends before the lease as long as
 neither clock runs 1.4 times as fast as the other.
 """

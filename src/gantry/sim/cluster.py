@@ -29,7 +29,7 @@ from gantry.runtime import paths, simulated
 from gantry.runtime.simulated import processes
 from gantry.sim import doors, hooks
 from gantry.sim.hardware import copying, databases, mirrors, volumes
-from gantry.state import recovery
+from gantry.state.start import recovery
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from gantry.node.hypervisors import fake
 from gantry.sim import cluster, copies
 from gantry.sim.hardware import databases
 from gantry.sim.story import Story, Violation
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 UNIQUE = "no address, segment, minor, port, MAC address or name is given twice"
 GUESTS = "no two guests run with one name, address or MAC address"

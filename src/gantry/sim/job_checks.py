@@ -13,7 +13,7 @@ from gantry.model import job as jobs
 from gantry.sim import cluster, copies
 from gantry.sim.steps import wish as wishes
 from gantry.sim.story import Violation
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 VETO = "an opcode that a hook refused is not carried out"
 USER = "a job names the user of the front end that asked for it"

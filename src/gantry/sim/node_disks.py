@@ -10,7 +10,7 @@ from gantry.rpc import calls
 from gantry.sim import cluster, facts, invariants
 from gantry.sim.hardware import volumes
 from gantry.sim.story import Violation
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 DISKS = "nodes hold exactly the disks of the state"
 COPIED = "both copies of a mirrored disk have data"

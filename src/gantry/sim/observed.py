@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from gantry import errors
 from gantry.model import instance, network
 from gantry.sim import facts
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 def _instance(state: states.Snapshot, name: str) -> dict[str, object]:

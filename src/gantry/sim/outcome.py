@@ -20,8 +20,8 @@ from gantry.model import instance, network
 from gantry.rpc import calls, luxi
 from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants, node_disks, observed
 from gantry.sim.story import Violation
-from gantry.state import history
-from gantry.state import snapshot as states
+from gantry.state.journal import history
+from gantry.state.objects import snapshot as states
 
 REFUSED = "a request that was refused for lack of a majority changes nothing"
 JOBS_END = "every job ends"
@@ -144,8 +144,8 @@ class Outcome:
         """Compare the jobs with their acknowledgements; archived jobs can be queried too.
 
         A machine that lagged behind when a job was archived has received the job's file since, with the record or with
-        the whole state: a run has fewer jobs than the limit for that (``state.copies``). If the archive is pruned, an
-        archived job may be gone.
+        the whole state: a run has fewer jobs than the limit for that (``state.candidates.copies``). If the archive is
+        pruned, an archived job may be gone.
         """
         rows = await self._clients.ask("QueryJobs", None, ["id", "status"], on=self._master)
         jobs = dict(msgspec.convert(rows, list[tuple[int, str]]))

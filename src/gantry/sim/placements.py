@@ -12,7 +12,7 @@ from gantry.model import instance, parameters, policy
 from gantry.model import job as jobs
 from gantry.sim import cluster
 from gantry.sim.story import Violation
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 TAKES = "an instance comes only to a node that takes instances"
 POLICY = "an instance comes only to a node group whose instance policy allows it"

@@ -6,7 +6,7 @@ clock, so a step in which that clock was changed proves nothing.
 
 from gantry.daemons import master
 from gantry.sim import cluster, invariants, story
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Look = tuple[master.Master, states.Snapshot, float]
 """A master with its state at a moment, and by how many seconds its clock was wrong."""

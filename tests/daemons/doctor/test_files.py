@@ -5,7 +5,7 @@ from tests.daemons.doctor.conftest import Examined
 
 from gantry import security
 from gantry.daemons.doctor import files
-from gantry.state import checkpoint
+from gantry.state.files import checkpoint
 
 DAY = 86_400.0
 

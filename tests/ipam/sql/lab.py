@@ -18,8 +18,9 @@ from gantry.model import cluster, network, opcodes
 from gantry.model import job as jobs
 from gantry.operations import base
 from gantry.runtime import simulated
-from gantry.state import journal, transaction
-from gantry.state import snapshot as states
+from gantry.state.journal import journal
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 T = TypeVar("T")
 

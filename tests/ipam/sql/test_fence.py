@@ -15,8 +15,8 @@ from tests.ipam.sql.lab import Lab
 from gantry import errors
 from gantry.ipam.sql import engines, fence, statements
 from gantry.runtime import simulated
-from gantry.state import journal
-from gantry.state import snapshot as states
+from gantry.state.journal import journal
+from gantry.state.objects import snapshot as states
 
 T = TypeVar("T")
 

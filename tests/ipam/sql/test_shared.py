@@ -19,7 +19,7 @@ from gantry.ipam import shared_work
 from gantry.ipam.sql import engines, fence, records, requests
 from gantry.model import network
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ from gantry.model import cluster
 from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
-from gantry.state import creation, replication, transaction
+from gantry.state.candidates import replication
+from gantry.state.start import creation
+from gantry.state.store import transaction
 
 Result = TypeVar("Result")
 T = TypeVar("T")

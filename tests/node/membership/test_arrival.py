@@ -17,8 +17,11 @@ from gantry.model import cluster
 from gantry.node.membership import arrival, replica
 from gantry.rpc import calls, targets
 from gantry.runtime import paths, simulated
-from gantry.state import checkpoint, copies, history, replication, transaction
-from gantry.state import snapshot as states
+from gantry.state.candidates import copies, replication
+from gantry.state.files import checkpoint
+from gantry.state.journal import history
+from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 WHERE = build.WHERE
 ARCHIVED = (1, *range(2, 23, 3))

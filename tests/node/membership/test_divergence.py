@@ -16,7 +16,10 @@ from gantry.model import cluster, job
 from gantry.node.membership import replica
 from gantry.rpc import calls
 from gantry.runtime import simulated
-from gantry.state import history, recovery, replication, transaction
+from gantry.state.candidates import replication
+from gantry.state.journal import history
+from gantry.state.start import recovery
+from gantry.state.store import transaction
 
 WHERE = build.WHERE
 

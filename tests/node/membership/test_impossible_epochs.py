@@ -12,7 +12,7 @@ from gantry.lib_files import frame
 from gantry.node.membership import fence, ssconf
 from gantry.rpc import calls
 from gantry.runtime import simulated
-from gantry.state import transaction
+from gantry.state.store import transaction
 
 WHERE = build.WHERE
 

@@ -12,7 +12,7 @@ from gantry import errors
 from gantry.lib_files import journal_end
 from gantry.rpc import calls
 from gantry.runtime import simulated
-from gantry.state import end_mark, journal
+from gantry.state.journal import end_mark, journal
 
 WHERE = build.WHERE
 

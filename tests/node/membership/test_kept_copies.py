@@ -12,7 +12,7 @@ from tests.state import build
 
 from gantry.node.membership import fence, frames, kept_copies, replica, ssconf
 from gantry.runtime import simulated
-from gantry.state import recovery
+from gantry.state.start import recovery
 
 WHERE = build.WHERE
 

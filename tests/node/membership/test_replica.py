@@ -16,7 +16,8 @@ from gantry.lib_files import frame
 from gantry.node.membership import replica_contents
 from gantry.rpc import calls
 from gantry.runtime import interface, simulated
-from gantry.state import recovery, transaction
+from gantry.state.start import recovery
+from gantry.state.store import transaction
 
 WHERE = build.WHERE
 

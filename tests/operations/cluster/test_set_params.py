@@ -11,7 +11,7 @@ from gantry.model import base as entities
 from gantry.model import cluster, lock, opcodes, parameters
 from gantry.operations.node import candidate_pool
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 PAPERS = {"authority.pem", "authority.key"}
 

@@ -9,7 +9,7 @@ from gantry import errors
 from gantry.model import cluster, instance, network, opcodes
 from gantry.operations import fill
 from gantry.rpc import calls
-from gantry.state import history
+from gantry.state.journal import history
 
 UP = instance.AdminState.UP
 VERIFY = opcodes.ClusterVerify()

@@ -10,7 +10,7 @@ from tests.operations.disk import test_disks
 from gantry import errors
 from gantry.model import instance, opcodes
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Disk = opcodes.DiskSpec
 

@@ -7,7 +7,7 @@ from tests.operations import build
 from gantry import errors
 from gantry.model import cluster, instance, lock, opcodes, parameters, policy
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 SECOND = cluster.NodeGroup(uuid="h", name="rack2")
 

@@ -9,7 +9,7 @@ from tests.operations import build
 from gantry import errors
 from gantry.model import instance, opcodes
 from gantry.operations.placement import iallocator
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 HAIL = Path("/usr/lib/ganeti/iallocators/hail")
 MANY = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=instance.AdminState.UP)

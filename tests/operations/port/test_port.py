@@ -6,7 +6,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import lock, network, opcodes
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Spec, Fixed = opcodes.PortSpec, opcodes.FixedSpec
 

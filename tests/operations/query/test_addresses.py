@@ -11,7 +11,7 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.model import instance, network
 from gantry.operations.query import addresses
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 PORT = network.Port(
     uuid="p1", name="vip", network="net", mac="aa:00:00:00:00:55", ip=("192.0.2.55", "2001:db8::55"), device_id="d1"

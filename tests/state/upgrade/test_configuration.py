@@ -6,7 +6,7 @@ from tests.state.upgrade import samples
 
 from gantry import errors
 from gantry.model import cluster, instance, network
-from gantry.state import snapshot
+from gantry.state.objects import snapshot
 from gantry.state.upgrade import configuration
 
 STORAGE = "/g/srv/file-storage"

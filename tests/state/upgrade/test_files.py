@@ -9,7 +9,7 @@ from gantry.address import ranges
 from gantry.ipam import driver, embedded
 from gantry.model import instance, network
 from gantry.runtime import simulated
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 from gantry.state.upgrade import files
 
 FOLDER = "/old"

@@ -7,7 +7,7 @@ import pytest
 
 from gantry.node.daemon import package_files
 from gantry.rpc.calls import protocol
-from gantry.state import checkpoint
+from gantry.state.files import checkpoint
 from tools.packaging import control, libraries, tree
 
 ALL = control.owners()

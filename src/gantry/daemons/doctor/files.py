@@ -7,7 +7,7 @@ import msgspec
 from gantry import security
 from gantry.daemons.doctor.result import Level, Machine, Result
 from gantry.daemons.options import machine_files
-from gantry.state import checkpoint
+from gantry.state.files import checkpoint
 
 DAY_SECONDS = 86_400.0
 WARNING_DAYS = 30

@@ -7,10 +7,10 @@ answered in order. The answer to an invalid message is an error, and then the co
 ``MESSAGE_LIMIT`` is never completely in memory. The methods and their arguments are in contracts/luxi.md#methods, in
 two classes: methods in ``jobs`` change the cluster or its jobs, methods in ``queries`` change nothing.
 
-While the master reaches too few master candidates (``state.replication``), methods that change something are refused
-with NotMasterError, also those that already wait for their change to be acknowledged: those go on in the background. An
-answer then has a ``notice``, and so has each answer while the newest changes have too few copies. Only a change that
-gives a candidate up is possible then (``jobs.brief``).
+While the master reaches too few master candidates (``state.candidates.replication``), methods that change something are
+refused with NotMasterError, also those that already wait for their change to be acknowledged: those go on in the
+background. An answer then has a ``notice``, and so has each answer while the newest changes have too few copies. Only a
+change that gives a candidate up is possible then (``jobs.brief``).
 
 Life cycle: the master daemon creates a Door and calls ``open``; ``close`` ends the connections.
 """

@@ -1,7 +1,7 @@
 """The method QueryAddress: who has an address, or had it (not in Ganeti).
 
-``operations.query.addresses`` finds the rows of the present, ``state.history`` those of the past, and since when and by
-which job the present ones are true. The columns of the past are those of QueryNetworkHistory.
+``operations.query.addresses`` finds the rows of the present, ``state.journal.history`` those of the past, and since
+when and by which job the present ones are true. The columns of the past are those of QueryNetworkHistory.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from gantry import errors
 from gantry.doors.luxi.services import Services
 from gantry.model import base, network
 from gantry.operations.query import addresses
-from gantry.state import history, origin
+from gantry.state.journal import history, origin
 
 ROW_LIMIT = 100_000
 """The maximum number of rows that a request may ask for."""

@@ -15,7 +15,7 @@ from gantry.doors.luxi.services import Seconds, Services
 from gantry.model import cluster, job, opcodes
 from gantry.operations.node import invitations
 from gantry.rpc.invitations import Progress, Proof
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 WAIT_LIMIT = 30.0
 """Maximum time that ``UseInvitation`` waits for a change of the job, in seconds."""

@@ -14,7 +14,7 @@ from gantry.doors.luxi.services import BY_ROOT, Services
 from gantry.model import cluster
 from gantry.rpc import calls, targets
 from gantry.rpc.calls import protocol
-from gantry.state import checkpoint
+from gantry.state.files import checkpoint
 
 Action = Literal["check", "install", "confirm"]
 

@@ -10,7 +10,9 @@ from gantry.doors.luxi import addresses, invitations, packages
 from gantry.doors.luxi.services import WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
 from gantry.operations.query import cluster, engine
-from gantry.state import events, export, history
+from gantry.state.files import export
+from gantry.state.journal import history
+from gantry.state.store import events
 
 EVENT_LIMIT = 1000
 """The maximum number of events in an answer to WaitForEvents."""
@@ -92,7 +94,7 @@ async def _read_opcode(services: Services, op: dict[str, object]) -> list[object
 async def _query_network_history(
     services: Services, name: str, address: str | None, moment: float | None, limit: int
 ) -> dict[str, object]:
-    """Return the past owners of a network's addresses (not in Ganeti; ``state.history`` defines the answer)."""
+    """Return the past owners of a network's addresses (not in Ganeti; ``state.journal.history`` defines the answer)."""
     _check_limit(limit)
     past = await services.history.addresses(name, address=address or "", moment=moment, limit=limit)
     return {"since": past.since, "network": past.net, "rows": [_holding(holding) for holding in past.holdings]}
@@ -126,7 +128,7 @@ def _holding(holding: history.Holding) -> dict[str, object]:
 async def _query_history(
     services: Services, kind: str | None, name: str | None, serial: int | None, moment: float | None, limit: int
 ) -> dict[str, object]:
-    """Return the last events of an object, of a kind or of all kinds (not in Ganeti; ``state.events``).
+    """Return the last events of an object, of a kind or of all kinds (not in Ganeti; ``state.store.events``).
 
     ``since`` are serial and time of the first record that is kept.
     """

@@ -14,8 +14,10 @@ from gantry.jobs import queue, reads
 from gantry.operations.query import engine
 from gantry.rpc import liveness
 from gantry.runtime import paths
-from gantry.state import events, history, replication
-from gantry.state import snapshot as states
+from gantry.state.candidates import replication
+from gantry.state.journal import history
+from gantry.state.objects import snapshot as states
+from gantry.state.store import events
 
 BY_ROOT: contextvars.ContextVar[bool] = contextvars.ContextVar("BY_ROOT", default=False)
 """Whether the request comes from root, or the user of the master daemon, on this machine: not through another door."""

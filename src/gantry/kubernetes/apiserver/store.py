@@ -26,7 +26,7 @@ from gantry.kubernetes.api import schema
 from gantry.kubernetes.apiserver import metadata, resources, status_errors, watch_cache
 from gantry.lib_files import frame
 from gantry.runtime import interface
-from gantry.state import journal
+from gantry.state.journal import journal
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from gantry.operations.backup import manifest
 from gantry.operations.disk_planning import transfer, volumes
 from gantry.operations.network import attached_ports
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 @dataclass(frozen=True)

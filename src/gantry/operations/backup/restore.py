@@ -20,7 +20,7 @@ from gantry.operations.backup import manifest
 from gantry.operations.disk_planning import transfer
 from gantry.operations.os import os_check
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 @dataclass(frozen=True)

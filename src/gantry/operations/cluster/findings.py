@@ -14,8 +14,8 @@ from gantry.operations.network import address_users
 from gantry.operations.node import candidate_pool
 from gantry.operations.query import network as networks
 from gantry.rpc import calls, targets
-from gantry.state import history
-from gantry.state import snapshot as states
+from gantry.state.journal import history
+from gantry.state.objects import snapshot as states
 
 
 @dataclass(frozen=True)

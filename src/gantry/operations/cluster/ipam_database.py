@@ -8,7 +8,7 @@ failure in between leaves the previous driver in charge, with all addresses.
 from gantry import errors
 from gantry.model import cluster, confidential, lock, opcodes
 from gantry.operations import base, hook_environment
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 NETWORKS = (lock.Level.NETWORK, lock.ALL_NAMES)
 TOGETHER = {"ipam_driver", "ipam_database", "force", *opcodes.Opcode.__struct_fields__}

@@ -4,7 +4,7 @@ from gantry import errors
 from gantry.model import lock, opcodes
 from gantry.operations import base, hook_environment
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 class ClusterPostInit(base.Planned[opcodes.ClusterPostInit]):

@@ -5,8 +5,8 @@ from gantry.model import cluster, lock, opcodes
 from gantry.operations import base
 from gantry.operations.cluster import ssconf_files
 from gantry.operations.node import candidate_pool
-from gantry.state import snapshot as states
-from gantry.state import ssconf
+from gantry.state.objects import snapshot as states
+from gantry.state.objects import ssconf
 
 
 class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):

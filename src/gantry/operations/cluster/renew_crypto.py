@@ -23,8 +23,8 @@ from gantry.operations import base
 from gantry.operations.cluster import ssconf_files
 from gantry.operations.node import candidate_pool, enroll
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
-from gantry.state import ssconf
+from gantry.state.objects import snapshot as states
+from gantry.state.objects import ssconf
 
 CRYPTO = (lock.Level.CONFIG, "crypto")
 """The lock of a renewal: two would replace each other's keys."""

@@ -15,7 +15,7 @@ from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.cluster import ipam_database, settings
 from gantry.operations.node import accelerators, candidate_pool
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 @dataclass(frozen=True)

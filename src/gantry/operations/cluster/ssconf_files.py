@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from gantry import errors
 from gantry.operations import base
 from gantry.rpc import calls, targets
-from gantry.state import ssconf
+from gantry.state.objects import ssconf
 
 BATCH = 20
 """The number of nodes that get whole files at a time: each message is as long as the files."""

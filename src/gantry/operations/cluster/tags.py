@@ -6,7 +6,7 @@ from typing import TypeVar
 from gantry import errors
 from gantry.model import cluster, instance, lock, network, opcodes, patterns
 from gantry.operations import base
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 MAX_TAGS = 4096
 """The maximum number of tags of an object."""

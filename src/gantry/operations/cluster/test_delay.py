@@ -3,7 +3,7 @@
 from gantry.model import lock, opcodes
 from gantry.operations import base
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 class TestDelay(base.Planned[opcodes.TestDelay]):

@@ -18,8 +18,8 @@ from gantry.operations.node import candidate_pool
 from gantry.operations.placement import builtin_allocator
 from gantry.operations.query import endings
 from gantry.rpc import calls, liveness, targets
-from gantry.state import snapshot as states
-from gantry.state import ssconf
+from gantry.state.objects import snapshot as states
+from gantry.state.objects import ssconf
 
 Result = TypeVar("Result")
 

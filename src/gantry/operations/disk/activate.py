@@ -4,7 +4,7 @@ from gantry.model import lock, opcodes
 from gantry.operations import base, fill
 from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Paths = list[tuple[str, str, str | None]]
 """Node, disk and path (contracts/opcodes.md#results)."""

@@ -17,7 +17,7 @@ from gantry.model import instance, lock, opcodes, templates
 from gantry.operations import base, device_index, draws, fill
 from gantry.operations.disk_planning import disk_owners, disk_spec, volumes
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 LIMIT = 16
 """The maximum number of disks of an instance (contracts/opcodes.md#value-coercion)."""

@@ -24,7 +24,7 @@ from gantry.operations.disk_planning import disk_spec, remirror, transfer, volum
 from gantry.operations.move import relocation
 from gantry.operations.placement import builtin_allocator, node_choice
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 PLAIN, MIRRORED, DISKLESS, PROVIDED = "plain", "drbd", "diskless", "ext"
 QCOW2: Final = "qcow2"

@@ -11,7 +11,7 @@ from gantry.model import instance, lock, opcodes, parameters
 from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Running = calls.RunningInstance | None
 

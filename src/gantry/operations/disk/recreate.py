@@ -19,7 +19,7 @@ from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.operations.move import relocation
 from gantry.operations.placement import builtin_allocator, iallocator, node_choice
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from gantry.operations.disk_planning import remirror, volumes
 from gantry.operations.move import relocation
 from gantry.operations.placement import builtin_allocator, node_choice
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 PRIMARY, SECONDARY, NEW, AUTO = (
     "replace_on_primary",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from gantry import errors
 from gantry.model import instance, templates
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Location = tuple[str, str, tuple[str, ...]]
 """Where a disk is: a node UUID, empty for storage that all nodes share; the disk type; the logical id."""

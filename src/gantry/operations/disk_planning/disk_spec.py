@@ -16,7 +16,7 @@ from gantry.model import instance, opcodes, parameters, templates
 from gantry.operations import draws
 from gantry.operations.disk_planning import disk_owners
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 OWN: dict[str, tuple[str, ...]] = {
     "file": ("path", "format", "adopt"),

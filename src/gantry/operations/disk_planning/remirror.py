@@ -15,7 +15,7 @@ from gantry.model import cluster, instance, pairing
 from gantry.operations import base, fill
 from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 PAIRING_POLLS = 120
 """The number of polls, a second apart, for a new pair of nodes to connect."""

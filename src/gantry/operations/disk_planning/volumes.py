@@ -16,7 +16,7 @@ from gantry.operations import base, fill, progress
 from gantry.operations.disk_planning import disk_owners
 from gantry.operations.placement import builtin_allocator
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 POLL_INTERVAL_SECONDS = 2.0
 STUCK_POLLS = 15

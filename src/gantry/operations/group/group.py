@@ -11,7 +11,7 @@ from msgspec import structs, to_builtins
 from gantry import errors
 from gantry.model import cluster, lock, opcodes, parameters
 from gantry.operations import base, hook_environment, parameter_levels
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Report = Sequence[tuple[str, object]]
 """The changes: parameter and new value (contracts/opcodes.md#results)."""

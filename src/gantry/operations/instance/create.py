@@ -21,7 +21,7 @@ from gantry.operations.network import attached_ports, nics
 from gantry.operations.os import os_check
 from gantry.operations.placement import builtin_allocator, iallocator, node_choice
 from gantry.rpc import calls, liveness, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import volumes
 from gantry.operations.network import attached_ports
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 InstanceOp = (
     opcodes.InstanceStartup

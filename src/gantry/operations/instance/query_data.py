@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gantry.model import confidential, instance, lock, opcodes
 from gantry.operations import base, fill
 from gantry.rpc import calls, liveness
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Running = dict[str, str]
 """The running instances of a node: accelerator by instance name."""

@@ -14,7 +14,7 @@ from gantry import errors
 from gantry.model import lock, opcodes
 from gantry.operations import base, stray_guests
 from gantry.rpc import calls, liveness
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 SHUTDOWN_TIMEOUT_SECONDS = 120.0
 """How long a guest may take to shut down before its power is cut, as for gnt-instance stop."""

@@ -8,7 +8,7 @@ from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import volumes
 from gantry.operations.os import os_check
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):

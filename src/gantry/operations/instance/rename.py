@@ -8,7 +8,7 @@ from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import volumes
 from gantry.operations.os import os_check
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 LogicalIds = tuple[tuple[str, ...], ...]
 """The logical ids of the disks under the new name."""

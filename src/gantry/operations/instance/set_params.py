@@ -19,7 +19,7 @@ from gantry.operations.instance import hotplug
 from gantry.operations.network import attached_ports, nics
 from gantry.operations.os import os_check
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 NICS = 8
 """The maximum number of NICs of an instance (contracts/opcodes.md#value-coercion)."""

@@ -21,7 +21,7 @@ from gantry.operations import base
 from gantry.operations.disk_planning import remirror, volumes
 from gantry.operations.move import interrupted_move, relocation
 from gantry.operations.placement import builtin_allocator
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from gantry.model import instance
 from gantry.operations import base, fill
 from gantry.operations.move import relocation
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 RUNS = ("running", "paused", "migrating")
 HALF = ("incoming", "arrived")

@@ -20,7 +20,7 @@ from gantry.operations import base, fill
 from gantry.operations.disk_planning import volumes
 from gantry.operations.move import interrupted_move, relocation
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 POLL_INTERVAL_SECONDS = 1.0
 """Interval between two polls of a migration; the source answers sooner when the migration ends."""

@@ -14,7 +14,7 @@ from gantry.model import instance, lock, opcodes
 from gantry.operations import base, fill
 from gantry.operations.disk_planning import transfer, volumes
 from gantry.operations.move import relocation
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from gantry.model import cluster, instance, opcodes
 from gantry.operations import base
 from gantry.operations.move import relocation
 from gantry.operations.placement import builtin_allocator, iallocator
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Job = list[opcodes.AnyOpcode]
 

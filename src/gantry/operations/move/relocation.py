@@ -17,7 +17,7 @@ from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.disk_planning import volumes
 from gantry.operations.placement import builtin_allocator, node_choice
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 ANYWHERE = ("diskless", *templates.SHARED)
 """Templates whose disks every node can use."""

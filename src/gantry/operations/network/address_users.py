@@ -14,8 +14,8 @@ from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, network
 from gantry.operations.network import pools, subnets
-from gantry.state import conflicts
-from gantry.state import snapshot as states
+from gantry.state.objects import conflicts
+from gantry.state.objects import snapshot as states
 
 
 def owners(snapshot: states.Snapshot, ledger: embedded.Ledger, net: network.Network) -> subnets.Owners:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, lock, network, opcodes
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 def find(snapshot: states.Snapshot, name: str) -> network.Port:

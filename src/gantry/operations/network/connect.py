@@ -9,7 +9,7 @@ from gantry import errors
 from gantry.model import cluster, lock, network, opcodes, parameters
 from gantry.operations import base, hook_environment
 from gantry.operations.network import address_users, connections, subnets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Op = TypeVar("Op", opcodes.NetworkConnect, opcodes.NetworkDisconnect)
 

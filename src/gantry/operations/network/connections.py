@@ -6,7 +6,7 @@
 from gantry import errors
 from gantry.model import cluster, network
 from gantry.operations import base, fill
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 LINKS = {
     "vlan": "use mode=bridged and as link a VLAN-aware bridge or a network device",

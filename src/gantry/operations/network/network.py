@@ -23,7 +23,7 @@ from gantry.operations.network import (
     views,
 )
 from gantry.operations.segment import choice
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 class NetworkAdd(base.Planned[opcodes.NetworkAdd]):

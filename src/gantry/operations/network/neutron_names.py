@@ -7,7 +7,7 @@ the network by that label, whatever its name is. Called by the units of networks
 import msgspec
 
 from gantry.model import network, opcodes
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 def display_name(entity: network.Network | network.Subnet) -> str:

@@ -15,7 +15,7 @@ from gantry.model import base as entities
 from gantry.model import cluster, instance, network, opcodes, parameters
 from gantry.operations import draws
 from gantry.operations.network import attached_ports
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 MAC_ATTEMPTS = 1000
 ADDRESSES = 64

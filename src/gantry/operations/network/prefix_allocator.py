@@ -13,7 +13,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import network, opcodes
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Spec = TypeVar("Spec", opcodes.SubnetSpec, opcodes.SubnetMod)
 

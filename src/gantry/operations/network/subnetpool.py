@@ -9,7 +9,7 @@ from gantry.address import ranges
 from gantry.model import lock, network, opcodes
 from gantry.operations import base
 from gantry.operations.network import prefix_allocator, views
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 _SHORTEST = {ranges.Family.IPV4: 8, ranges.Family.IPV6: 64}
 """The default minimum prefix length of a subnet."""

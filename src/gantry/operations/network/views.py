@@ -12,7 +12,7 @@ from msgspec import structs
 from gantry.address import ranges
 from gantry.model import instance, network
 from gantry.operations.network import neutron_names, prefix_allocator
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 T = TypeVar("T")
 Column = Callable[[states.Snapshot, T], object]

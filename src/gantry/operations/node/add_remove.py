@@ -10,8 +10,8 @@ from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.network import address_users
 from gantry.operations.node import accelerators, candidate_pool, enroll, invitations, known
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
-from gantry.state import ssconf
+from gantry.state.objects import snapshot as states
+from gantry.state.objects import ssconf
 
 
 @dataclass(frozen=True)

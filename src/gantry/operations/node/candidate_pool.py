@@ -12,7 +12,7 @@ from gantry import errors
 from gantry.model import cluster, lock
 from gantry.operations import base
 from gantry.rpc import calls, liveness, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 POOL = (lock.Level.CONFIG, "candidates")
 """The lock for filling or emptying the pool: another change must not remove a node that is being chosen."""

@@ -17,7 +17,7 @@ from gantry import errors, security
 from gantry.model.cluster import Certificate, Revoked
 from gantry.operations import base
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 JOIN_TIMEOUT_SECONDS = 30.0
 """The time in which a node must listen again after it received its certificate."""

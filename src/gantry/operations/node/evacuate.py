@@ -10,7 +10,7 @@ from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.move import multi_move as spreads
 from gantry.operations.move import relocation
 from gantry.operations.placement import iallocator, node_choice
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 class NodeEvacuate(spreads.Many[opcodes.NodeEvacuate]):

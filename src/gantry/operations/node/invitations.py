@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gantry import errors, security
 from gantry.model import cluster
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 VALID_SECONDS = 3600.0
 """How long an invitation admits a machine, by the master's clock."""

@@ -10,7 +10,7 @@ from gantry.model import cluster, lock, opcodes
 from gantry.operations import base, parameter_levels
 from gantry.operations.network import address_users
 from gantry.operations.node import enroll, invitations, known
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 LIST = {(lock.Level.CONFIG, "cluster"): lock.Mode.EXCLUSIVE}
 """The lock of the list of invitations, which is a part of the cluster's entry."""

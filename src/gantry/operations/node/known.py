@@ -13,7 +13,7 @@ from gantry.model import cluster, opcodes
 from gantry.operations import base
 from gantry.operations.node import enroll
 from gantry.rpc import targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 _RECORDED = ("group", "master_capable", "vm_capable", "ndparams", "port")
 """What the state has of such a node, so that an opcode cannot set it too."""

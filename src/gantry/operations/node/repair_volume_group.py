@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gantry.model import lock, opcodes, repair, templates
 from gantry.operations import base
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 @dataclass(frozen=True)

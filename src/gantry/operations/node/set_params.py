@@ -17,7 +17,7 @@ from gantry.model import cluster, lock, opcodes, parameters
 from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.node import accelerators, candidate_pool
 from gantry.rpc import calls, liveness, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 ROLES = ("master_candidate", "drained", "offline")
 FLAGS = (*ROLES, "master_capable", "vm_capable")

@@ -9,7 +9,7 @@ from gantry.model import cluster, instance, lock, opcodes, parameters, templates
 from gantry.operations import base, fill
 from gantry.operations.disk_planning import disk_spec
 from gantry.rpc import calls, liveness, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Row = list[object]
 

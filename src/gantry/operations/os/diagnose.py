@@ -6,7 +6,7 @@ from gantry import errors
 from gantry.model import cluster, fields, lock, opcodes
 from gantry.operations import base
 from gantry.rpc import calls, liveness, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Answers = Sequence[targets.Answer[tuple[calls.OsScript, ...]]]
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from gantry import errors
 from gantry.model import cluster, instance, parameters
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 SAMPLE_SIZE = 16
 """The number of nodes asked at first; the number doubles each time that none of them fits."""

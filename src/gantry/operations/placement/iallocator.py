@@ -14,7 +14,7 @@ from gantry import errors
 from gantry.model import cluster, instance, opcodes, parameters, policy, templates
 from gantry.operations import fill
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 VERSION = 2
 

@@ -13,7 +13,7 @@ from gantry.model import cluster, instance
 from gantry.operations import base, parameter_levels
 from gantry.operations.placement import builtin_allocator, iallocator
 from gantry.rpc import calls, liveness
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 BUILT_IN = "gantry"
 

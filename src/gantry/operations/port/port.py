@@ -16,7 +16,7 @@ from gantry.model import lock, network, opcodes
 from gantry.operations import base
 from gantry.operations.network import nics, views
 from gantry.operations.port import port_addresses
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Op = TypeVar("Op", opcodes.PortSetParams, opcodes.PortRemove)
 

@@ -17,8 +17,8 @@ from gantry import errors
 from gantry.address import pools, ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, network
-from gantry.state import kinds
-from gantry.state import snapshot as states
+from gantry.state.objects import kinds
+from gantry.state.objects import snapshot as states
 
 IN_USE, WAS_IN_USE, QUARANTINED = "in use", "was in use", "quarantined"
 OF_JOB, ELSEWHERE = "held by a job", "in use elsewhere"

@@ -9,7 +9,7 @@ from gantry.ipam import embedded
 from gantry.model import fields
 from gantry.operations import stray_guests
 from gantry.rpc import calls, targets
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from gantry import __version__
 from gantry.address import ranges
 from gantry.model import allowed, cluster, confidential, parameters, policy, templates
-from gantry.state import checkpoint
-from gantry.state import snapshot as states
+from gantry.state.files import checkpoint
+from gantry.state.objects import snapshot as states
 
 PROTOCOL_VERSION = 2_000_000
 """The protocol of Ganeti 2.0, as clients calculate the number: major * 1000000 + minor * 10000 + revision.

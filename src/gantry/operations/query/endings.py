@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from gantry.model import instance, parameters
 from gantry.operations import base
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 async def find(nodes: base.Nodes, state: states.Snapshot, stopped: Iterable[instance.Instance]) -> frozenset[str]:

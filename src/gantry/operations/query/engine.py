@@ -33,8 +33,8 @@ from gantry.operations.query import (
 )
 from gantry.operations.query import job as jobs
 from gantry.rpc import calls
-from gantry.state import kinds
-from gantry.state import snapshot as states
+from gantry.state.objects import kinds
+from gantry.state.objects import snapshot as states
 
 T = TypeVar("T")
 LockRow = tuple[str, str | None, list[str] | None, list[tuple[str, list[str]]], list[tuple[str, list[tuple[str, str]]]]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gantry.operations import base
 from gantry.operations.query import cells
 from gantry.rpc import calls
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from gantry.model import instance, network
 from gantry.operations.network import views
 from gantry.operations.query import filters
-from gantry.state import kinds
-from gantry.state import snapshot as states
+from gantry.state.objects import kinds
+from gantry.state.objects import snapshot as states
 
 Find = Callable[[states.Snapshot, str], Iterable[object]]
 """Returns the objects with a value of a field."""

@@ -15,7 +15,7 @@ from gantry.address import segments
 from gantry.ipam import segments as ledgers
 from gantry.model import network, opcodes
 from gantry.operations import base
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Wire = network.Segment | network.Unsegmented | None
 

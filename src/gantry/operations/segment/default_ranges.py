@@ -30,7 +30,7 @@ from gantry import errors
 from gantry.address import segments
 from gantry.model import cluster, network, opcodes
 from gantry.operations import base, draws
-from gantry.state import snapshot
+from gantry.state.objects import snapshot
 
 Extent = tuple[str, str, int, int]
 """Network type, physical network, minimum, maximum: the identity of a range across changes of the file."""

@@ -4,7 +4,7 @@ from gantry import errors
 from gantry.model import cluster, lock, opcodes
 from gantry.operations import base
 from gantry.operations.segment import default_ranges
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 _SETTINGS = (
     *("tenant_network_types", "vlan_ranges", "vxlan_ranges", "gre_ranges", "geneve_ranges"),

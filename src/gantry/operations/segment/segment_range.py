@@ -16,7 +16,7 @@ from gantry.address import ranges, segments
 from gantry.ipam import segments as ledgers
 from gantry.model import lock, network, opcodes
 from gantry.operations import base, draws
-from gantry.state import snapshot as states
+from gantry.state.objects import snapshot as states
 
 Op = TypeVar("Op", opcodes.SegmentRangeSetParams, opcodes.SegmentRangeRemove)
 

@@ -1,7 +1,7 @@
 """The calls that bring the cluster's own files to its nodes: ssconf, papers, and the candidates' copies of the state.
 
-``node.membership.ssconf`` and ``node.membership.replica`` keep them; ``state.replication`` describes the duties of a
-candidate. ``StopMaster`` and ``MasterName`` are what a change of master needs beside them.
+``node.membership.ssconf`` and ``node.membership.replica`` keep them; ``state.candidates.replication`` describes the
+duties of a candidate. ``StopMaster`` and ``MasterName`` are what a change of master needs beside them.
 """
 
 import functools

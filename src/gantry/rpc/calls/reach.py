@@ -3,8 +3,8 @@
     x-gantry-acknowledged: EPOCH-SERIAL     in each call of a confirmed master
     <epoch> <serial> <CRC-32 of the text before it, 8 hex digits>       a line of the file ``acknowledged`` of a node
 
-``state.replication`` says what the position counts as, ``node.membership.acknowledged`` keeps the highest that a node
-has heard of, and ``mastership.vote`` compares it with the copy of a node that wants to be the master.
+``state.candidates.replication`` says what the position counts as, ``node.membership.acknowledged`` keeps the highest
+that a node has heard of, and ``mastership.vote`` compares it with the copy of a node that wants to be the master.
 """
 
 import re

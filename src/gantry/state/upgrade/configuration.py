@@ -12,7 +12,7 @@ import msgspec
 from gantry import errors
 from gantry.lib_files import frame
 from gantry.model import instance
-from gantry.state import snapshot
+from gantry.state.objects import snapshot
 from gantry.state.upgrade import clusters, document, findings, instances, networks
 
 LINEAGE = range(2_000_000, 4_000_000)

@@ -13,7 +13,8 @@ from gantry.lib_files import frame
 from gantry.lib_files import queue as queue_file
 from gantry.model import job
 from gantry.runtime import interface
-from gantry.state import jobfiles, snapshot
+from gantry.state.files import jobfiles
+from gantry.state.objects import snapshot
 from gantry.state.upgrade import configuration
 
 

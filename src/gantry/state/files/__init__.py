@@ -1,0 +1,1 @@
+"""The state in files that people can read: the checkpoint, the files of jobs, the archive."""

@@ -1,0 +1,32 @@
+"""What happens to a ``config.data`` that was edited by hand: its objects become a record of the journal."""
+
+import logging
+
+from gantry.lib_files import frame
+from gantry.state.files import checkpoint
+from gantry.state.journal import journal, record
+from gantry.state.objects import snapshot as states
+from gantry.state.start import recovery
+
+logger = logging.getLogger(__name__)
+
+
+async def note(log: journal.Journal, recovered: recovery.Recovered, *, now: float) -> None:
+    """Add a record with the objects of a ``config.data`` that was edited by hand to the journal.
+
+    So history and events include the edit, and candidates, which cannot get it as a frame, receive the whole state.
+    """
+    before, end = recovered.state, recovered.replay.end
+    objects = [
+        before.the_cluster,
+        *(value for kind in checkpoint.COLLECTIONS for value in before.collection(kind).values()),
+    ]
+    changes = tuple(states.Put(value) for value in objects)
+    cause = record.Cause(reason=record.HAND_EDIT)
+    journal_record = record.Record(serial=before.serial + 1, time=now, epoch=end.epoch, cause=cause, changes=changes)
+    line = frame.pack(end.digest, [record.encode(journal_record)])
+    await log.append(line)
+    logger.warning("%s; it is record %d of the journal", cause.reason, journal_record.serial)
+    recovered.state = before.apply((), serial=journal_record.serial)
+    recovered.replay.end = journal.Position(journal_record.serial, frame.digest(line), end.epoch)
+    recovered.replayed += 1

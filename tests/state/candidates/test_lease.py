@@ -1,0 +1,66 @@
+"""The lease of a master whose candidates do not know it: it learns that from their answers to a renewal alone."""
+
+import asyncio
+from typing import cast
+
+import pytest
+from tests.state import build
+
+from gantry import errors
+from gantry.model import cluster
+from gantry.rpc import calls, targets
+from gantry.runtime import simulated
+from gantry.state.candidates import candidate, lease, replication
+
+CANDIDATES = [targets.Target(uuid, uuid, uuid, 1811) for uuid in ("n1", "n2")]
+
+
+class Candidates:
+    """Candidates that answer nothing but renewals of the lease; those in ``strangers_to`` do not know the master."""
+
+    def __init__(self) -> None:
+        self.strangers_to: set[str] = set()
+
+    async def call(self, target: targets.Target, call: calls.Call[candidate.Result]) -> candidate.Result:
+        await asyncio.sleep(0.001)
+        if not isinstance(call, calls.LeaseRenew):
+            raise errors.RemoteError(f"node {target.name} cannot be reached")
+        if target.uuid in self.strangers_to:
+            raise errors.UnknownCallerError(f"node {target.name} does not know this master")
+        return cast("candidate.Result", None)
+
+
+def doubt_after(*rounds: set[str]) -> replication.Refusal | None:
+    """Return the master's doubt after some renewals, for each of which these candidates do not know the master."""
+    nodes = Candidates()
+
+    async def scenario() -> replication.Refusal | None:
+        candidates = replication.Candidates(machine, nodes)
+        candidates.set_targets(CANDIDATES, policy=cluster.Replication.MAJORITY)
+        renewed = lease.Lease(candidates, node="node0", epoch=lambda: 1)
+        for strangers in rounds:
+            nodes.strangers_to = strangers
+            if strangers is rounds[0]:
+                renewed.start()
+            # The change is in the middle between two renewals.
+            await machine.clock.sleep(lease.IDLE_SECONDS * (0.5 if strangers is rounds[0] else 1))
+        await renewed.close()
+        await candidates.close()
+        return candidates.doubt
+
+    with simulated.World(seed=1) as world:
+        machine = world.machine("node0")
+        return build.on(world, machine, scenario())
+
+
+def test_a_master_with_nothing_to_write_doubts_when_no_majority_knows_it() -> None:
+    assert isinstance(doubt_after({"n1", "n2"}), errors.UnknownCallerError)
+
+
+@pytest.mark.parametrize("stranger", ["n1", "n2"])
+def test_a_master_that_a_majority_knows_does_not_doubt(stranger: str) -> None:
+    assert doubt_after({stranger}) is None
+
+
+def test_a_candidate_that_knows_the_master_again_does_not_count_as_one_that_does_not() -> None:
+    assert doubt_after({"n1"}, set(), {"n2"}) is None
