@@ -385,7 +385,12 @@ def test_a_query_returns_the_definitions_of_its_fields(lab: cluster.SimulatedClu
     assert answer == {
         "fields": [
             {"name": "name", "title": "Instance", "kind": "text", "doc": "Name"},
-            {"name": "hv/nothing", "title": "hv/nothing", "kind": "unknown", "doc": ""},
+            {
+                "name": "hv/nothing",
+                "title": "hv/nothing",
+                "kind": "unknown",
+                "doc": "list-fields shows the known fields",
+            },
             {"name": "admin_up", "title": "Autostart", "kind": "bool", "doc": "Whether the admin state is up"},
         ],
         "data": [[[0, "vm1"], [1, None], [0, False]]],
