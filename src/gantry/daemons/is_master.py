@@ -4,8 +4,8 @@
 
 The units of systemd call it before they start the master daemon and the remote API (``ExecCondition``), on every node
 and at every boot, so it imports the standard library only. The answer may be out of date: the nodes decide at the start
-of the master daemon (``role``). A machine without ssconf files that has the cluster's state has just created the
-cluster.
+of the master daemon (``mastership.role``). A machine without ssconf files that has the cluster's state has just created
+the cluster.
 """
 
 import argparse

@@ -11,7 +11,8 @@
 ``controllers`` works with any API server that has the definitions in ``deploy/kubernetes/crd``, or those of Metal3. It
 connects by a kubeconfig, or from inside a pod. It has no state of its own, so it may be started, stopped and killed at
 any time. Of several instances only the leader works (``election``). It logs to standard error. The options of both
-commands can be in ``etc/kube.toml`` (``config_file``), in the tables [controllers] and [serve]; SIGHUP reads it again.
+commands can be in ``etc/kube.toml`` (``options.config_file``), in the tables [controllers] and [serve]; SIGHUP reads it
+again.
 """
 
 import argparse

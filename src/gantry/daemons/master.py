@@ -1,12 +1,12 @@
 """gantry-masterd: the only daemon that changes the cluster's state and commands its nodes.
 
-``gantry-masterd init`` creates a cluster (``bootstrap``), ``gantry-masterd`` runs it, ``gantry-masterd failover`` runs
-it on a master candidate that takes the role over, and ``gantry-masterd recover`` repairs its state (``repair``). Life
-cycle: load the certificates, take the queue's lock and recover the state, get the nodes' confirmation and begin a new
-epoch (``role``), read the default segment ranges, wire queue, processor, nodes and LUXI, serve until a signal, the
-destruction of the cluster or a newer master, then stop in reverse order. A stop aborts running jobs; the next start
-marks them as failed. If a node has promised the role to another node, which may never begin, the daemon starts from the
-beginning.
+``gantry-masterd init`` creates a cluster (``mastership.bootstrap``), ``gantry-masterd`` runs it, ``gantry-masterd
+failover`` runs it on a master candidate that takes the role over, and ``gantry-masterd recover`` repairs its state
+(``mastership.repair``). Life cycle: load the certificates, take the queue's lock and recover the state, get the nodes'
+confirmation and begin a new epoch (``mastership.role``), read the default segment ranges, wire queue, processor, nodes
+and LUXI, serve until a signal, the destruction of the cluster or a newer master, then stop in reverse order. A stop
+aborts running jobs; the next start marks them as failed. If a node has promised the role to another node, which may
+never begin, the daemon starts from the beginning.
 
 See contracts/cluster-design.md#daemons.
 """
@@ -75,7 +75,7 @@ CLOSING_DELAY_SECONDS = 2.0
 
 
 class Master:
-    """A master daemon: call ``start``, then ``live`` or ``close``; ``secure`` as in ``identity``.
+    """A master daemon: call ``start``, then ``live`` or ``close``; ``secure`` as in ``mastership.identity``.
 
     ``open_database`` returns the database that a URL names, which a cluster may share (``ipam.shared``). ``report``
     gets what the daemon waits for before it has the role, in a line.
@@ -322,7 +322,7 @@ async def serve(
 
     A node that refuses this master because of a promise to another node does not know a newer master. If that node
     got too few promises, it never becomes the master. So this daemon starts over, and the vote decides. It also starts
-    over after it has given way to another node that wants the role at the same moment (``contest``).
+    over after it has given way to another node that wants the role at the same moment (``mastership.contest``).
     """
     until = runtime.clock.monotonic() + contest.LIMIT_SECONDS
     while True:

@@ -4,7 +4,7 @@
 
 The daemon stays in the foreground; an init system can run it in the background. One daemon runs per root folder.
 SIGTERM and SIGINT end it; guests continue to run, and the next daemon finds them. Its options can be in
-``etc/node.toml`` (``config_file``), which SIGHUP reads again.
+``etc/node.toml`` (``options.config_file``), which SIGHUP reads again.
 """
 
 import argparse

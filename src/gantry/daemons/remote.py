@@ -9,7 +9,7 @@ The remote API (contracts/remote-api.md#design), with /metrics beside it, is alw
 daemon. Its TLS certificate and key are in ``lib/rapi.pem``; without that file it uses those that the master daemon
 issues for it (``remote_files``) or those of the machine's node. Renewed files are loaded within seconds. Its logs are
 ``log/rapi-daemon.log`` and ``log/rapi-access.log``, its users are in ``lib/users``. Its options can be in
-``etc/api.toml`` (``config_file``), which SIGHUP reads again.
+``etc/api.toml`` (``options.config_file``), which SIGHUP reads again.
 """
 
 import argparse

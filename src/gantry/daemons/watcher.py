@@ -4,7 +4,7 @@
 
 Without an interval it runs one round and ends, for cron or a timer. It may run on every node: on a node without a
 master daemon it does nothing. Its log is ``log/watcher.log``. Only one watcher runs at a time; a second one ends at
-once. Its options can be in ``etc/watcher.toml`` (``config_file``); SIGHUP reads them again between rounds.
+once. Its options can be in ``etc/watcher.toml`` (``options.config_file``); SIGHUP reads them again between rounds.
 """
 
 import argparse

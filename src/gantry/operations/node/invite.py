@@ -34,7 +34,8 @@ class NodeInvite(base.Unit[opcodes.NodeInvite, bool]):
         if not self.op.readd or self.op.dry_run:
             return False
         node = known.find(snapshot, self.op)
-        return node.joining and await known.is_member(self.environment.nodes, node, snapshot.target(node))
+        begun = node.joining and bool(node.certificate.keys)
+        return begun and await known.is_member(self.environment.nodes, node, snapshot.target(node))
 
     def plan(self, snapshot: states.Snapshot, facts: bool) -> base.Plan:
         """Put the invitation into the cluster; what an addition would refuse is refused now."""

@@ -1,17 +1,17 @@
 """A master candidate, as the master sees it: a task follows the chain of frames by its hashes and sends what it lacks.
 
 ``replication`` has a ``Candidate`` for each master candidate. A candidate whose replica ends at hash H gets the frames
-that follow H, from memory or from the journal on disk (``backlog``). If H is not in our journal, the candidate has
-frames of a former master: it gets the frames that follow the last common one (``divergence``), and cuts its own off
-for them. If that is not possible, or H is too far back, the candidate gets the whole state (CheckpointStore) and
-continues from there.
+that follow H, from memory or from the journal on disk (``journal.backlog``). If H is not in our journal, the candidate
+has frames of a former master: it gets the frames that follow the last common one (``journal.divergence``), and cuts its
+own off for them. If that is not possible, or H is too far back, the candidate gets the whole state (CheckpointStore)
+and continues from there.
 
 A candidate that keeps up gets each checkpoint that the master writes, so that its journal since the checkpoint stays
 short. That takes nothing away: the candidate appends and acknowledges frames meanwhile, by calls beside those of the
 checkpoint, and keeps its older segments as history. One candidate is refreshed after another.
 
 The duties of a candidate. Its folder is laid out like the master's (``config.data``, ``journal/``, ``queue/``), so
-that ``transaction.Store.open`` can open it as it is:
+that ``store.transaction.Store.open`` can open it as it is:
 
 - Its copy ends with the last frame of the segments that begin after the serial of ``config.data``; where there is none,
   with that serial, the one of ``journal`` in ``config.data``. Serial, digest (SHA-256 of the frame's line) and

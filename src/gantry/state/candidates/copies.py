@@ -1,8 +1,8 @@
 """The whole state in the form in which a master candidate receives it: in parts, so that each message is bounded.
 
-``checkpointer`` makes a copy, ``candidate`` sends its parts in order (call CheckpointStore). A job's file is encoded
-when its part is generated. If the candidate's copy is replaced, the newest archived jobs are sent too, though the state
-does not contain them: a candidate that was away while they ended and were archived has no record of them.
+``store.checkpointer`` makes a copy, ``candidate`` sends its parts in order (call CheckpointStore). A job's file is
+encoded when its part is generated. If the candidate's copy is replaced, the newest archived jobs are sent too, though
+the state does not contain them: a candidate that was away while they ended and were archived has no record of them.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Copies of the state on the master candidates: every frame goes to each of them, and a commit waits for enough copies.
 
-``transaction`` publishes a frame that is on its own disk, then waits until enough candidates have it. One task per
-candidate (``candidate``) follows the chain of frames. A ``Rule`` says how many are enough: a policy of the cluster
+``store.transaction`` publishes a frame that is on its own disk, then waits until enough candidates have it. One task
+per candidate (``candidate``) follows the chain of frames. A ``Rule`` says how many are enough: a policy of the cluster
 (explanation/replication.md) over the candidates.
 
 - ``majority``: more than half of the candidates, the master included. ``all``: every candidate. A commit waits as long
@@ -123,7 +123,7 @@ class Candidates:
     def start(self, position: Position, copy: Callable[[], Awaitable[copies.Copy]], *, journal: str) -> None:
         """Begin at the end of the journal in the folder ``journal``; ``copy`` returns the whole durable state.
 
-        ``transaction`` calls this.
+        ``store.transaction`` calls this.
         """
         self.chain.head = position
         self.copy = copy

@@ -2,7 +2,8 @@
 
 The queue looks up dependencies here, queries look up the jobs that a user names. A job is in the archive as soon as it
 has left the queue, though its file is moved later (``jobfiles``). The state does not contain archived jobs: a master
-candidate receives them by the records that archive them, and the newest also with the whole state (``copies``).
+candidate receives them by the records that archive them, and the newest also with the whole state
+(``candidates.copies``).
 
 See contracts/cluster-design.md#history.
 """
@@ -17,7 +18,7 @@ from gantry.state.files import jobfiles
 
 
 class Archive:
-    """The archived jobs; ``leaving`` are those whose files have not been moved yet (``transaction.Store``)."""
+    """The archived jobs; ``leaving`` are those whose files have not been moved yet (``store.transaction.Store``)."""
 
     def __init__(self, disk: interface.Disk, queue: str, leaving: Mapping[int, jobs.Job]) -> None:
         self._disk = disk

@@ -8,9 +8,9 @@
 
 Names of the keys are those of contracts/configuration.md#configdata. ``journal`` is what recovery needs: the last
 record that the file includes, the chain hash of its frame, the epoch, the highest job number ever assigned, and the
-jobs that are not archived, with the digests of their files (``jobfiles`` writes them). ``checkpointer`` writes the file
-when the journal has grown and when the daemon ends; ``recovery`` reads it once. An administrator who edits the file on
-purpose writes ``edited`` as the checksum; a file with a missing or wrong checksum is damaged.
+jobs that are not archived, with the digests of their files (``jobfiles`` writes them). ``store.checkpointer`` writes
+the file when the journal has grown and when the daemon ends; ``start.recovery`` reads it once. An administrator who
+edits the file on purpose writes ``edited`` as the checksum; a file with a missing or wrong checksum is damaged.
 """
 
 import hashlib

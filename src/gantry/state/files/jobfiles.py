@@ -5,7 +5,7 @@
     queue/serial             the highest job number assigned
     queue/version            the format of this folder
     queue/drain              exists while the queue accepts no new jobs
-    queue/lock               held by the daemon that owns the queue (``transaction``)
+    queue/lock               held by the daemon that owns the queue (``store.transaction``)
 
 The record in the journal makes a job durable. A file has only durable content, is replaced as a whole, and is about
 ``DELAY`` seconds behind; so several changes of a job cost one write, and no sync at all. ``flush`` before a

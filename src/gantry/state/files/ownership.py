@@ -1,6 +1,6 @@
 """Exclusive use of the folder of a state, by the queue's lock, and the translation of disk errors.
 
-``transaction`` uses both when it opens or creates a state.
+``store.transaction`` uses both when it opens or creates a state.
 """
 
 import contextlib

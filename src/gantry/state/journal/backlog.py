@@ -1,7 +1,7 @@
 """The frames that a master candidate lacks and that are no longer in memory, read from the master's journal on disk.
 
-``candidate`` sends them instead of the whole state, so that the candidate's journal, and with it its history, has no
-gap. Blocking: run each step in a thread.
+``candidates.candidate`` sends them instead of the whole state, so that the candidate's journal, and with it its
+history, has no gap. Blocking: run each step in a thread.
 """
 
 import bisect

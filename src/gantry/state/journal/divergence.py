@@ -1,4 +1,4 @@
-"""Where a candidate's journal leaves that of its master: the last frame that both have. ``candidate`` asks.
+"""Where a candidate's journal leaves that of its master: the last frame that both have. ``candidates.candidate`` asks.
 
 A former master may have frames on its disk that no other node received, and a new one has others in their place. The
 chain of hashes makes each common frame the proof that all frames before it are common, so few questions are enough.

@@ -1,6 +1,6 @@
 """The second place that says where the journal ends: the file ``journal-end`` (``lib_files.journal_end``).
 
-``transaction`` writes it after the frame is on stable storage and before the change is acknowledged. So an intact
+``store.transaction`` writes it after the frame is on stable storage and before the change is acknowledged. So an intact
 journal is never behind the mark; a journal that is behind has lost its tail, which the journal alone cannot show. A
 mark that is behind the journal is normal: the daemon was killed between the two, or the mark could not be written.
 

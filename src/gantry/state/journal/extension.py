@@ -1,6 +1,7 @@
 """Frames from a master candidate: what follows a position, and the state after it. Pure.
 
-``transaction.Store.adopt`` calls ``extend``, ``mastership.role`` calls ``follow`` for records that it does not adopt.
+``store.transaction.Store.adopt`` calls ``extend``, ``mastership.role`` calls ``follow`` for records that it does not
+adopt.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""How far the journal has grown since the last checkpoint, and when the next one is due. ``checkpointer`` counts.
+"""How far the journal has grown since the last checkpoint, and when the next one is due. ``store.checkpointer`` counts.
 
-A checkpoint bounds the time of a start, and begins a segment: only whole segments are removed (``pruning``). So one is
-also due when the records since the last make up an eighth of what the retention keeps, by age or by size.
+A checkpoint bounds the time of a start, and begins a segment: only whole segments are removed (``store.pruning``). So
+one is also due when the records since the last make up an eighth of what the retention keeps, by age or by size.
 """
 
 from dataclasses import dataclass

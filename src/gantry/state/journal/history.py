@@ -1,9 +1,9 @@
 """History: what the kept journal says about the past, read while the daemon continues to write it.
 
 ``records`` walks the kept segments (``journal``), oldest or newest record first, with one segment in memory at a time
-(64 MiB or 20,000 records, ``transaction.Limits``). ``holdings`` folds records into who had which address of a network,
-from when to when, by which jobs: it compares each instance and port before and after a record, which shows what the
-record allocated and released. The front ends call ``History``.
+(64 MiB or 20,000 records, ``store.transaction.Limits``). ``holdings`` folds records into who had which address of a
+network, from when to when, by which jobs: it compares each instance and port before and after a record, which shows
+what the record allocated and released. The front ends call ``History``.
 
 Cost: linear in the bytes of the journal for every question; there is no index, and nothing is kept between questions.
 Only ``origins``, about what exists now, usually reads a single segment.

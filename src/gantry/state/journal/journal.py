@@ -1,11 +1,11 @@
 """The journal: every change in order, in segments of frames, ``journal/<first serial, 16 digits>.log``.
 
-``transaction`` appends, a frame at a time; recovery reads what follows the checkpoint; ``frame`` describes a line.
-A segment holds the records from its name's serial up to the next segment's; a checkpoint at serial S starts the segment
-S + 1, and older ones stay, for history, until they are beyond the retention (``pruning``). The chain of hashes runs
-through all segments. A write that failed is cut off before anything else is written, here or in the next segment, so
-what follows the last acknowledged frame is at most one torn frame. An empty segment is ignored: a failing disk may
-leave it behind, and the segment before it continues.
+``store.transaction`` appends, a frame at a time; recovery reads what follows the checkpoint; ``frame`` describes a
+line. A segment holds the records from its name's serial up to the next segment's; a checkpoint at serial S starts the
+segment S + 1, and older ones stay, for history, until they are beyond the retention (``store.pruning``). The chain of
+hashes runs through all segments. A write that failed is cut off before anything else is written, here or in the next
+segment, so what follows the last acknowledged frame is at most one torn frame. An empty segment is ignored: a failing
+disk may leave it behind, and the segment before it continues.
 """
 
 import errno

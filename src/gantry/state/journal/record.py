@@ -2,7 +2,7 @@
 
 A record is a JSON object ``{"serial", "time", "epoch", "cause", "changes"}``; a change is ``["put", kind, object]`` or
 ``["delete", kind, key]``. The serial of a record is one above that of the record before.
-``transaction`` makes records and encodes each once; ``frame`` packs them; recovery and history read them back.
+``store.transaction`` makes records and encodes each once; ``frame`` packs them; recovery and history read them back.
 """
 
 from collections.abc import Container

@@ -1,6 +1,7 @@
 """Whether changes concern who belongs to the cluster, and who has a copy of its state. Pure.
 
-``transaction`` ends such a change in a checkpoint: a journal that loses its end afterwards still knows whom to ask.
+``store.transaction`` ends such a change in a checkpoint: a journal that loses its end afterwards still knows whom to
+ask.
 """
 
 from collections.abc import Sequence

@@ -1,18 +1,17 @@
 """What a machine's other files say about the past, compared with what its journal gives.
 
-``transaction`` reads the evidence before it changes a file, and refuses a state that is behind it. A journal whose end
-was cut off, removed or replaced by an old backup is valid in itself, so only other files show the loss. These are
-written after the frame that they follow from is durable, so they are never ahead of an intact journal:
+``store.transaction`` reads the evidence before it changes a file, and refuses a state that is behind it. A journal
+whose end was cut off, removed or replaced by an old backup is valid in itself, so only other files show the loss. These
+are written after the frame that they follow from is durable, so they are never ahead of an intact journal:
 
-    journal-end     the end of the journal, and the highest job number there (``end_mark``)
+    journal-end     the end of the journal, and the highest job number there (``journal.end_mark``)
     queue/serial    the highest job number of the durable state
 
 Epoch and serial are compared in this order: records that a later epoch replaced are no loss. ``epoch`` and
 ``acknowledged`` may be ahead because another node is the master now, which the vote decides; they count if the state
-knows no other node. Some files
-prove nothing alone, and an error that the others cause mentions them: ``ssconf`` follows changes before they are
-durable and lags behind removals, job files of a discarded history stay until they are archived, and the node that got a
-``promise`` may never have begun.
+knows no other node. Some files prove nothing alone, and an error that the others cause mentions them:
+``ssconf`` follows changes before they are durable and lags behind removals, job files of a discarded history
+stay until they are archived, and the node that got a ``promise`` may never have begun.
 """
 
 from dataclasses import dataclass

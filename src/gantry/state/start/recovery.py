@@ -1,10 +1,10 @@
 """Recovery: from the files of a stopped daemon to the state in them.
 
-``transaction`` calls it once, with the queue's lock held. ``config.data`` and the job files are the state at serial
-S; the journal's records after S are applied on top. A job file may be newer than S, old, or lost with the power since
-S, but then a record after S has the job; a job that S does not list and no later record stores is archived, even if its
-file is still in the queue. An edited or missing file is restored from older records of the journal. Nothing is guessed:
-inconsistent files raise ConfigurationError with the file and what to do.
+``store.transaction`` calls it once, with the queue's lock held. ``config.data`` and the job files are the state at
+serial S; the journal's records after S are applied on top. A job file may be newer than S, old, or lost with the power
+since S, but then a record after S has the job; a job that S does not list and no later record stores is archived, even
+if its file is still in the queue. An edited or missing file is restored from older records of the journal. Nothing is
+guessed: inconsistent files raise ConfigurationError with the file and what to do.
 """
 
 import logging
@@ -28,9 +28,10 @@ logger = logging.getLogger(__name__)
 class Recovered:
     """The state, the end of the journal, the job files to rewrite, and the number of records read.
 
-    ``due`` is for ``jobfiles.JobFiles.mark``, ``filed`` are the jobs whose files match the checkpoint; ``edited`` means
-    that the configuration was edited by hand, ``is_behind`` that the journal lacks records that ``evidence`` tells of,
-    ``is_unconfirmed`` that records after the checkpoint may be those of a former master, which nobody acknowledged.
+    ``due`` is for ``files.jobfiles.JobFiles.mark``, ``filed`` are the jobs whose files match the checkpoint; ``edited``
+    means that the configuration was edited by hand, ``is_behind`` that the journal lacks records that ``evidence``
+    tells of, ``is_unconfirmed`` that records after the checkpoint may be those of a former master, which nobody
+    acknowledged.
     """
 
     state: snapshot.Snapshot

@@ -1,9 +1,9 @@
 """The checkpointer: how far the journal has grown, and the checkpoint that is written beside the commits.
 
-``transaction.Store`` owns it. It counts each frame (``growth``), asks after each group whether a checkpoint is due, and
-passes the durable state to ``begin``. At most one checkpoint is written at a time. First a new segment begins at the
-end of the journal; then a task writes the jobs' files and ``config.data``. A failure is logged and changes nothing: the
-journal holds everything that the file would.
+``transaction.Store`` owns it. It counts each frame (``journal.growth``), asks after each group whether a checkpoint is
+due, and passes the durable state to ``begin``. At most one checkpoint is written at a time. First a new segment begins
+at the end of the journal; then a task writes the jobs' files and ``config.data``. A failure is logged and changes
+nothing: the journal holds everything that the file would.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """Events: a summary of every record of the journal, for queries about the past and for clients that follow changes.
 
 ``Events`` keeps the newest in memory as they become durable (``Store.follow``); older events are read from the journal
-(``history``). The front ends call it: ``past`` for past events, ``after`` for a stream that a client can resume with
-the serial of the last event it saw. Events have the serials of their records: without gaps, in order, each reported
-once.
+(``journal.history``). The front ends call it: ``past`` for past events, ``after`` for a stream that a client can resume
+with the serial of the last event it saw. Events have the serials of their records: without gaps, in order, each
+reported once.
 """
 
 import asyncio

@@ -2,9 +2,9 @@
 
 A round runs after each checkpoint and every ``PERIOD_SECONDS``, so that it runs on an idle cluster too:
 
-1. A checkpoint begins if one is due by the age of the records (``growth``): only whole segments can be removed.
+1. A checkpoint begins if one is due by the age of the records (``journal.growth``): only whole segments can be removed.
 2. Segments beyond the retention are removed, the oldest first. Those that a start needs, after the checkpoint, stay;
-   so do those that a candidate will be sent or may ask for because it lags (``backlog``).
+   so do those that a candidate will be sent or may ask for because it lags (``journal.backlog``).
 3. Archived jobs beyond the retention are removed in the order of their numbers, in batches.
 4. Each candidate does the same with its own files (call ReplicaPrune): it may have an older past than the master.
 

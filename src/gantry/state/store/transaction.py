@@ -6,7 +6,8 @@ A daemon opens it (lock, recovery), plans on ``snapshot``, and commits:
    gathers. It does not wait, so a plan made in the same turn of the loop cannot be overtaken.
 2. One writer writes the group as a frame: written and synced here, then sent to the master candidates. Records that
    arrive during that gather in the next group: any number of transactions shares one sync.
-3. When the frame is durable here and on enough candidates (``replication``), all its tickets are answered, in order.
+3. When the frame is durable here and on enough candidates (``candidates.replication``), all its tickets are answered,
+   in order.
    While too few candidates answer, only a change of the candidates or of the policy is written and sent after it.
 
 Plans see a change at once, before it is durable and acknowledged: ``snapshot``. What goes to nodes comes from the
@@ -118,9 +119,9 @@ class Store:
         """Take the queue's lock and recover the state.
 
         Raises WrongStateError if another daemon has the lock, ConfigurationError for a missing or damaged state, and
-        for a journal that has lost its end (``evidence``), StorageError when the disk fails. With another ``behind``
-        such a journal is opened, to ``adopt`` frames or to ``accept_loss``; before, nothing can be committed.
-        Without ``limits``, those of ``growth.limits_for`` count.
+        for a journal that has lost its end (``start.evidence``), StorageError when the disk fails. With another
+        ``behind`` such a journal is opened, to ``adopt`` frames or to ``accept_loss``; before, nothing can be
+        committed. Without ``limits``, those of ``journal.growth.limits_for`` count.
         """
         with contextlib.ExitStack() as undo, ownership.disk_faults(where):
             await jobfiles.prepare(runtime.disk, where.queue)
