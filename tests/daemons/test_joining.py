@@ -47,6 +47,7 @@ class Site:
 
     runtime: interface.Runtime
     folders: paths.Paths
+    daemon: interface.FileLock
     lines: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -91,7 +92,7 @@ def site() -> Iterator[Site]:
         with open(f"{folders.lib}/join-token", "w") as token:
             token.write("join token\n")
         lock = runtime.disk.lock(f"{folders.run}/node-daemon.lock")
-        yield Site(runtime, folders)
+        yield Site(runtime, folders, lock)
         lock.release()
 
 
@@ -152,6 +153,43 @@ async def test_the_error_of_the_job_is_the_error_of_the_command(site: Site) -> N
         "job 7 could not add this machine: its clock is wrong; set it; nothing was changed; "
         "remove the cause and repeat the command while the token is valid"
     )
+
+
+async def test_a_daemon_that_has_just_left_another_cluster_is_waited_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stem, key = await site.certificate("node1")
+    path = f"{site.folders.lib}/join-token"
+    os.unlink(path)
+    waits: list[float] = []
+
+    async def make_token(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            await site.runtime.disk.write(path, b"late token\n")
+
+    monkeypatch.setattr(site.runtime.clock, "sleep", make_token)
+    door = Door(key, progress=[DONE])
+    async with site.door(door, stem) as port:
+        await site.join(port)
+    assert waits == [joining.POLL_SECONDS] * 3
+    assert site.lines[-1] == "this machine is now a node of the cluster"
+
+
+async def test_a_daemon_that_makes_no_token_is_not_waited_for_without_end(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.unlink(f"{site.folders.lib}/join-token")
+    monkeypatch.setattr(joining, "DAEMON_SECONDS", 0.3)
+    with pytest.raises(errors.WrongStateError, match="or it has just begun to"):
+        await site.join(1)
+
+
+async def test_a_machine_without_a_daemon_is_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site.runtime.clock, "sleep", None)
+    site.daemon.release()
+    with pytest.raises(errors.WrongStateError, match="no gantry-noded runs here"):
+        await site.join(1)
 
 
 async def test_a_member_of_a_cluster_does_not_connect(site: Site) -> None:

@@ -31,6 +31,10 @@ FAILURES = 5
 """How many times in succession news of the job may fail to arrive."""
 
 RETRY_SECONDS = 2.0
+DAEMON_SECONDS = 10.0
+"""How long to wait for the join token of a daemon that has just begun to run, or has just left a cluster."""
+
+POLL_SECONDS = 0.2
 FINAL = ("success", "error", "canceled")
 
 _TOKEN = re.compile(r"[0-9a-f]{48}")
@@ -94,7 +98,7 @@ class Joining:
                 hint="copy the whole line that gnt-node add printed",
             )
         target = _target(request.master)
-        own_token = self._own_token()
+        own_token = await self._own_token()
         for _ in range(REDIRECTIONS + 1):
             connection = self._connect(target)
             try:
@@ -111,28 +115,45 @@ class Joining:
             hint="repeat the command when the master has settled",
         )
 
-    def _own_token(self) -> str:
+    async def _own_token(self) -> str:
         """Return the join token of the local daemon; raises an error if this machine cannot join now."""
+        end = self._runtime.clock.monotonic() + DAEMON_SECONDS
+        try:
+            while not (token := self._ready_token()):
+                if not self._daemon_runs() or self._runtime.clock.monotonic() >= end:
+                    raise errors.WrongStateError(
+                        f"no gantry-noded runs here with the files in {self._folders.lib}, or it has just begun to",
+                        hint="start it, for example with systemctl start gantry-noded, and repeat the command",
+                    )
+                await self._runtime.clock.sleep(POLL_SECONDS)
+        except PermissionError:
+            raise errors.ForbiddenError(
+                "only root may let this machine join", hint="repeat the command as root"
+            ) from None
+        return token
+
+    def _ready_token(self) -> str:
+        """Return the join token of the local daemon, empty without one; WrongStateError for a node of a cluster."""
         try:
             if member := self._membership():
                 raise errors.WrongStateError(
                     f"this machine already is node {member.node} of cluster {member.cluster}",
                     hint=f"to move it, run gnt-node remove {member.node} on that cluster's master first",
                 )
-            try:
-                self._disk.lock(f"{self._folders.run}/node-daemon.lock").release()
-            except BlockingIOError:
-                return self._disk.read(f"{self._folders.lib}/join-token").decode().strip()
-        except PermissionError:
-            raise errors.ForbiddenError(
-                "only root may let this machine join", hint="repeat the command as root"
-            ) from None
+            if not self._daemon_runs():
+                return ""
+            return self._disk.read(f"{self._folders.lib}/join-token").decode().strip()
+        except FileNotFoundError:
+            return ""
+
+    def _daemon_runs(self) -> bool:
+        try:
+            self._disk.lock(f"{self._folders.run}/node-daemon.lock").release()
+        except BlockingIOError:
+            return True
         except FileNotFoundError:
             pass
-        raise errors.WrongStateError(
-            f"no gantry-noded runs here with the files in {self._folders.lib}, or it has just begun to",
-            hint="start it, for example with systemctl start gantry-noded, and repeat the command",
-        )
+        return False
 
     def _membership(self) -> member_file.Member | None:
         folder = self._folders.certificates
