@@ -90,6 +90,52 @@ def test_the_master_gets_the_filters_that_it_can_apply() -> None:
     assert listing.master_filter(ports.TABLE, listing.read(ports.TABLE, {}, admin=True), visible=None) is None
 
 
+def test_the_master_finds_ports_by_their_addresses() -> None:
+    texts = ["ip_address=10.0.0.7", "ip_address=10.0.0.8", "subnet_id=s", "ip_address_substr=.0.", "other=1"]
+    what = listing.read(ports.TABLE, {"fixed_ips": texts}, admin=True)
+    assert listing.master_filter(ports.TABLE, what, visible=None) == [
+        "&",
+        ["|", ["=[]", "ip", "10.0.0.7"], ["=[]", "ip", "10.0.0.8"]],
+        ["|", ["=~", "ip", r"\.0\."]],
+        ["|", ["=[]", "fixed", "s"]],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", ["", "x", "(", "1" * 40, "1\n"], ids=repr)
+def test_a_text_that_no_address_contains_is_not_an_expression_for_the_master(part: str) -> None:
+    what = listing.read(ports.TABLE, {"fixed_ips": [f"ip_address_substr={part}"]}, admin=True)
+    assert listing.master_filter(ports.TABLE, what, visible=None) is None
+
+
+def test_ports_are_found_by_an_address_and_by_a_part_of_it(seeded: Talk) -> None:
+    network = seeded.add(NETWORKS, {"name": "addressed"})
+    subnets_of_network = [
+        seeded.add(SUBNETS, {"network_id": network["id"], "ip_version": version, "cidr": cidr})
+        for version, cidr in ((4, "10.8.0.0/24"), (6, "2001:db8:8::/64"))
+    ]
+    for name, addresses in (("low", ("10.8.0.7", "2001:db8:8::7")), ("high", ("10.8.0.77",))):
+        fixed: list[object] = [{"ip_address": address} for address in addresses]
+        seeded.add(PORTS, {"network_id": network["id"], "name": name, "fixed_ips": fixed})
+    four, six = (each["id"] for each in subnets_of_network)
+    expected = {
+        "fixed_ips=ip_address=10.8.0.7": ["low"],
+        "fixed_ips=ip_address=2001:db8:8::7": ["low"],
+        "fixed_ips=ip_address=10.8.0.7&fixed_ips=ip_address=10.8.0.77": ["high", "low"],
+        f"fixed_ips=ip_address=10.8.0.7&fixed_ips=subnet_id={six}": ["low"],
+        f"fixed_ips=ip_address=10.8.0.77&fixed_ips=subnet_id={six}": [],
+        f"fixed_ips=subnet_id={four}": ["high", "low"],
+        "fixed_ips=ip_address_substr=8.0.7": ["high", "low"],
+        "fixed_ips=ip_address_substr=8:0.7": [],
+        "fixed_ips=ip_address_substr=(": [],
+        "fixed_ips=ip_address=10.8.0.7&limit=1": ["low"],
+        "fixed_ips=ip_address=10.8.0.7&fields=name": ["low"],
+    }
+    for query, names in expected.items():
+        assert sorted(str(port["name"]) for port in seeded.get(f"{PORTS}?{query}").all("ports")) == names, query
+    seeded.clear_ports()
+    assert seeded.say("DELETE", f"{NETWORKS}/{network['id']}").status == 204
+
+
 LISTS = {
     "network": (networks.TABLE, "name admin_state_up project_id shared status router:external "
                 "provider:network_type provider:physical_network provider:segmentation_id"),

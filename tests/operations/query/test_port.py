@@ -1,6 +1,7 @@
 """Queries for ports, subnets and subnet pools: what they show, and that a question for one walks nothing."""
 
 import pytest
+from tests import effort
 from tests.operations import build
 from tests.operations.query.test_engine import Queries
 
@@ -79,6 +80,11 @@ async def test_a_nic_in_a_network_is_a_port_of_its_instance(queries: Queries) ->
         ("port", ["=[]", "ip", "192.0.2.10"], ["x1"]),
         ("port", ["=[]", "ip", "2001:DB8:0::55"], ["p1"]),
         ("port", ["=", "mac", "AA:00:00:00:00:01"], ["x1"]),
+        ("port", ["=[]", "fixed", "s4"], ["p1", "x1"]),
+        ("port", ["=[]", "fixed", "2001:DB8:0::55"], ["p1"]),
+        ("port", ["=[]", "fixed", "gone"], []),
+        ("port", ["&", ["|", ["=[]", "ip", "192.0.2.55"]], ["|", ["=[]", "fixed", "s4"]]], ["p1"]),
+        ("port", ["&", ["=[]", "ip", "192.0.2.10"], ["=", "network_uuid", "spare"]], []),
     ],
 )  # fmt: skip
 async def test_a_filter_lets_the_same_pass_by_an_index_or_without(
@@ -103,6 +109,26 @@ async def test_a_question_for_one_walks_no_collection(
     monkeypatch.setattr("gantry.operations.query.engine._nice_name", lambda _: pytest.fail("a collection was sorted"))
     for filter_ in (["=", "uuid", uuid], ["|", ["=", "uuid", uuid]], ["&", ["=", "uuid", uuid], ["=", "uuid", uuid]]):
         assert await queries.values(what, "uuid", filter_=filter_) == [uuid]
+
+
+@pytest.mark.parametrize("count", [10, 1000])
+async def test_a_port_with_an_address_costs_the_same_in_a_network_of_any_size(queries: Queries, count: int) -> None:
+    queries.house.put(
+        *(
+            network.Port(uuid=f"q{n}", name="", network="spare", mac=f"aa:01:00:00:{n // 256:02x}:{n % 256:02x}")
+            for n in range(count)
+        )
+    )
+    in_networks = ["|", ["=", "network_uuid", "spare"], ["=", "network_uuid", "net"]]
+    filter_ = ["&", in_networks, ["|", ["=[]", "ip", "192.0.2.55"]]]
+    narrowed: list[object] | None = []
+
+    def find() -> None:
+        nonlocal narrowed
+        narrowed = lookup.narrowed(queries.house.state, "port", filter_)
+
+    assert effort.lines(find) < 200
+    assert narrowed == [PORT]
 
 
 async def test_a_subnet_pool_that_is_not_there_is_said_to_be_missing(queries: Queries) -> None:

@@ -55,6 +55,8 @@ def _same(value: object) -> object:
 class Attribute:
     """An attribute; ``show`` reads the master's ``fields``; ``field`` is the master's field with the same value.
 
+    ``parts`` says how the master filters a list of objects by ``key=value``: a key, an operator and the master's field.
+
     Only administrators can set, read and filter by an attribute with ``admin``, and only they can set the value
     ``reserved``. An attribute that is not ``listed`` can be set, but is not in answers.
     """
@@ -74,6 +76,7 @@ class Attribute:
     reserved: object = UNSET
     listed: bool = True
     field: str = ""
+    parts: Sequence[tuple[str, str, str]] = ()
 
 
 Table = Mapping[str, Attribute]

@@ -5,7 +5,8 @@ can apply; this module applies the others, to values in their representation.
 """
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence, Set
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 from urllib import parse
@@ -15,6 +16,7 @@ from gantry.doors.neutron import attributes, faults, master, values
 _PAGING = ("limit", "marker", "page_reverse")
 _NOT_FILTERS: Final = frozenset({"fields", "sort_key", "sort_dir", *_PAGING})
 TAG_FILTERS: Final = ("tags", "tags-any", "not-tags", "not-tags-any")
+_OF_ADDRESS: Final = re.compile(r"[0-9a-f.:]{1,39}")
 
 Representation = dict[str, object]
 
@@ -93,9 +95,24 @@ def master_filter(table: attributes.Table, listing: Listing, *, visible: master.
         field = table[name].field
         if field and all(isinstance(value, str | int) and not isinstance(value, bool) for value in allowed):
             parts.append(["|", *(["=", field, value] for value in allowed)])
+        parts += _filters_of_parts(table[name], map(str, allowed))
     if visible is not None:
         parts.append(visible)
     return ["&", *parts] if parts else None
+
+
+def _filters_of_parts(attribute: attributes.Attribute, pairs: Iterable[str]) -> Iterator[master.Filter]:
+    """Yield a filter of the master for each key of the pairs ``key=value`` by which the master can filter.
+
+    An expression is only made of a text that an address can contain: the master refuses an invalid or long one.
+    """
+    texts = _texts_by_key(pairs)
+    for key, operator, field in attribute.parts:
+        requested = texts.get(key, [])
+        if operator == "=~":
+            requested = [re.escape(text) for text in requested] if all(map(_OF_ADDRESS.fullmatch, requested)) else []
+        if requested:
+            yield ["|", *([operator, field, text] for text in requested)]
 
 
 def select(rows: Iterable[Representation], listing: Listing) -> list[Representation]:
@@ -122,10 +139,15 @@ def _fits(value: object, allowed: Set[object]) -> bool:
 
 def _has_items(items: Sequence[Mapping[str, object]], pairs: Iterable[str]) -> bool:
     """Return whether for each key in the pairs ``key=value`` an item has one of the values."""
+    texts = _texts_by_key(pairs)
+    return all(any(_item_matches(item, key, of_key) for item in items) for key, of_key in texts.items())
+
+
+def _texts_by_key(pairs: Iterable[str]) -> dict[str, list[str]]:
     texts: dict[str, list[str]] = {}
     for key, _, text in (pair.partition("=") for pair in pairs):
         texts.setdefault(key, []).append(text)
-    return all(any(_item_matches(item, key, of_key) for item in items) for key, of_key in texts.items())
+    return texts
 
 
 def _item_matches(item: Mapping[str, object], key: str, texts: Sequence[str]) -> bool:

@@ -2,9 +2,13 @@
 
 ``engine`` asks here first, and walks a collection only if the filter names nothing that is indexed. The filter still
 tests the objects found here, unless it only selects UUIDs. No index contains empty values.
+
+Of conditions that must all be true, the one with the fewest objects decides, and costs as much for each of the others:
+a port with an address in a network is found by the address, however many ports the network has.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gantry.model import instance, network
 from gantry.operations.network import views
@@ -44,13 +48,13 @@ def _port(state: states.Snapshot, uuid: str) -> Iterator[network.Port]:
 
 
 def _ports_in(state: states.Snapshot, uuid: str) -> Iterator[network.Port]:
-    yield from (state.ports[port_uuid] for port_uuid in sorted(state.ports_in.get(uuid) or ()))
+    yield from (state.ports[port_uuid] for port_uuid in state.ports_in.get(uuid) or ())
     for vm in state.in_network.get(uuid) or ():
         yield from (port for port in _nics(state, vm) if port.network == uuid)
 
 
 def _ports_of(state: states.Snapshot, device: str) -> Iterator[network.Port]:
-    yield from (state.ports[port_uuid] for port_uuid in sorted(state.ports_of.get(device) or ()))
+    yield from (state.ports[port_uuid] for port_uuid in state.ports_of.get(device) or ())
     yield from _nics(state, device)
 
 
@@ -77,6 +81,11 @@ def _instances_at(state: states.Snapshot, ip: str) -> Iterator[instance.Instance
 def _ports_at(state: states.Snapshot, ip: str) -> Iterator[network.Port]:
     for owner in _owners(state, ip):
         yield from _port(state, owner.port or owner.nic)
+
+
+def _ports_with_fixed(state: states.Snapshot, text: str) -> Iterator[network.Port]:
+    """Yield the ports that may have a subnet, by its UUID, or an address."""
+    return _ports_in(state, state.subnet_network[text]) if text in state.subnet_network else _ports_at(state, text)
 
 
 def _port_with(state: states.Snapshot, mac: str) -> Iterator[network.Port]:
@@ -114,7 +123,7 @@ _INDEXES: Mapping[str, Mapping[str, Find]] = {
 
 _CONTAINED: Mapping[str, Mapping[str, Find]] = {
     "instance": {"nic.ips": _instances_at, "nic.macs": _instance_with_mac, "nic.networks": _instances_in},
-    "port": {"ip": _ports_at},
+    "port": {"ip": _ports_at, "fixed": _ports_with_fixed},
 }
 """Indexes for the values of lists."""
 
@@ -131,25 +140,46 @@ def has_uuids(what: str) -> bool:
 
 
 def narrowed(state: states.Snapshot, what: str, raw: object) -> list[object] | None:
-    """Return the only objects that can pass a filter; None if no index applies."""
-    known = _INDEXES.get(what, {})
+    """Return the only objects that can pass a filter, by UUID; None if no index applies."""
+    candidates = _candidates(state, what, raw)
+    if candidates is None:
+        return None
+    unique = {_uuid(entity): entity for entity in candidates}
+    return [unique[uuid] for uuid in sorted(unique)]
+
+
+def _candidates(state: states.Snapshot, what: str, raw: object) -> Iterator[object] | None:
+    """Return an iterator over the objects that can pass a filter, some perhaps twice; None if no index applies."""
+    known, contained = _INDEXES.get(what, {}), _CONTAINED.get(what, {})
     match raw:
         case ["=" | "==", str(name), str(value)] if name in known and value:
-            return list(known[name](state, value))
-        case ["=[]", str(name), str(value)] if name in _CONTAINED.get(what, {}) and value:
-            return list(_CONTAINED[what][name](state, value))
+            return iter(known[name](state, value))
+        case ["=[]", str(name), str(value)] if name in contained and value:
+            return iter(contained[name](state, value))
         case ["&", *parts]:
-            candidates = [objects for part in parts if (objects := narrowed(state, what, part)) is not None]
-            return min(candidates, key=len, default=None)
+            iterators = [objects for part in parts if (objects := _candidates(state, what, part)) is not None]
+            return iter(_shortest(iterators)) if iterators else None
         case ["|", *parts] if parts:
-            alternatives = [narrowed(state, what, part) for part in parts]
+            alternatives = [_candidates(state, what, part) for part in parts]
             if None not in alternatives:
-                return list(
-                    {_key(entity): entity for objects in alternatives if objects for entity in objects}.values()
-                )
+                return itertools.chain.from_iterable(filter(None, alternatives))
     return None
 
 
-def _key(entity: object) -> object:
+def _shortest(iterators: Sequence[Iterator[object]]) -> list[object]:
+    """Return the objects of the iterator that ends first, advancing all of them together."""
+    if len(iterators) == 1:
+        return list(iterators[0])
+    passed: list[tuple[object, ...]] = []
+    end = object()
+    while True:
+        row = tuple(next(iterator, end) for iterator in iterators)
+        if end in row:
+            position = row.index(end)
+            return [earlier[position] for earlier in passed]
+        passed.append(row)
+
+
+def _uuid(entity: object) -> str:
     thing = entity[1] if isinstance(entity, tuple) else entity
-    return getattr(thing, "uuid", thing)
+    return str(getattr(thing, "uuid", ""))

@@ -51,6 +51,7 @@ TABLE = attributes.table(
         "fixed_ips", "Its addresses, each with its subnet; by default one address of each family", ("fixed",),
         _fixed_ips, post=True, put=True, convert=values.list_for_none,
         validate=values.list_of(_FIXED_IP, maximum=64, unique=False), filter=True,
+        parts=(("ip_address", "=[]", "ip"), ("ip_address_substr", "=~", "ip"), ("subnet_id", "=[]", "fixed")),
     ),
     standard.TENANT,
     standard.constant("security_groups", [], "Always empty", filtered=True),
