@@ -1,12 +1,12 @@
-"""``gnt-job list``: the master's columns, and behind them columns for a person, which this module derives.
+"""``gnt-job list``: the columns that scripts read, and behind them columns for a person.
 
-``user`` is who submitted the job, ``age`` how long ago, and ``error`` the first line of why it failed. Scripts read the
-columns before them, so a list without headers or with a separator, and every format for programs, has the derived
-columns only if ``-o`` names them.
+``user`` is who submitted the job, ``age`` how long ago, and ``error`` the first line of why it failed. A list without
+headers or with a separator, and every format for programs, has these columns only if ``-o`` names them. The age is made
+here; every other column is a field of the master, which is asked for the fields of the table and for no other.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from gantry.cli import client, errors
 from gantry.cli.framework import command, query, submit
@@ -19,14 +19,11 @@ LISTING = query.Listing(
     name="id",
     formatters=dict.fromkeys(("received_ts", "start_ts", "end_ts"), documents.moment),
 )
-DERIVED = {
-    "user": client.Field("user", "User", "text", "Who submitted the job: a program, or a user of the remote API"),
-    "age": client.Field("age", "Age", "text", "How long ago the job was submitted"),
-    "error": client.Field("error", "Error", "text", "Why the job failed"),
-}
-"""The columns that are made here, by name."""
-SOURCES = {"user": "ops", "age": "received_ts"}
-"""The master's field that a derived column is made of."""
+PERSONAL = ("user", "age", "error")
+"""The columns for a person, behind those of scripts."""
+AGE = client.Field("age", "Age", "text", "How long ago the job was submitted")
+AGE_SOURCE = "received_ts"
+"""The master's field that the age is made of."""
 STATES = {
     "pending": ("queued", "waiting"),
     "queued": ("queued",),
@@ -54,7 +51,7 @@ def show(call: command.Call) -> int:
     if options.archived:
         options.output = f"{options.output or '+'},archived".replace("+,", "+")
     is_for_scripts = options.no_headers or options.separator is not None or options.format != "table"
-    default = LISTING.columns if is_for_scripts else (*LISTING.columns, *DERIVED)
+    default = LISTING.columns if is_for_scripts else (*LISTING.columns, *PERSONAL)
     columns = query.chosen_columns(options.output, default)
     where = query.matching(call, LISTING, filters.any_of("status", selected_states(call)))
     if options.newest is not None:
@@ -70,49 +67,30 @@ def _newest(call: command.Call, where: filters.Filter | None, count: int) -> lis
 
 
 def _table(call: command.Call, columns: Sequence[str], where: filters.Filter | None) -> client.Table:
-    """Query the master's columns, and put the derived ones in their places."""
-    derived = [name for name in columns if name in DERIVED]
-    sources = [SOURCES.get(name, name) for name in columns if name != "error"]
-    table = call.client.query("job", list(dict.fromkeys([*sources, *(["id"] if derived else [])])), where=where)
-    if not derived:
+    """Query the columns, with the age in its place and errors that fit a line of the table."""
+    sources = [AGE_SOURCE if name == AGE.name else name for name in columns]
+    table = call.client.query("job", list(dict.fromkeys(sources)), where=where)
+    if not {AGE.name, "error"} & {*columns}:
         return table
     at = {field.name: index for index, field in enumerate(table.fields)}
-    reasons = _reasons(call, where) if "error" in derived else {}
     now = time.time()
 
-    def cell(name: str, row: client.Row) -> tuple[int, object]:
-        if name not in DERIVED:
-            return row[at[name]]
-        status, value = row[at[SOURCES.get(name, "id")]]
-        if status == 0:
-            value = _user(value) if name == "user" else _age(value, now) if name == "age" else reasons.get(value)
-        return (0, value) if status == 0 and value else (3, None)
+    def cell(name: str, source: str, row: client.Row) -> tuple[int, object]:
+        status, value = row[at[source]]
+        if status == 0 and name == AGE.name:
+            value = _age(value, now)
+            return (0, value) if value else (3, None)
+        if status == 0 and name == "error":
+            value = _shortened(client.expect(value, str))
+        return status, value
 
-    fields = [DERIVED.get(name) or table.fields[at[name]] for name in columns]
-    return client.Table(fields, [[cell(name, row) for name in columns] for row in table.rows])
-
-
-def _reasons(call: command.Call, where: filters.Filter | None) -> dict[object, str]:
-    """Return the first line of each failed job's error, by the job's number; only those jobs' results are large."""
-    failed = filters.all_of(where, filters.any_of("status", ["error"]))
-    records = call.client.records("job", ["id", "opstatus", "opresult"], where=failed)
-    return {record["id"]: _reason(record) for record in records}
+    fields = [AGE if name == AGE.name else table.fields[at[name]] for name in columns]
+    pairs = list(zip(columns, sources, strict=True))
+    return client.Table(fields, [[cell(*pair, row) for pair in pairs] for row in table.rows])
 
 
-def _reason(record: Mapping[str, object]) -> str:
-    states, results = record.get("opstatus"), record.get("opresult")
-    if not isinstance(states, list) or not isinstance(results, list) or "error" not in states:
-        return ""
-    line = client.server_error(results[states.index("error")]).message.partition("\n")[0]
+def _shortened(line: str) -> str:
     return line if len(line) <= ERROR_WIDTH else f"{line[: ERROR_WIDTH - 3]}..."
-
-
-def _user(ops: object) -> str:
-    """Return who submitted a job: the last part of the first source in its reason that is not the reason itself."""
-    first = ops[0] if isinstance(ops, list) and ops else {}
-    trail = first.get("reason") if isinstance(first, dict) else None
-    names = [str(entry[0]) for entry in trail or [] if entry and entry[0] != "gnt:user"]
-    return names[0].rpartition(":")[2] if names else ""
 
 
 def _age(moment: object, now: float) -> str:
@@ -127,8 +105,7 @@ def _age(moment: object, now: float) -> str:
 
 
 def show_fields(call: command.Call) -> int:
-    """List the master's fields and the derived ones, or those that the arguments name."""
-    names = [name for name in call.arguments if name not in DERIVED]
+    """List the master's fields and the age, or those that the arguments name."""
+    names = [name for name in call.arguments if name != AGE.name]
     known = call.client.fields("job", names or None) if names or not call.arguments else []
-    derived = [field for name, field in DERIVED.items() if not call.arguments or name in call.arguments]
-    return query.print_fields(call, [*known, *derived])
+    return query.print_fields(call, [*known, *([AGE] if AGE.name in call.arguments or not call.arguments else [])])

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 
+import msgspec
+
+from gantry import errors
 from gantry.model import confidential, job, opcodes
 from gantry.operations.query import cells
 
@@ -14,6 +17,26 @@ def _summary(entry: job.Job) -> str:
     if len(entry.ops) == 1:
         return entry.ops[0].input.summary
     return ",".join([step.input.summary for step in entry.ops])
+
+
+_REASON = "gnt:user"
+"""The source of an entry of the reason trail that only has the reason that a user wrote."""
+
+
+def _user(entry: job.Job) -> cells.Cell:
+    sources = [source for source, _, _ in entry.ops[0].input.reason if source != _REASON]
+    return cells.or_none(sources[0].rpartition(":")[2] if sources else None)
+
+
+def _error(entry: job.Job) -> cells.Cell:
+    """Return the first line of the error of the opcode that failed."""
+    text: object = next((step.result for step in entry.ops if step.status is job.Status.ERROR), None)
+    match text:
+        case [errors.HooksError.luxi, [failures]]:
+            text = str(errors.HooksError(msgspec.convert(failures, list[tuple[str, str, str]])))
+        case [_, [first, *_]] | [first, []]:
+            text = first
+    return cells.or_none(str(text or "").partition("\n")[0])
 
 
 GETTERS: dict[str, cells.Getter[job.Job]] = {
@@ -30,6 +53,8 @@ GETTERS: dict[str, cells.Getter[job.Job]] = {
     "opend": _each(lambda step: step.end_timestamp),
     "oppriority": _each(lambda step: step.priority),
     "summary": lambda _, entry: _summary(entry),
+    "user": lambda _, entry: _user(entry),
+    "error": lambda _, entry: _error(entry),
     "received_ts": lambda _, entry: entry.received_timestamp,
     "start_ts": lambda _, entry: entry.start_timestamp,
     "end_ts": lambda _, entry: entry.end_timestamp,
