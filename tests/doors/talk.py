@@ -36,6 +36,7 @@ METHODS: dict[str, tuple[object, ...]] = {
     "QueryClusterInfo": (),
     "ReadOpcode": ({"OP_ID": "OP_TAGS_SEARCH", "pattern": "x"},),
     "QueryTags": ("cluster", ""),
+    "QuerySimilarNames": ("instance", "vn1"),
     "QueryNetworkHistory": ("net1", None, None, 10),
     "QueryAddress": ("192.0.2.0/24", None, False, 10),
     "QueryHistory": ("instance", "vm1", None, None, 10),

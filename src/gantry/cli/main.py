@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gantry import __version__
 from gantry.cli import errors
-from gantry.cli.framework import command, ganeti, refusals
+from gantry.cli.framework import command, ganeti, nearest, refusals
 from gantry.cli.output import terminal
 
 PROGRAMS = {
@@ -137,7 +137,7 @@ def _call(program: str, subcommand: command.Command, *, words: Sequence[str]) ->
     try:
         return subcommand.function(call)
     except errors.ServerError as error:
-        raise refusals.rewritten(error, call.label) from None
+        raise nearest.hinted(refusals.rewritten(error, call.label), call.client) from None
     finally:
         if "client" in call.__dict__:
             call.client.close()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from gantry.cli import client, errors
-from gantry.cli.framework import command, refusals
+from gantry.cli.framework import command, nearest, refusals
 from gantry.cli.output import terminal
 
 FINAL = ("success", "error", "canceled")
@@ -109,7 +109,8 @@ def wait_for_job(call: command.Call, name: str, job: int, *, report: Callable[[s
     try:
         values = results(call.client, job, log=sys.stdout)
     except errors.ServerError as error:
-        print(f"Job {job} for {name} has failed: {error.text()}", file=sys.stderr)
+        text = nearest.hinted(error, call.client).text()
+        print(f"Job {job} for {name} has failed: {text}", file=sys.stderr)
         return False
     if call.option("dry_run"):
         print_plan(values[0])

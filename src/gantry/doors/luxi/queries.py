@@ -9,7 +9,7 @@ from gantry import errors
 from gantry.doors.luxi import addresses, invitations, packages
 from gantry.doors.luxi.services import WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
-from gantry.operations.query import cluster, engine
+from gantry.operations.query import cluster, engine, similar
 from gantry.state.files import export
 from gantry.state.journal import history
 from gantry.state.store import events
@@ -84,6 +84,11 @@ async def _query_tags(services: Services, kind: str, name: str) -> Sequence[str]
     if kind not in find:
         raise errors.InvalidError(f"no such kind of object with tags: {kind}", hint=f"the kinds are {', '.join(find)}")
     return find[kind](name).tags
+
+
+async def _query_similar_names(services: Services, what: str, name: str) -> list[str]:
+    """Return the names of objects that a user may have meant by a name that no object has (not in Ganeti)."""
+    return similar.names(services.snapshot(), what, name)
 
 
 async def _read_opcode(services: Services, op: dict[str, object]) -> list[object]:
@@ -163,6 +168,7 @@ METHODS: Methods = {
     "QueryConfigValues": (tuple[list[str]], _config_values),
     "QueryClusterInfo": (tuple[()], _cluster_info),
     "QueryTags": (tuple[str, str], _query_tags),
+    "QuerySimilarNames": (tuple[str, str], _query_similar_names),
     "ReadOpcode": (tuple[dict[str, object]], _read_opcode),
     "QueryNetworkHistory": (tuple[str, str | None, float | None, int], _query_network_history),
     "QueryAddress": (tuple[str, float | None, bool, int], addresses.query),
