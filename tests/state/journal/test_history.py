@@ -1,6 +1,8 @@
 """The past in the journal: records in both directions, and the owners of each address."""
 
+import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -9,6 +11,7 @@ from tests.state import build
 from gantry import errors
 from gantry.lib_files import journal_names
 from gantry.model import instance, network
+from gantry.operations.query import addresses
 from gantry.runtime import simulated
 from gantry.state.journal import history, record
 from gantry.state.objects import snapshot
@@ -269,3 +272,92 @@ def test_records_that_are_not_durable_yet_are_not_reported() -> None:
         durable_records: Sequence[record.Record] = list(history.records(site.machine.disk, build.WHERE.journal))
         question = history.Question(name="net1", networks=frozenset({"net"}), limit=10)
         assert holdings(history.holdings(durable_records, question, now=earlier)) == [(ADDRESS, "inst1", 1, 0)]
+
+
+def _random_changes(chance: random.Random, site: Site) -> None:
+    """Commit changes of a network and of a few owners: creations, other addresses, other names, removals."""
+    state = site.store.durable
+    for _ in range(60):
+        if chance.random() < 0.1:
+            net = site.store.durable.networks["net"]
+            site.commit(snapshot.Put(structs.replace(net, serial_no=net.serial_no + 1, description=str(site.job))))
+        number, last = chance.randrange(1, 6), chance.randrange(7, 11)
+        known = site.store.durable.instances.get(f"i{number}")
+        free = ("net", f"10.0.0.{last}") not in site.store.durable.addresses
+        if known and chance.random() < 0.3:
+            site.commit(gone(number))
+        elif known and chance.random() < 0.4:
+            name = chance.choice(["first", "second", known.name])
+            if ("instances", name) not in site.store.durable.names:
+                site.commit(snapshot.Put(structs.replace(known, name=name, serial_no=known.serial_no + 1)))
+        elif free:
+            vm = build.vm(number, ip=f"10.0.0.{last}")
+            if known:
+                vm = structs.replace(known, nics=vm.nics, serial_no=known.serial_no + 1)
+            site.commit(snapshot.Put(vm))
+    assert state is not site.store.durable
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_search_for_texts_has_the_answer_of_a_walk_through_all_records(seed: int, is_cut: bool) -> None:
+    with simulated.World(seed=seed) as world:
+        site = Site(world, limits=transaction.Limits(records=10))
+        chance = random.Random(seed)
+        start = site.machine.clock.now()
+        _random_changes(chance, site)
+        if is_cut:
+            site.drop_first_segment()
+        past = history.History(site.machine, build.WHERE, lambda: site.store.durable)
+        answers = 0
+        mac = build.vm(3, ip=ADDRESS).nics[0].mac
+        texts_of_subjects = ("10.0.0.7", "10.0.0.8", "10.0.0.99", "inst1", "first", "i2")
+        for subject in (*map(addresses.parse, texts_of_subjects), addresses.Subject(text=mac, mac=mac)):
+            for moment in (None, start + chance.random() * 3600):
+                plain, searched = (
+                    build.on(
+                        world,
+                        site.machine,
+                        past.everywhere(
+                            addresses.matches(subject), shows=lambda net: True, texts=texts, moment=moment, limit=100
+                        ),
+                    )
+                    for texts in ((), addresses.texts(subject))
+                )
+                assert searched == plain, (subject, moment)
+                answers += bool(searched.holdings)
+        assert answers
+
+
+def test_a_question_about_an_address_decodes_the_records_of_its_owners_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated.World(seed=1) as world:
+        site = Site(world)
+        site.commit(*put(build.vm(1, ip=ADDRESS)))
+        for number in range(2, 42):
+            site.commit(*put(build.vm(number)))
+        site.commit(*put(build.vm(1, ip="10.0.0.9")))
+        decoded: list[int] = []
+        decode = record.decode
+
+        def counted(raw: bytes, **options: Any) -> record.Record:
+            journal_record = decode(raw, **options)
+            decoded.append(journal_record.serial)
+            return journal_record
+
+        monkeypatch.setattr(record, "decode", counted)
+        assert holdings(site.ask(address=ADDRESS)) == [(ADDRESS, "inst1", 1, 42)]
+        assert len(set(decoded)) == 3
+        decoded.clear()
+        assert len(site.ask().holdings) == 2
+        assert len(decoded) > 40
+
+
+def test_of_too_many_owners_all_records_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "OWNERS", 1)
+    with simulated.World(seed=1) as world:
+        site = Site(world)
+        for number in (1, 2, 3):
+            site.commit(*put(build.vm(number, ip=ADDRESS)))
+            site.commit(gone(number))
+        assert history.about(site.machine.disk, build.WHERE.journal, [ADDRESS]) is None
+        assert len(site.ask(address=ADDRESS).holdings) == 3

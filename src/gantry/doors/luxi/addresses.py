@@ -98,6 +98,7 @@ async def _former(
     past = await services.history.everywhere(
         addresses.matches(subject),
         shows=lambda net: any(addresses.reservations(net, subject)),
+        texts=addresses.texts(subject),
         moment=moment,
         limit=limit,
     )

@@ -371,6 +371,11 @@ def matches(subject: Subject) -> Callable[[states.Owner, network.Allocation], bo
     return is_named
 
 
+def texts(subject: Subject) -> tuple[str, ...]:
+    """Return the texts of which an owner of what ``matches`` accepts has one as a value; none for a CIDR."""
+    return () if subject.run is not None and not subject.is_single else (subject.mac or subject.text,)
+
+
 def _mac_of(owner: states.Owner, use: network.Allocation) -> str:
     if isinstance(owner, network.Port):
         return owner.mac
