@@ -228,6 +228,7 @@ TEXTS: dict[str, str] = {
     "no_remember": "Do not change the recorded admin state",
     "startup_paused": "Start the guest paused",
     "reboot_type": "Reboot type: soft asks the guest, hard stops and starts it, full activates its disks again too",
+    "ignore_secondaries": "Restart the instance even if a secondary node does not answer",
     "hotplug": "Apply the changes to a running guest",
     "instances": "Names; empty for all",
     "static": "Do not ask the nodes",

@@ -49,7 +49,6 @@ REFUSED = [
         ("gnt-instance modify -B memory=1g web1", "--file-driver loop -c no --force-variant"),
         ("gnt-instance startup web1", "--ignore-offline"),
         ("gnt-instance shutdown web1", "--ignore-offline"),
-        ("gnt-instance reboot web1", "--ignore-secondaries"),
         ("gnt-instance rename web1 web2", "--no-name-check --no-ip-check"),
         ("gnt-instance migrate -f web1", "--no-runtime-changes --ignore-hvversions"),
         ("gnt-node evacuate -f node1", "--ignore-soft-errors"),

@@ -98,11 +98,16 @@ def test_bad_input_is_refused_before_anything_is_sent(gnt: Gnt, master: Master, 
 def test_starting_stopping_and_rebooting_have_their_opcodes(gnt: Gnt, master: Master) -> None:
     gnt("gnt-instance up --paused --no-remember -H accel=tcg web1")
     gnt("gnt-instance stop --timeout 5 -f web1")
-    gnt("gnt-instance reboot -t full --shutdown-timeout 7 web1")
+    gnt("gnt-instance reboot -t full --shutdown-timeout 7 --ignore-secondaries web1")
     expected: list[dict[str, object]] = [
         {"OP_ID": "OP_INSTANCE_STARTUP", "startup_paused": True, "no_remember": True, "hvparams": {"accel": "tcg"}},
         {"OP_ID": "OP_INSTANCE_SHUTDOWN", "timeout": 5, "force": True},
-        {"OP_ID": "OP_INSTANCE_REBOOT", "reboot_type": "full", "shutdown_timeout": 7},
+        {
+            "OP_ID": "OP_INSTANCE_REBOOT",
+            "reboot_type": "full",
+            "shutdown_timeout": 7,
+            "ignore_secondaries": True,
+        },
     ]
     assert [{key: op[key] for key in fields} for op, fields in zip(master.ops, expected, strict=True)] == expected
 

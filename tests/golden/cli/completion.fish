@@ -831,7 +831,7 @@ complete -c gnt-instance -n '__fish_seen_subcommand_from reboot' -l sec-node-tag
 complete -c gnt-instance -n '__fish_seen_subcommand_from reboot' -l force-multiple -d 'Do not ask for confirmation for several instances'
 complete -c gnt-instance -n '__fish_seen_subcommand_from reboot' -s t -l type -x -a 'full hard soft' -d 'Reboot type: soft asks the guest, hard stops and starts it, full activates its disks again too'
 complete -c gnt-instance -n '__fish_seen_subcommand_from reboot' -l shutdown-timeout -r -d 'Wait this many seconds for the guest to shut down before powering it off'
-complete -c gnt-instance -n '__fish_seen_subcommand_from reboot' -l ignore-secondaries -d 'Accepted for older scripts; gnt-instance startup -f starts without the secondary node'
+complete -c gnt-instance -n '__fish_seen_subcommand_from reboot' -l ignore-secondaries -d 'Restart the instance even if a secondary node does not answer'
 complete -c gnt-instance -n '__fish_seen_subcommand_from reboot' -l dry-run -d 'Show what would be done, without changing anything'
 complete -c gnt-instance -n '__fish_seen_subcommand_from reboot' -l priority -x -a 'low normal high' -d 'Set the priority among waiting jobs'
 complete -c gnt-instance -n '__fish_seen_subcommand_from reboot' -l submit -d 'Submit the job and do not wait for it'

@@ -180,6 +180,25 @@ async def test_a_secondary_node_that_is_offline_does_not_keep_an_instance_down(h
     assert any(line.startswith("WARNING") and "node3" in line for line in house.log.lines)
 
 
+@pytest.mark.parametrize("kind", ["hard", "full"])
+async def test_a_reboot_without_an_answer_of_the_secondary_node_must_be_requested(
+    house: build.House, kind: str
+) -> None:
+    await mirrored(house)
+    await house.run(opcodes.InstanceStartup(instance_name="new"))
+    house.machine("node3").down = True
+    reboot = msgspec.structs.replace(opcodes.InstanceReboot(instance_name="new"), reboot_type=kind)
+    with pytest.raises(errors.RemoteError):
+        await house.run(reboot)
+    assert "new" not in house.machine("node2").running
+    await house.run(msgspec.structs.replace(reboot, ignore_secondaries=True))
+    assert "new" in house.machine("node2").running
+    assert {*house.machine("node2").active.values()} == {"primary"}
+    assert any(line.startswith("WARNING") and "node3" in line for line in house.log.lines)
+    await house.run(msgspec.structs.replace(reboot, ignore_secondaries=True))
+    assert "new" in house.machine("node2").running
+
+
 async def test_disks_that_cannot_be_activated_leave_none_active(house: build.House) -> None:
     await mirrored(house)
     house.machine("node2").down = True

@@ -352,6 +352,7 @@ FIELDS: dict[str, dict[str, Row]] = {
     'OP_INSTANCE_REBOOT': {
         'instance_name': ('text', 'Name of the instance', None, None, None, ()),
         'reboot_type': ('choice', 'Reboot type: soft asks the guest, hard stops and starts it, full activates its disks again too', 'hard', None, None, ('full', 'hard', 'soft')),
+        'ignore_secondaries': ('flag', 'Restart the instance even if a secondary node does not answer', False, None, None, ()),
         'shutdown_timeout': ('number', 'Wait this many seconds for the guest to shut down before powering it off', 120, 0, 86400, ()),
     },
     'OP_INSTANCE_CONSOLE': {

@@ -316,9 +316,7 @@ COMMANDS = (
             *selection.OPTIONS,
             command.field_option("OP_INSTANCE_REBOOT", "reboot_type", "-t", "--type", metavar="TYPE"),
             command.SHUTDOWN_TIMEOUT,
-            command.accepted(
-                "--ignore-secondaries", because="gnt-instance startup -f starts without the secondary node"
-            ),
+            command.field_option("OP_INSTANCE_REBOOT", "ignore_secondaries", "--ignore-secondaries"),
             *command.JOB,
         ),
     ),

@@ -120,7 +120,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
         "ignore_offline_nodes": _OFFLINE,
         "admin_state_source": Foreign("recording that the guest's user stopped it", ("admin",)),
     },
-    "OP_INSTANCE_REBOOT": {"instance_uuid": _BY_UUID, "ignore_secondaries": _MEANINGLESS},
+    "OP_INSTANCE_REBOOT": {"instance_uuid": _BY_UUID},
     "OP_INSTANCE_CONSOLE": {"instance_uuid": _BY_UUID},
     "OP_INSTANCE_SET_PARAMS": {
         "instance_uuid": _BY_UUID,

@@ -112,6 +112,7 @@ class InstanceReboot(Opcode, frozen=True):
 
     instance_name: Name
     reboot_type: Literal["soft", "hard", "full"] = "hard"
+    ignore_secondaries: bool = False
     shutdown_timeout: Annotated[int, Meta(ge=0, le=86400)] = 120
 
 

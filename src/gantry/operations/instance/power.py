@@ -174,7 +174,8 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
 
     ``soft`` asks the guest and keeps its hypervisor process. ``hard`` stops the instance and starts it with its present
     parameters, NICs and disks; ``full`` deactivates and activates its disks in between
-    (contracts/commands.md#reboot-types).
+    (contracts/commands.md#reboot-types). With ``ignore_secondaries`` a secondary node that does not answer is no
+    reason to leave the instance stopped: it starts with the primary node's copy of its disks, as after a forced start.
     """
 
     OPCODE = opcodes.InstanceReboot
@@ -205,7 +206,7 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
                 snapshot,
                 vm,
                 path="instance-reboot",
-                IGNORE_SECONDARIES=False,
+                IGNORE_SECONDARIES=self.op.ignore_secondaries,
                 REBOOT_TYPE=self.op.reboot_type,
                 SHUTDOWN_TIMEOUT=self.op.shutdown_timeout,
             ),
@@ -220,7 +221,7 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
         if running and self.op.reboot_type == "soft":
             await nodes.call(target, calls.InstanceReboot(instance=whole, kind="soft", timeout=timeout))
             return
-        own = volumes.Volumes(self.environment, snapshot, vm)
+        own = volumes.Volumes(self.environment, snapshot, vm, ignore_secondaries=self.op.ignore_secondaries)
         if running:
             await nodes.call(target, calls.InstanceShutdown(instance=whole, timeout=timeout))
         if running and self.op.reboot_type == "full":
