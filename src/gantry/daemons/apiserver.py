@@ -163,6 +163,7 @@ async def _tls(runtime: interface.Runtime, options: argparse.Namespace) -> ssl.S
         address=host,
         now=now,
         days=SERVER_DAYS,
+        is_local=True,
     )
     await disk.write(f"{folder}/server.key", server_key, mode=0o600)
     await disk.write(f"{folder}/server.pem", certificate, mode=0o600)

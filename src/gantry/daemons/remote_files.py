@@ -1,10 +1,11 @@
-"""The files that ``gantry-rapi`` reads as a user of its own: the master daemon keeps them readable by its group.
+"""The files of ``gantry-rapi``: the master daemon issues its certificate, and keeps the files readable by its group.
 
     lib/users, lib/rapi.pem    of the administrator, or copied to a master candidate; mode 0640, group gantry-rapi
     lib/rapi-issued.pem        certificate and key, issued by the master if there is no rapi.pem; the same
 
-Without that group nothing is done: then ``gantry-rapi`` runs as root, and uses the certificate of the node. That one's
-key is never shared: it commands nodes while the node is a master candidate.
+Without that group ``gantry-rapi`` runs as root, and the files are root's. The key of the node is never shared: it
+commands nodes while the node is a master candidate. Its certificate does not name ``localhost``
+(explanation/decisions/0062-who-is-localhost.md), so ``gantry-rapi`` uses it only before the master has issued another.
 """
 
 import logging
@@ -21,27 +22,30 @@ GROUP = "gantry-rapi"
 CHECK_SECONDS = 10.0
 """Interval at which replaced files become readable."""
 ISSUE_SECONDS = 86400.0
-"""Interval at which the certificate is issued again."""
+"""Interval at which the certificate is issued again, besides each change of the authorities that are trusted."""
 
 
 async def keep(runtime: interface.Runtime, folders: paths.Paths, store: transaction.Store) -> None:
     """Keep the files readable and the certificate new, until cancelled."""
-    issued: float | None = None
-    while groups.number(GROUP) is not None:
+    issued, trusted = -ISSUE_SECONDS, b""
+    while True:
         try:
             now = runtime.clock.monotonic()
-            is_due = issued is None or now - issued > ISSUE_SECONDS
-            if is_due and not runtime.disk.exists(folders.remote_certificate):
-                await issue(runtime, folders, store)
-                issued = now
+            if not runtime.disk.exists(folders.remote_certificate):
+                authorities = runtime.disk.read(f"{folders.certificates}/authority.pem")
+                if now - issued >= ISSUE_SECONDS or authorities != trusted:
+                    await issue(runtime, folders, store)
+                    issued, trusted = now, authorities
             share(folders)
         except (errors.GantryError, OSError) as error:
-            log.warning("the files of gantry-rapi are not readable by its group: %s", error)
+            log.warning("the certificate of gantry-rapi was not issued, or its group cannot read it: %s", error)
         await runtime.clock.sleep(CHECK_SECONDS)
 
 
 def share(folders: paths.Paths) -> None:
-    """Make the files that exist readable by the group; OSError."""
+    """Make the files that exist readable by the group, if there is one; OSError."""
+    if groups.number(GROUP) is None:
+        return
     for path in (folders.users, folders.remote_certificate, folders.issued_remote_certificate):
         if groups.share(path, GROUP):
             log.info("the group %s may read %s", GROUP, path)
@@ -55,6 +59,6 @@ async def issue(runtime: interface.Runtime, folders: paths.Paths, store: transac
     key, request = security.make_request(node.name)
     pem = security.issue(
         signing, request, uuid=node.name, name=node.name, address=node.primary_ip, now=now,
-        other_names=(state.the_cluster.name,),
+        other_names=(state.the_cluster.name,), is_local=True,
     )  # fmt: skip
     await runtime.disk.write(folders.issued_remote_certificate, pem + key, mode=0o600)

@@ -101,7 +101,7 @@ class Authority:
         now, (name, *more_names) = self._runtime.clock.now(), names
         key, request = security.make_request(name)
         pem = security.issue(
-            self.signing, request, uuid=name, name=name, address=address, now=now, other_names=more_names
+            self.signing, request, uuid=name, name=name, address=address, now=now, other_names=more_names, is_local=True
         )
         await self._disk.write(f"{self._folders.lib}/rapi.pem", pem + key, mode=0o600)
 

@@ -35,7 +35,11 @@ LOCAL = (
     x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
     x509.IPAddress(ipaddress.ip_address("::1")),
 )
-"""What a program on the machine itself calls a server that listens on a loopback address, as ``gantry-rapi`` does."""
+"""What a program on the machine itself calls a server that listens on a loopback address.
+
+Only certificates of ``gantry-rapi`` and ``gantry-kube`` have these names: nodes are called at their addresses, and the
+key of some node must not prove to be the server of this machine.
+"""
 
 
 class Authority(NamedTuple):
@@ -167,10 +171,12 @@ def issue(
     now: float,
     days: int = NODE_DAYS,
     other_names: Sequence[str] = (),
+    is_local: bool = False,
 ) -> bytes:
-    """Issue a node's certificate: server only, common name its UUID, valid for its IP address, its names, and LOCAL.
+    """Issue a server's certificate: common name its UUID, valid for its IP address and its names.
 
-    The first DNS name is ``name``, as ``certificates.name_of`` expects.
+    The first DNS name is ``name``, as ``certificates.name_of`` expects. With ``is_local`` LOCAL follows, for a server
+    that may listen on a loopback address.
     """
     csr = x509.load_pem_x509_csr(request)
     public_key = csr.public_key()
@@ -183,7 +189,11 @@ def issue(
         purpose=ExtendedKeyUsageOID.SERVER_AUTH,
         days=days,
         names=dict.fromkeys(
-            (x509.IPAddress(ipaddress.ip_address(address)), *map(x509.DNSName, (name, *other_names)), *LOCAL)
+            (
+                x509.IPAddress(ipaddress.ip_address(address)),
+                *map(x509.DNSName, (name, *other_names)),
+                *(LOCAL if is_local else ()),
+            )
         ),
         now=now,
     )
