@@ -278,6 +278,22 @@ def known_range(text: str) -> tuple[Family, Range]:
     return _KNOWN_RANGE(text)
 
 
+def overlapping(texts: Sequence[str], run: Range) -> Iterator[Range]:
+    """Yield the ranges of texts that share a number with a range, from sorted texts of one family that do not overlap.
+
+    Cost: a binary search and a step for each range that is yielded, whatever the number of texts.
+
+    >>> list(overlapping(("10.0.0.1-10.0.0.4", "10.0.0.6", "10.0.0.9"), parse_range("10.0.0.4-10.0.0.6")[1]))
+    [Range(first=167772161, last=167772164), Range(first=167772166, last=167772166)]
+    """
+    begin = bisect.bisect_left(texts, run.first, key=lambda text: known_range(text)[1].last)
+    for index in range(begin, len(texts)):
+        known = known_range(texts[index])[1]
+        if known.first > run.last:
+            return
+        yield known
+
+
 def format_range(family: Family, run: Range) -> str:
     """Return the canonical text of a range: ``FIRST-LAST``, or only the address if there is a single one."""
     first = format_address(family, run.first)

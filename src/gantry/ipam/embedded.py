@@ -328,8 +328,8 @@ class Allocations:
         if address.value in self._picked.get((net.uuid, address.family), set()):
             raise errors.NotUniqueError(f"address {address} of network {net.name} is requested twice")
         self._check_quarantine(net, address, force=request.force)
-        external = ranges.union(ranges.parse_range(text)[1] for text in subnet.external)
-        if ranges.locate(external, address.value) is not None and not request.force:
+        external = ranges.overlapping(subnet.external, ranges.sized(address.value, 1))
+        if next(external, None) is not None and not request.force:
             raise errors.WrongStateError(
                 f"address {address} of network {net.name} is reserved externally", hint="allocate it with --force"
             )

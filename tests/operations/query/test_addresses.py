@@ -5,6 +5,7 @@ from typing import NoReturn
 
 import pytest
 from msgspec import structs
+from tests import effort
 from tests.operations import build
 
 from gantry import errors
@@ -190,3 +191,42 @@ def test_the_past_is_asked_with_the_same_words() -> None:
     assert named(structs.replace(build.VM, name="renamed"), use)
     family = ranges.Family.IPV4
     assert addresses.parse("192.0.2.0/24").family is family
+
+
+def _with_reservations(count: int) -> tuple[build.House, tuple[str, ...]]:
+    """Return a house with a network of single external reservations and one of a range, and the texts of these."""
+    numbers = range(0x0A000100, 0x0A000100 + 4 * count, 4)
+    texts = tuple(ranges.format_range(ranges.Family.IPV4, ranges.Range(n, n + n // 4 % 2)) for n in numbers)
+    house = build.House()
+    subnet = network.Subnet(uuid="many", cidr="10.0.0.0/8", external=texts)
+    house.put(network.Network(uuid="many", name="many", subnets=(subnet,)))
+    return house, texts
+
+
+@pytest.mark.parametrize(
+    ("address", "state"), [("10.0.1.4", "external"), ("10.0.1.5", "external"), ("10.0.1.2", "free")]
+)
+def test_the_cost_of_an_address_does_not_grow_with_the_external_reservations(address: str, state: str) -> None:
+    few, many = _with_reservations(20)[0], _with_reservations(20_000)[0]
+
+    def find(house: build.House) -> int:
+        def ask() -> None:
+            (fact,) = addresses.Finder(house.state, house.ledger).find(addresses.parse(address))
+            assert fact.row.state == state
+            assert fact.has is None or fact.has(house.state.networks["many"])
+
+        ask()
+        return effort.lines(ask)
+
+    # Each step of a bisection parses one reservation.
+    assert find(many) < find(few) + 1000
+
+
+def test_the_external_reservations_of_a_cidr_are_those_in_it() -> None:
+    house, texts = _with_reservations(300)
+    for cidr in ("10.0.1.0/29", "10.0.2.5/32", "10.0.2.0/30", "10.0.5.240/28", "10.200.0.0/24", "10.0.0.0/8"):
+        run = ranges.parse_cidr(cidr).range
+        parts = (ranges.parse_range(text)[1].intersection(run) for text in texts)
+        expected = [ranges.format_range(ranges.Family.IPV4, part) for part in parts if part]
+        listed = [row.address for row in rows_of(house, cidr) if row.state == "external"]
+        assert listed == expected, cidr

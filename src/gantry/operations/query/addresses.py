@@ -296,10 +296,9 @@ def _reserved(net: network.Network, subnet: network.Subnet, address: ranges.Addr
     gateway = ranges.parse_address(subnet.gateway) if subnet.gateway else None
     if address == gateway:
         yield _gateway(net, subnet)
-    for text in subnet.external:
-        run = ranges.known_range(text)[1]
-        if address.value in run:
-            yield _external(net, subnet, str(address), ranges.sized(address.value, 1))
+    single = ranges.sized(address.value, 1)
+    for _ in ranges.overlapping(subnet.external, single):
+        yield _external(net, subnet, str(address), single)
     if any(address.value in run for run in pools.never_handed_out(ranges.known_cidr(subnet.cidr), gateway=None)):
         yield Fact(_row(net, str(address), END))
 
@@ -317,9 +316,10 @@ def _external(net: network.Network, subnet: network.Subnet, text: str, run: rang
 
     def reserves(value: kinds.Stored) -> bool:
         return isinstance(value, network.Network) and any(
-            known[0] is family and run.first in known[1] and run.last in known[1]
+            run.first in known and run.last in known
             for each in value.subnets
-            for known in map(ranges.known_range, each.external)
+            if ranges.known_cidr(each.cidr).family is family
+            for known in ranges.overlapping(each.external, run)
         )
 
     return Fact(_row(net, text, EXTERNAL), net, reserves)
@@ -334,8 +334,8 @@ def _gateways(net: network.Network, subnet: network.Subnet, run: ranges.Range) -
 def _externals(net: network.Network, subnet: network.Subnet, run: ranges.Range) -> Iterator[tuple[int, Fact]]:
     """Yield the external reservations in a range, by their first numbers."""
     family = ranges.known_cidr(subnet.cidr).family
-    overlaps = filter(None, (ranges.known_range(text)[1].intersection(run) for text in subnet.external))
-    for overlap in sorted(overlaps):
+    overlaps = (known.intersection(run) for known in ranges.overlapping(subnet.external, run))
+    for overlap in filter(None, overlaps):
         yield overlap.first, _external(net, subnet, ranges.format_range(family, overlap), overlap)
 
 

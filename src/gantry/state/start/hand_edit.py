@@ -2,7 +2,11 @@
 
 import logging
 
+from msgspec import structs
+
+from gantry.address import ranges
 from gantry.lib_files import frame
+from gantry.model import network
 from gantry.state.files import checkpoint
 from gantry.state.journal import journal, record
 from gantry.state.objects import snapshot as states
@@ -15,8 +19,10 @@ async def note(log: journal.Journal, recovered: recovery.Recovered, *, now: floa
     """Add a record with the objects of a ``config.data`` that was edited by hand to the journal.
 
     So history and events include the edit, and candidates, which cannot get it as a frame, receive the whole state.
+    External reservations are put in order, as all operations keep them: they are searched by bisection.
     """
-    before, end = recovered.state, recovered.replay.end
+    sorted_networks = [states.Put(_sorted(net)) for net in recovered.state.networks.values()]
+    before, end = recovered.state.apply(sorted_networks, serial=recovered.state.serial), recovered.replay.end
     objects = [
         before.the_cluster,
         *(value for kind in checkpoint.COLLECTIONS for value in before.collection(kind).values()),
@@ -30,3 +36,11 @@ async def note(log: journal.Journal, recovered: recovery.Recovered, *, now: floa
     recovered.state = before.apply((), serial=journal_record.serial)
     recovered.replay.end = journal.Position(journal_record.serial, frame.digest(line), end.epoch)
     recovered.replayed += 1
+
+
+def _sorted(net: network.Network) -> network.Network:
+    subnets = (
+        structs.replace(subnet, external=tuple(sorted(subnet.external, key=lambda text: ranges.parse_range(text)[1])))
+        for subnet in net.subnets
+    )
+    return structs.replace(net, subnets=tuple(subnets))
