@@ -61,3 +61,16 @@ def test_each_of_several_jobs_has_its_hint(gnt: Gnt, master: Master) -> None:
     master.answers["QuerySimilarNames"] = ["web1"]
     err = gnt("gnt-instance start --force-multiple wbe1 wbe1").err
     assert err.count("no such instance: wbe1; did you mean web1?") == 2
+
+
+def test_the_owner_of_an_address_may_be_of_several_kinds(gnt: Gnt, master: Master) -> None:
+    message = "no instance, port, node or network with an address is named wbe1; former owners: gnt-network address"
+    master.answers["QueryAddress"] = _raise(Fault("OpPrereqError", message, "unknown_entity"))
+    master.answers["QuerySimilarNames"] = lambda what, _: ["web1"] if what == "node" else []
+    assert gnt("gnt-network address wbe1").err.splitlines()[-1] == (
+        "no instance, port, node or network with an address is named wbe1; did you mean web1? "
+        "former owners: gnt-network address"
+    )
+    assert [arguments for method, arguments in master.requests if method == "QuerySimilarNames"] == [
+        [kind, "wbe1"] for kind in ("instance", "node", "network")
+    ]
