@@ -223,10 +223,17 @@ class ProtocolError(GantryError):
 
 
 class UnknownCallerError(ProtocolError):
-    """The caller's certificate is not one that the node knows."""
+    """The caller's certificate is not one that the node knows.
+
+    ``obeyed`` has the epoch that the node obeys, and the UUID of its master; 0 and empty if the node has said none.
+    """
 
     # on the wire between master and node; the master introduces itself
     status = 403
+
+    def __init__(self, message: str = "", *, hint: str = "", obeyed: tuple[int, str] = (0, "")) -> None:
+        super().__init__(message, hint=hint)
+        self.obeyed = obeyed
 
 
 class FilterError(GantryError):

@@ -3,6 +3,7 @@
 import asyncio
 
 import msgspec
+import pytest
 from tests.rpc import test_client
 
 from gantry import errors
@@ -14,6 +15,7 @@ GRANT, RENEWED = (calls.Grant(certificate=text, signature="00") for text in ("fi
 UNPROVEN = http_interface.Response(
     errors.UnprovenError.status, msgspec.json.encode((False, errors.UnprovenError("no proof").luxi_pair()))
 )
+SILENT = http_interface.Response(500, msgspec.json.encode((False, errors.RemoteError("no answer").luxi_pair())))
 UNKNOWN_CALL = http_interface.Response(400, msgspec.json.encode((False, errors.ProtocolError("no call").luxi_pair())))
 
 
@@ -82,6 +84,36 @@ def test_a_node_that_lost_the_proof_gets_it_again() -> None:
         lab.proofs.keep(7, (GRANT,))
         world.run(lab.order())
         assert lab.brought == ["first", "/test_delay", "first", "/test_delay"]
+
+
+def test_a_node_that_does_not_answer_gets_no_call_before_the_proof() -> None:
+    with simulated.World(seed=1) as world:
+        lab = Lab(world, SILENT, SILENT, test_client.ok(None))
+        lab.proofs.keep(7, (GRANT,))
+
+        async def fails() -> None:
+            for _ in range(2):
+                with pytest.raises(errors.RemoteError):
+                    await lab.order()
+                await lab.machine.clock.sleep(0.1)
+
+        world.run(fails())
+        assert lab.brought == ["first", "first"]
+        world.run(lab.order())
+        assert lab.brought[2:] == ["first", "/test_delay"]
+
+
+def test_calls_that_wait_for_the_answer_to_a_proof_share_its_failure() -> None:
+    with simulated.World(seed=1) as world:
+        lab = Lab(world, SILENT, test_client.ok(None))
+        lab.proofs.keep(7, (GRANT,))
+
+        async def fails() -> None:
+            outcomes = await asyncio.gather(*(lab.order() for _ in range(3)), return_exceptions=True)
+            assert [type(outcome) for outcome in outcomes] == [errors.RemoteError] * 3
+
+        world.run(fails())
+        assert lab.brought == ["first"]
 
 
 def test_a_node_of_an_earlier_version_is_called_without_a_proof() -> None:

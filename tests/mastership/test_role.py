@@ -72,6 +72,22 @@ def test_nodes_that_disown_the_asker_are_votes_against_it(taking_over: bool) -> 
     assert decide([*disowning[:2], answer(3), answer(4)], taking_over=taking_over) is CONFIRMED
 
 
+@pytest.mark.parametrize("taking_over", [False, True])
+@pytest.mark.parametrize(
+    ("candidates", "own_epoch", "outcome"),
+    [
+        ([ME, "node1", "node2"], OWN.epoch + 1, REFUSED),
+        ([ME, "node1", "node2"], OWN.epoch, CONFIRMED),
+        ([ME, "node1"], OWN.epoch + 1, CONFIRMED),
+    ],
+)
+def test_a_candidate_that_became_the_master_and_has_given_up_the_asker_refuses_alone(
+    candidates: Sequence[str], own_epoch: int, outcome: vote.Outcome, taking_over: bool
+) -> None:
+    claim = vote.Claim(ME, OWN, candidates, taking_over=taking_over, by_majority=True)
+    assert vote.decide(claim, [answer(1), vote.Answer("node2", disowns=True, own_epoch=own_epoch)]).outcome is outcome
+
+
 @pytest.mark.promise("cluster-28")
 def test_a_quorum_takes_us_for_the_master_at_a_start_whatever_the_mix_of_answers() -> None:
     kinds: list[str | None] = [ME, "node1", "", None]

@@ -134,6 +134,19 @@ async def test_a_refusal_without_a_reason_is_a_refusal(refusal: type[errors.Gant
         await nodes.call(TARGET, calls.Version())
 
 
+@pytest.mark.parametrize(
+    ("header", "obeyed"), [({}, (0, "")), ({"x-gantry-obeyed": "3 u3"}, (3, "u3")), ({"x-gantry-obeyed": "3"}, (0, ""))]
+)
+async def test_a_node_that_does_not_know_the_caller_says_whom_it_obeys(
+    header: dict[str, str], obeyed: tuple[int, str]
+) -> None:
+    body = msgspec.json.encode((False, errors.UnknownCallerError().luxi_pair()))
+    nodes, _ = build_client(lambda _: http_interface.Response(errors.UnknownCallerError.status, body, headers=header))
+    with pytest.raises(errors.UnknownCallerError) as refused:
+        await nodes.call(TARGET, calls.Version())
+    assert refused.value.obeyed == obeyed
+
+
 @pytest.mark.parametrize("token", ["rubbish", '{"secret": "s", "certificate": "rubbish"}'])
 async def test_a_bad_join_token_is_the_callers_fault(token: str) -> None:
     nodes, http = build_client(lambda _: ok(""))

@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
+from gantry.mastership import vote
 from gantry.node.membership import acknowledged as witness
-from gantry.sim import acknowledged, scenario
+from gantry.sim import acknowledged, invariants, scenario
 from gantry.sim.schedules import restored_files, table
 
 PLAYED = {
@@ -17,6 +18,7 @@ PLAYED = {
     "small-node": 2,
     "candidates-offline": 5,
     "restored-files": 2,
+    "forced-start": 0,
 }
 """For each schedule a seed with which all of its acts succeed."""
 
@@ -44,3 +46,12 @@ def test_a_majority_with_restored_files_loses_changes_if_no_node_keeps_that_they
     monkeypatch.setattr(restored_files, "_has_heard", lambda *arguments: True)
     result = scenario.run(PLAYED["restored-files"], schedule="restored-files")
     assert result.broken in {acknowledged.ONE_MASTER, acknowledged.KEPT}, result.story
+
+
+@pytest.mark.slow
+def test_candidates_that_were_given_up_become_the_master_without_the_word_of_the_forced_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vote, "has_replaced", lambda claim, answer: False)
+    result = scenario.run(PLAYED["forced-start"], schedule="forced-start")
+    assert result.broken in {acknowledged.ONE_MASTER, invariants.ONE_LEASE}, result.story

@@ -46,6 +46,7 @@ class Poll:
             self.call(node, calls.CandidateStatus(), introducing=False),
         )
         faults = [answer.message for answer in (name, copy) if isinstance(answer, errors.GantryError)]
+        obeyed = [answer.obeyed for answer in (name, copy) if isinstance(answer, errors.UnknownCallerError)]
         return vote.Answer(
             node.name,
             master=name if isinstance(name, str) else None,
@@ -53,7 +54,8 @@ class Poll:
             why=faults[0] if faults else "",
             offline=node.offline,
             locked=isinstance(copy, errors.WrongStateError),
-            disowns=isinstance(name, errors.UnknownCallerError) and isinstance(copy, errors.UnknownCallerError),
+            disowns=len(obeyed) == 2,
+            own_epoch=max((epoch for epoch, owner in obeyed if owner == node.uuid), default=0),
         )
 
     async def call(

@@ -309,7 +309,11 @@ class Role:
         )
 
     def _recovery(self, answers: Sequence[vote.Answer]) -> str:
-        """Return what to do if acknowledged records are in no copy that answers."""
+        """Return what to do if this node was given up, or if acknowledged records are in no copy that answers."""
+        if masters := [answer.node for answer in answers if vote.has_replaced(self._claim(), answer)]:
+            return (
+                f"; let this node be a candidate again: gnt-node modify --offline no {self._own.node} on {masters[0]}"
+            )
         if vote.lost_records(self._claim(), answers) is None:
             return ""
         return (

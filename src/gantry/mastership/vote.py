@@ -12,7 +12,9 @@
 The node that asks counts as one answer, with its own copy. A node without a copy counts as knowing nothing newer,
 unless it gave up a newer copy, which it may have acknowledged. If no master acknowledges a change without a majority, a
 node that contradicts has one vote like any other, so that the word of one node decides nothing; but records decide: a
-node that sends the newer ones refuses the claim alone, as others may have lost theirs. The outcome is never
+node that sends the newer ones refuses the claim alone, as others may have lost theirs. So does a candidate
+that has become the master later, and does not count the asker among the candidates: it may have been made the master
+without a vote. The outcome is never
 ``CONFIRMED`` for a copy that lacks a record which a majority of the candidates has acknowledged.
 
 A confirmation is not exclusive: two nodes that ask may both be confirmed. The promises that ``role`` collects from the
@@ -47,8 +49,9 @@ class Answer:
 
     ``why`` is the reason for a missing answer; ``offline`` is the node's flag; ``reached`` is set if it answered. A
     newer copy is ``proven`` if the node sent its records, in an unbroken chain from a record that both copies have. A
-    node that ``disowns`` the asker does not count it among the master candidates, and answers nothing else. At a
-    ``locked`` node a master daemon has the queue's lock, so the copy is missing: it works or wants to be the master.
+    node that ``disowns`` the asker does not count it among the master candidates, and answers nothing else; if it
+    obeys itself as the master, ``own_epoch`` is the epoch of that. At a ``locked`` node a master daemon has the queue's
+    lock, so the copy is missing: it works or wants to be the master.
     """
 
     node: str
@@ -58,6 +61,7 @@ class Answer:
     offline: bool = False
     proven: bool = False
     disowns: bool = False
+    own_epoch: int = 0
     locked: bool = False
 
     @property
@@ -139,8 +143,8 @@ def decide(claim: Claim, answers: Sequence[Answer]) -> Verdict:
     contradictions = {answer.node: text for answer in answers if (text := _contradiction(claim, answer))}
     refusals = tuple(contradictions.values())
     losses = tuple(_lost_masters(claim, answers))
-    is_proven = any(answer.proven and answer.node in contradictions for answer in answers)
-    if losses or is_proven or (refusals and not claim.by_majority):
+    is_certain = any(_is_certain(claim, answer) for answer in answers if answer.node in contradictions)
+    if losses or is_certain or (refusals and not claim.by_majority):
         return Verdict(Outcome.REFUSED, (*refusals, *losses))
     candidates = [answer for answer in answers if answer.node in claim.candidates]
     if lost_text := _lost_records(claim, answers):
@@ -159,6 +163,20 @@ def decide(claim: Claim, answers: Sequence[Answer]) -> Verdict:
     reasons = (*refusals, *(tally.text for tally in tallies if not tally.passed))
     lost = any(not tally.possible for tally in tallies)
     return Verdict(Outcome.REFUSED if lost else Outcome.UNDECIDED, reasons)
+
+
+def _is_certain(claim: Claim, answer: Answer) -> bool:
+    """Return whether the contradiction of this node alone refuses the claim."""
+    return answer.proven or has_replaced(claim, answer)
+
+
+def has_replaced(claim: Claim, answer: Answer) -> bool:
+    """Return whether a candidate is a later master, for which the asker is no candidate.
+
+    An administrator may have given up the asker, and made that candidate the master without a vote. When all that were
+    given up are back, they may be a majority, and none of them knows of it.
+    """
+    return answer.disowns and answer.node in claim.candidates and answer.own_epoch > claim.copy.epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +287,11 @@ def _contradiction(claim: Claim, answer: Answer) -> str:
     """Return why a node does not confirm the claim, empty if it does or if its answer is missing."""
     mine, copy = claim.copy, answer.copy
     here = f"here it is {_extent(mine)}"
+    if has_replaced(claim, answer):
+        return (
+            f"node {answer.node} has become the master in epoch {answer.own_epoch}, without {claim.node} as a master "
+            f"candidate; {here}"
+        )
     if copy is None:
         is_rival = claim.by_majority and answer.master == answer.node
         return f"node {answer.node} takes itself for the master" if is_rival else ""

@@ -51,8 +51,6 @@ PROOF_SECONDS = 60.0
 """For how long a node counts as knowing the proof of an epoch."""
 DOUBT_SECONDS = 10.0
 """For how long a node counts as not convinced by the proof: meanwhile the candidates may sign it again."""
-SILENCE_SECONDS = 1.0
-"""For how long a node that did not answer is not shown the proof again."""
 CONFIRMATION_SECONDS = 15
 """How long a call waits for a later epoch of this master, when a node does not obey the present one."""
 SHARED_CHECK_SECONDS = 1.0
@@ -60,12 +58,16 @@ SHARED_CHECK_SECONDS = 1.0
 
 
 class _Visit(NamedTuple):
-    """The last time when a node was shown the proof of an epoch, and until when it is not shown again."""
+    """The last time when a node was shown the proof of an epoch, and until when it is not shown again.
+
+    ``failure`` is the error of a node that did not answer: then it is shown the proof again by the next call.
+    """
 
     epoch: int
     at: float
     until: float
-    is_convinced: bool
+    is_convinced: bool = False
+    failure: errors.RemoteError | None = None
 
 
 class Client:
@@ -172,7 +174,11 @@ class Client:
         return self._epoch() if self._epoch and call.FENCED else 0
 
     async def _bring_proof(self, target: targets.Target, epoch: int, *, since: float = liveness.NEVER) -> bool:
-        """Show a node the proof of an epoch, unless it has seen it ``since`` a time; return whether it is convinced."""
+        """Show a node the proof of an epoch, unless it has seen it ``since`` a time; return whether it is convinced.
+
+        RemoteError if the node does not answer. The call itself is not made then: if the node heard of the epoch by the
+        call alone, it would obey a former master that has the proof of an earlier epoch.
+        """
         if not epoch or self._prove is None:
             return False
         node, loop = _node(target), asyncio.get_running_loop()
@@ -180,15 +186,16 @@ class Client:
         async with self._proving.setdefault(node, asyncio.Lock()):
             last = self._visits.get(node)
             if last and last.epoch == epoch and last.at > since and (last.until > begin or last.at >= begin):
+                if last.failure:
+                    raise errors.RemoteError(last.failure.message, hint=last.failure.hint)
                 return last.is_convinced
-            is_convinced, seconds = False, SILENCE_SECONDS
             try:
                 is_convinced = await self._prove(target, epoch)
-                seconds = PROOF_SECONDS if is_convinced else DOUBT_SECONDS
-            except errors.RemoteError:
-                pass  # the call itself fails too, and says why
-            finally:  # also of a call that is given up: the next one does not wait for this node again
-                self._visits[node] = _Visit(epoch, loop.time(), loop.time() + seconds, is_convinced=is_convinced)
+            except errors.RemoteError as error:  # those that wait here meanwhile do not ask the node again
+                self._visits[node] = _Visit(epoch, loop.time(), liveness.NEVER, failure=error)
+                raise
+            seconds = PROOF_SECONDS if is_convinced else DOUBT_SECONDS
+            self._visits[node] = _Visit(epoch, loop.time(), loop.time() + seconds, is_convinced=is_convinced)
             return is_convinced
 
     async def _make(self, target: targets.Target, call: calls.Call[Result]) -> Result:
@@ -353,7 +360,10 @@ async def exchange(
         ) from None
     for refusal in _BY_STATUS:
         if answer.status == refusal.status:
-            raise refusal(f"node {target.name}: {arguments[0] if arguments else kind}")
+            failure = refusal(f"node {target.name}: {arguments[0] if arguments else kind}")
+            if isinstance(failure, errors.UnknownCallerError):
+                failure.obeyed = calls.obeyed_from_header(answer.headers.get(calls.OBEYED_HEADER, ""))
+            raise failure
     raise _failure(target.name, kind, arguments=arguments)
 
 

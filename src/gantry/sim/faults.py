@@ -121,9 +121,10 @@ class Faults:
             fault.end()
         self._active.clear()
 
-    async def take_over(self, name: str) -> None:
-        """Let an administrator make a machine the master, and wait for the outcome."""
-        await asyncio.wait([self._start(name, self._lab.failover(name), "shall be the master")])
+    async def take_over(self, name: str, *, voting: bool = True) -> None:
+        """Let an administrator make a machine the master, perhaps without a vote, and wait for the outcome."""
+        text = "shall be the master" if voting else "shall be the master without a vote"
+        await asyncio.wait([self._start(name, self._lab.failover(name, voting=voting), text)])
 
     def up(self) -> list[str]:
         """Return the machines that are up and do not start right now."""

@@ -141,7 +141,9 @@ async def test_a_candidate_vouches_only_for_its_own_list_and_the_master_of_a_pro
         await candidate.callers.vouch(calls.Vouch(uuid="u7", masters=own_list), "u1")
 
 
-async def vouchers(folders: paths.Paths, *signers: Machine, epoch: int, masters: tuple[str, ...]) -> calls.MastersStore:
+async def vouchers(
+    folders: paths.Paths, *signers: Machine, epoch: int, masters: tuple[str, ...], node: str = "u7"
+) -> calls.MastersStore:
     """Return what candidates sign for the node, in its place, with their master in an epoch."""
     words = []
     for signer in signers:
@@ -150,7 +152,7 @@ async def vouchers(folders: paths.Paths, *signers: Machine, epoch: int, masters:
         await candidate.files.write({ssconf_file.MASTERS: "\n".join(masters)})
         candidate.barrier.certify(epoch, "u4")
         await candidate.barrier.admit(epoch, "u4")
-        words.append(await candidate.callers.vouch(calls.Vouch(uuid="u7", masters=masters), "u4"))
+        words.append(await candidate.callers.vouch(calls.Vouch(uuid=node, masters=masters), "u4"))
     return calls.MastersStore(masters=masters, voucher=words[-1], vouchers=tuple(words))
 
 
@@ -166,8 +168,37 @@ async def test_a_node_learns_a_list_from_a_majority_of_those_that_it_knows(node:
         await node.callers.learn(both, THIRD.master_certificate())
     await node.callers.learn(both, STRANGER.master_certificate())
     assert node.callers.identify(STRANGER.master_certificate()) == "u4"
-    with pytest.raises(errors.UnknownCallerError):
+    with pytest.raises(errors.UnknownCallerError) as refused:
         node.callers.identify(FIRST.master_certificate())
+    assert refused.value.obeyed == (4, "u1")
+
+
+async def test_a_candidate_counts_its_own_word_unless_it_hears_from_another_master(
+    folders: paths.Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two candidates that it knows, there is only one other."""
+    candidate = Node(folders, FIRST)
+    await candidate.begin()
+    await candidate.files.write({ssconf_file.MASTERS: f"{FIRST.line}\n{SECOND.line}"})
+    masters = (FIRST.line, SECOND.line, STRANGER.line)
+    passed = await vouchers(folders, SECOND, epoch=4, masters=masters, node="u1")
+    words = await vouchers(folders, SECOND, epoch=5, masters=masters, node="u1")
+    with pytest.raises(errors.UnprovenError, match="1 of the 2 master candidates that this node knows have vouched"):
+        await candidate.callers.learn(words, STRANGER.master_certificate())
+    monkeypatch.setattr(calls, "LEASE_SECONDS", 0.0)
+    with pytest.raises(errors.UnprovenError, match="1 of the 2 master candidates that this node knows have vouched"):
+        await candidate.callers.learn(passed, STRANGER.master_certificate())
+    await candidate.callers.learn(words, STRANGER.master_certificate())
+    assert candidate.callers.identify(STRANGER.master_certificate()) == "u4"
+
+
+async def test_the_own_word_of_a_node_that_is_no_candidate_does_not_count(
+    node: Node, folders: paths.Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "LEASE_SECONDS", 0.0)
+    words = await vouchers(folders, SECOND, epoch=5, masters=NEW_LIST)
+    with pytest.raises(errors.UnprovenError, match="1 of the 3 master candidates that this node knows have vouched"):
+        await node.callers.learn(words, STRANGER.master_certificate())
 
 
 @pytest.mark.parametrize("epoch", [3, 4])

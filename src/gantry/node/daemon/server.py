@@ -188,7 +188,10 @@ class Agent:
             logger.info("%.100s: %.1000s", procedure, failure)
         else:  # anybody may call, whatever procedure
             self._failures.write(logging.INFO, "failed calls of strangers", "%.40s: %.1000s", procedure, failure)
-        return http_interface.Response(failure.status, _encoded(failure), headers=self._headers())
+        headers = self._headers()
+        if isinstance(failure, errors.UnknownCallerError):
+            headers[calls.OBEYED_HEADER] = calls.obeyed_to_header(*failure.obeyed)
+        return http_interface.Response(failure.status, _encoded(failure), headers=headers)
 
     async def answer(self, request: http_interface.Request) -> http_interface.Response:
         """Answer a request; any exception becomes an error answer."""

@@ -50,12 +50,14 @@ class Callers:
         known = self._known()
         if not known:
             return ""
+        master = self._barrier.obeyed()
         node = known.get(security.key_of(certificate))
         if node is None or security.serial_of(certificate) in self._revoked():
             raise errors.UnknownCallerError(
                 "the caller's certificate is not one of a master candidate of this cluster that this node knows",
                 hint="a node that was removed or demoted cannot call others; if the master itself is refused, copy "
                 f"ssconf_{ssconf_file.MASTERS} from another node",
+                obeyed=(master.epoch, master.owner),
             )
         return node
 
@@ -84,13 +86,19 @@ class Callers:
         self._check_majority(f"promised epoch {call.epoch} to the caller", statement, call.grants)
         self._barrier.certify(call.epoch, caller)
 
-    def _check_majority(self, what: str, statement: bytes, words: Sequence[calls.Grant | calls.Voucher]) -> None:
-        """Raise UnprovenError unless a majority of the master candidates that this node knows has signed."""
+    def _check_majority(
+        self, what: str, statement: bytes, words: Sequence[calls.Grant | calls.Voucher], *, own: str = ""
+    ) -> None:
+        """Raise UnprovenError unless a majority of the master candidates that this node knows has signed.
+
+        ``own`` is the UUID of this node if it agrees itself; that counts if it is one of these candidates.
+        """
         # What a master without a proof has written since does not count.
         keys = self._barrier.keys()
         known = calls.nodes_by_key(keys) if keys else self._known()
         revoked = () if keys else self._revoked()
         signers = {known[key] for word in words if (key := _signer(statement, word, revoked)) in known}
+        signers |= {own} & set(known.values())
         count = len(set(known.values()))
         if 2 * len(signers) <= count:
             raise errors.UnprovenError(
@@ -124,6 +132,7 @@ class Callers:
     async def learn(self, call: calls.MastersStore, certificate: bytes | None) -> None:
         """Take new keys of master candidates that a majority of the known candidates vouches for.
 
+        This node is one of them if it is a candidate, and agrees unless it still hears from another master.
         UnprovenError if it does not, ProtocolError if the caller is not among them, FencedError for an epoch that has
         passed: what a removed candidate had signed before is of no use to it.
         """
@@ -136,7 +145,9 @@ class Callers:
         epoch = call.voucher.epoch
         statement = _statement(epoch, member.uuid, call.masters)
         words = [word for word in call.vouchers if word.epoch == epoch]
-        self._check_majority("vouched for the caller", statement, words)
+        # As in a vote, where it would promise the caller the epoch: of two candidates that it knows, one is another.
+        is_free = epoch > self._barrier.epoch() and not self._barrier.loyal_seconds(caller)
+        self._check_majority("vouched for the caller", statement, words, own=member.uuid if is_free else "")
         proven = self._barrier.proven()
         if epoch < proven.epoch or (epoch == proven.epoch and caller != proven.owner):
             raise errors.FencedError(

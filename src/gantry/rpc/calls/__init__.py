@@ -30,6 +30,7 @@ from gantry.rpc.calls.base import (
     EPOCH_STEP,
     FAST,
     NORMAL,
+    OBEYED_HEADER,
     SLOW,
     SOFTWARE_HEADER,
     TIME_HEADER,
@@ -39,6 +40,8 @@ from gantry.rpc.calls.base import (
     Epoch,
     Message,
     Value,
+    obeyed_from_header,
+    obeyed_to_header,
     result_type,
 )
 from gantry.rpc.calls.cluster import (
@@ -216,6 +219,7 @@ __all__ = [
     "LEASE_SECONDS",
     "MOMENT_HEADER",
     "NORMAL",
+    "OBEYED_HEADER",
     "OWNER_TAG",
     "PERMIT_HEADER",
     "SLOW",
@@ -381,6 +385,8 @@ __all__ = [
     "decode_permit",
     "digest_of",
     "nodes_by_key",
+    "obeyed_from_header",
+    "obeyed_to_header",
     "result_type",
     "statement_of_epoch",
 ]

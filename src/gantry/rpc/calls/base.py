@@ -25,6 +25,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 EPOCH_HEADER = "x-gantry-epoch"
 """The header that carries the epoch of a confirmed master."""
 
+OBEYED_HEADER = "x-gantry-obeyed"
+"""The header of the answer to an unknown caller: the epoch that the node obeys, and the UUID of its master."""
+
 SOFTWARE_HEADER = "x-gantry-software"
 """The header of each answer of a node that has its software version."""
 
@@ -33,6 +36,23 @@ TIME_HEADER = "x-gantry-time"
 
 EPOCH_DIGITS = 10
 """The longest epoch: a cluster that changes its master every second needs more after three hundred years."""
+
+
+def obeyed_to_header(epoch: int, owner: str) -> str:
+    """Return the value of ``OBEYED_HEADER``.
+
+    >>> obeyed_from_header(obeyed_to_header(3, "u1")), obeyed_from_header("3"), obeyed_from_header("x u1")
+    ((3, 'u1'), (0, ''), (0, ''))
+    """
+    return f"{epoch} {owner}"
+
+
+def obeyed_from_header(text: str) -> tuple[int, str]:
+    """Return the epoch and the UUID in the value of ``OBEYED_HEADER``; 0 and empty if it cannot be read."""
+    epoch, _, owner = text.partition(" ")
+    is_number = epoch.isascii() and epoch.isdecimal() and len(epoch) <= EPOCH_DIGITS
+    return (int(epoch), owner) if is_number and owner else (0, "")
+
 
 EPOCH_STEP = 1000
 """How far a new epoch may be above those that a node knows: each attempt to become the master adds one."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from gantry.sim.schedules import (
     candidates_offline,
+    forced_start,
     forgotten_epoch,
     forgotten_promise,
     moved_meanwhile,
@@ -24,6 +25,7 @@ SCHEDULES: Mapping[str, Play] = {
     "small-node": small_node.play,
     "candidates-offline": candidates_offline.play,
     "restored-files": restored_files.play,
+    "forced-start": forced_start.play,
 }
 
 SHARES: Mapping[str, float] = {
@@ -34,6 +36,7 @@ SHARES: Mapping[str, float] = {
     "small-node": 0.1,
     "candidates-offline": 0.1,
     "restored-files": 0.08,
+    "forced-start": 0.08,
 }
 """The share of the runs that have each schedule; a schedule that the policy or the nodes of a run forbid ends at once.
 

@@ -1,0 +1,71 @@
+"""Two of three candidates are lost, and an administrator makes the third the master without a vote.
+
+One of the two loses its power first, so that the other, the master, acknowledges nothing that the third has not. Then
+the master loses its power too. The forced master marks both offline and acknowledges changes alone. Then both are back
+at the same moment: by their own copies they are two of three candidates, and must not become the master without the
+changes. At the end both are candidates again (how-to/master.md). Meanwhile there are no other faults: they could take
+away the last copy.
+"""
+
+import contextlib
+
+from gantry import errors
+from gantry.model import cluster as clusters
+from gantry.sim import story
+from gantry.sim.schedules import stage as stages
+from gantry.sim.steps import nodes, settings
+
+POLICY = clusters.Replication.MAJORITY
+RETURNS = "a candidate that was given up without a vote can be one again"
+ATTEMPTS = 20
+CHANGES = 2
+"""The number of changes that the forced master acknowledges alone."""
+APART_SECONDS = 40.0
+"""For the lost candidates to start, and to try to make one of them the master."""
+
+
+async def play(stage: stages.Stage) -> None:
+    """Play all acts; Unplayable as soon as one before the forced start does not succeed, Violation after that."""
+    lab, known = stage.lab, stage.clients.facts
+    former = stage.master_of(POLICY)
+    peers = [name for name in stage.up(former) if stage.has_copy(name)]
+    if len(peers) != 2:
+        raise stages.Unplayable(f"{len(peers)} other candidates, not 2")
+    last = stage.choose(peers, "candidate")
+    (silent,) = {*peers} - {last}
+    with stage.faults.no_others():
+        with contextlib.ExitStack() as off:
+            off.callback(stage.faults.turn_off(silent))
+            await stage.must(settings.tag_cluster("before"))
+            keys = [(nodes.KIND, name) for name in (former, silent)]
+            if not known.claim(keys):
+                raise stages.Unplayable("another client is about to change one of the candidates")
+            off.callback(stage.faults.turn_off(former))
+            await stage.faults.take_over(last, voting=False)
+            if lab.masters() != [last]:
+                raise stages.Unplayable(f"{last} is not the master")
+            for node in lab.daemons[last].store.snapshot.nodes.values():
+                if node.offline and (nodes.KIND, node.name) in keys:
+                    known.thing((nodes.KIND, node.name)).fields.update(offline=True, drained=False)
+            with contextlib.suppress(stages.Unplayable):  # another client may be about to tag the cluster
+                for number in range(CHANGES):
+                    await stage.must(settings.tag_cluster(f"alone{number}"))
+        await stage.sleep(APART_SECONDS)
+        for name in (former, silent):
+            await _readmit(stage, name)
+
+
+async def _readmit(stage: stages.Stage, name: str) -> None:
+    """Make a candidate that was given up one again; Violation if that fails, as there is no other fault."""
+    key, known = (nodes.KIND, name), stage.clients.facts
+    for _ in range(ATTEMPTS):
+        with contextlib.suppress(OSError, errors.GantryError):  # another client may have drained the queue
+            await stage.clients.ask("SetDrainFlag", False, on=stage.lab.leader)
+        known.release([key])
+        await stage.carry_out(nodes.mark_offline(name, offline=False))
+        if known.get(key, "offline") is False:
+            return
+        if not known.claim([key]):
+            raise story.Violation(RETURNS, f"node {name}: offline no", "its client did not finish")
+        await stage.sleep(stages.POLL_SECONDS)
+    raise story.Violation(RETURNS, f"node {name}: offline no", f"no success in {ATTEMPTS} attempts")
