@@ -301,19 +301,24 @@ class Role:
         alive = f"{', '.join(holders)} has the lease and works as the master; " if holders else ""
         offline = ", ".join(answer.node for answer in answers if answer.offline and not answer.reached)
         option = f"; or, not counting {offline}, marked offline: {failover} --ignore-offline-nodes" if offline else ""
-        return errors.WrongStateError(
+        message = (
             f"node {self._own.node} is not confirmed as the master: {alive}{'; '.join(verdict.reasons)} "
-            f"({vote.described(answers)})",
+            f"({vote.described(answers)})"
+        )
+        if successors := [answer.node for answer in answers if vote.has_replaced(self._claim(), answer)]:
+            return errors.WrongStateError(
+                message,
+                hint=f"let this node be a candidate again, on {successors[0]}: gnt-node modify --offline no "
+                f"{self._own.node}; or, if {successors[0]} is not to be the master, switch it off and try again",
+            )
+        return errors.WrongStateError(
+            message,
             hint=f"start the nodes that do not answer{again}{option}{self._recovery(answers)}; "
             f"if no other master runs and the state on this node is the newest: {program} {OVERRIDE}",
         )
 
     def _recovery(self, answers: Sequence[vote.Answer]) -> str:
-        """Return what to do if this node was given up, or if acknowledged records are in no copy that answers."""
-        if masters := [answer.node for answer in answers if vote.has_replaced(self._claim(), answer)]:
-            return (
-                f"; let this node be a candidate again: gnt-node modify --offline no {self._own.node} on {masters[0]}"
-            )
+        """Return what to do if acknowledged records are in no copy that answers."""
         if vote.lost_records(self._claim(), answers) is None:
             return ""
         return (
