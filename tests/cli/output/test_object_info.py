@@ -1,4 +1,4 @@
-"""What the ``info`` commands print about NICs, as clients of Ganeti read it, and about the cluster."""
+"""What the ``info`` commands print about NICs, as clients of Ganeti read it."""
 
 import yaml
 
@@ -24,28 +24,3 @@ def test_name_and_vlan_of_a_nic_are_lines_of_their_own() -> None:
     bare, named = nics(BARE, NAMED)
     assert (bare["name"], bare["vlan"], bare["network"], bare["IP"]) == ("None", "", "None", "None")
     assert (named["name"], named["vlan"], named["network"], named["IP"]) == ("eth0", "12", "net1", ["192.0.2.7"])
-
-
-def test_what_the_cluster_sets_is_before_the_defaults() -> None:
-    filled = {"vcpus": 2, "maxmem": 256, "auto_balance": True}
-    record = {"beparams": {"default": filled}, "own_parameters": {"beparams": {"default": {"vcpus": 2}}}}
-    printed = documents.document(object_info.cluster(record))
-    expected = "    vcpus: 2\n    auto_balance: default (True)\n    maxmem: default (256)\n"
-    assert f"Default instance parameters:\n  default:\n{expected}" in printed
-
-
-def test_settings_of_the_cluster_are_in_words() -> None:
-    record = {
-        "replication": "majority", "stray_guests": "stop", "ipam_hold_time": 60, "network_thresholds": [70, 90],
-        "default_disk_size": 0, "tenant_network_types": [], "segment_ranges": True, "enabled_disk_templates": ["file"],
-    }  # fmt: skip
-    assert object_info.cluster(record)["Cluster parameters"] == {
-        "replication of changes": "majority (a change needs more than half of the master candidates)",
-        "stray guests": "stop (they are stopped)",
-        "hold time of addresses": "60 s",
-        "network thresholds": "warning at 70 %, error at 90 %",
-        "default disk size": "none",
-        "segment ranges of projects": "yes",
-        "order of network types": "all types",
-        "enabled disk templates": "file",
-    }

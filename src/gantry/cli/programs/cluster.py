@@ -12,10 +12,20 @@ import sys
 import time
 
 from gantry.cli import client, errors, machine
-from gantry.cli.commands import certificates, master_daemon, policies, settings, ssh, storage, tags, upgrade
+from gantry.cli.commands import (
+    certificates,
+    cluster_info,
+    master_daemon,
+    policies,
+    settings,
+    ssh,
+    storage,
+    tags,
+    upgrade,
+)
 from gantry.cli.framework import command, submit
 from gantry.cli.grammar import syntax
-from gantry.cli.output import documents, object_info
+from gantry.cli.output import documents
 
 ABOUT = "Creates, checks, shows and destroys the cluster."
 
@@ -201,7 +211,7 @@ def repair_stray_guests(call: command.Call) -> int:
 
 def info(call: command.Call) -> int:
     """Show the cluster."""
-    print(documents.document(object_info.cluster(call.client.cluster_info())))
+    print(documents.document(cluster_info.document(call.client.cluster_info())))
     return 0
 
 

@@ -7,7 +7,7 @@ from gantry.cli import client, errors, machine
 from gantry.cli.commands import creation, disks, moves, reinstall, selection, tags
 from gantry.cli.framework import command, query, submit
 from gantry.cli.grammar import nics, syntax
-from gantry.cli.output import documents, object_info, terminal
+from gantry.cli.output import answers, documents, object_info, terminal
 
 ABOUT = "Creates, runs and shows virtual machines."
 
@@ -75,7 +75,7 @@ def info(call: command.Call) -> int:
     return 0
 
 
-def _values(answer: object) -> list[object_info.Record]:
+def _values(answer: object) -> list[answers.Record]:
     return list(answer.values()) if isinstance(answer, dict) else []
 
 

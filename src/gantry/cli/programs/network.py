@@ -4,7 +4,7 @@ from gantry.cli import errors
 from gantry.cli.commands import address, address_records, segment_ranges, tags
 from gantry.cli.framework import command, query, submit
 from gantry.cli.grammar import subnets, syntax
-from gantry.cli.output import documents, object_info
+from gantry.cli.output import documents, network_info
 
 ABOUT = "Creates and changes networks with their subnets and pools, and connects them to node groups."
 
@@ -144,8 +144,8 @@ def info(call: command.Call) -> int:
     if call.option("at") is not None:
         return address_records.info_at(call)
     where = query.names_filter(call.arguments, LISTING)
-    records = call.client.records("network", object_info.NETWORK_FIELDS, where=where)
-    print(documents.document([object_info.network(record) for record in records]))
+    records = call.client.records("network", network_info.FIELDS, where=where)
+    print(documents.document([network_info.network(record) for record in records]))
     return 0
 
 
