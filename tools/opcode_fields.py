@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 from msgspec import inspect as types
 
-from gantry.model import opcodes, parameters, texts
+from gantry.model import cluster_settings, opcodes, parameters, texts
 
 TARGET = Path(__file__).parents[1] / "src/gantry/cli/framework/opcode_fields.py"
 HEAD = '''"""The fields of all opcodes, for the options of commands: kind, help text, default, bounds, choices.
 
-``PARAMETERS`` has what options of parameters accept first.
+``PARAMETERS`` has what options of parameters accept first; ``SETTINGS`` the settings of the cluster.
 
-Made by tools/opcode_fields.py from the structs in ``model/opcodes``; ``make golden`` rewrites it.
+Made by tools/opcode_fields.py from ``model/opcodes`` and ``model/cluster_settings``; ``make golden`` rewrites it.
 """
 
 from typing import NamedTuple
@@ -34,6 +34,21 @@ class Field(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
+class Setting(NamedTuple):
+    """A setting of the cluster: the names of its option, what the option says, and the line of ``gnt-cluster info``.
+
+    ``kind`` is switch, number, seconds, percentages, parameters or text; ``reported_as`` is the key in the answer of
+    QueryClusterInfo. A setting without names is set by another option, one without a label is in no line.
+    """
+
+    names: tuple[str, ...]
+    metavar: str
+    kind: str
+    help: str
+    label: str
+    reported_as: str
+
+
 Row = tuple[str, str, object, int | None, int | None, tuple[str, ...]]
 
 
@@ -45,6 +60,7 @@ def field(opcode: str, name: str) -> Field:
 # ruff: noqa: E501
 # fmt: off
 PARAMETERS: dict[str, tuple[str, ...]] = {parameters}
+SETTINGS: dict[str, Setting] = {settings}
 FIELDS: dict[str, dict[str, Row]] = {
 '''
 KINDS = {types.BoolType: "flag", types.IntType: "number", types.StrType: "text", types.LiteralType: "choice"}
@@ -99,9 +115,31 @@ def names_of_parameters() -> dict[str, tuple[str, ...]]:
     return names | {"by-hypervisor-parameter": tuple(f"{name}:" for name in sorted(parameters.HYPERVISORS))}
 
 
+def _setting_kind(setting: cluster_settings.AnySetting) -> str:
+    kinds = {bool: "switch", int: "number", tuple: "percentages", dict: "parameters", str: "text"}
+    return "seconds" if setting.metavar == "TIME" else kinds[type(setting.default)]
+
+
+def settings() -> dict[str, tuple[object, ...]]:
+    """Return the row of each setting of the cluster."""
+    return {
+        name: (
+            (setting.letter, setting.option) if setting.letter else (setting.option,) if setting.option else (),
+            setting.metavar,
+            _setting_kind(setting),
+            setting.option_text or setting.text,
+            setting.label,
+            setting.reported_as or name,
+        )
+        for name, setting in cluster_settings.ALL.items()
+    }
+
+
 def text() -> str:
     """Return the text of the module."""
-    lines = [HEAD.rstrip("\n").replace("{parameters}", repr(names_of_parameters()))]
+    rows = [f"    {name!r}: Setting{row!r}," for name, row in settings().items()]
+    head = HEAD.rstrip("\n").replace("{parameters}", repr(names_of_parameters()))
+    lines = [head.replace("{settings}", "\n".join(["{", *rows, "}"]))]
     for opcode in opcodes.ALL:
         info = types.type_info(opcode)
         assert isinstance(info, types.StructType)

@@ -12,7 +12,7 @@ from tests.state import build as state_build
 
 from gantry import errors
 from gantry.mastership import distribution
-from gantry.model import cluster, network
+from gantry.model import cluster_settings, network
 from gantry.node.membership import ssconf as files
 from gantry.rpc import calls, client, targets
 from gantry.runtime import simulated
@@ -62,7 +62,7 @@ class Candidates(replication.Candidates):
     """Records the nodes that are to keep copies."""
 
     def set_targets(
-        self, candidates: Sequence[targets.Target], *, policy: cluster.Replication, serial: int = 0
+        self, candidates: Sequence[targets.Target], *, policy: cluster_settings.Replication, serial: int = 0
     ) -> None:
         self.wanted = [target.name for target in candidates]
 

@@ -3,7 +3,8 @@
 import pytest
 
 from gantry import errors
-from gantry.model import cluster, retention
+from gantry.model import retention
+from gantry.model.cluster_settings import Settings
 
 DAY, GIB = 86400, 1 << 30
 
@@ -54,5 +55,5 @@ def test_anything_else_is_refused_with_what_is_possible(text: str, message: str)
 
 
 def test_the_defaults_are_stored_as_they_are() -> None:
-    for text in (cluster.JOURNAL_RETENTION, cluster.ARCHIVE_RETENTION):
+    for text in (Settings.journal_retention.default, Settings.archive_retention.default):
         assert retention.checked(text) == text

@@ -5,7 +5,7 @@
 
 from collections.abc import Collection, Sequence
 
-from gantry.model import cluster
+from gantry.model import cluster, cluster_settings
 from gantry.operations import base
 from gantry.state.candidates import replication
 from gantry.state.objects import snapshot as states
@@ -32,9 +32,9 @@ def lost_candidates(state: states.Snapshot, own: str, reached: Collection[str]) 
     lost = sorted((node for node in members.values() if node.name not in reached), key=lambda node: node.name)
     rule = replication.Rule(state.serial, state.replication_policy, frozenset(members))
     match rule.policy:
-        case cluster.Replication.SEED:
+        case cluster_settings.Replication.SEED:
             return []
-        case cluster.Replication.MAJORITY:
+        case cluster_settings.Replication.MAJORITY:
             return [] if rule.is_majority(len(members) - len(lost)) else lost
-        case cluster.Replication.ALL:
+        case cluster_settings.Replication.ALL:
             return lost

@@ -6,6 +6,7 @@ See contracts/cluster-design.md#object-parameters and contracts/cluster-design.m
 from enum import StrEnum
 
 from gantry.model import base
+from gantry.model.cluster_settings import Replication, Settings
 
 Specs = dict[str, int]
 """Limits by the names of ``model.policy.SPECS``; memory and disk sizes are in MiB."""
@@ -35,24 +36,8 @@ NO_POLICY = Policy()
 """The policy of a level that sets none; it is not serialized."""
 
 
-class Replication(StrEnum):
-    """Which copies must hold a change before it is acknowledged (explanation/replication.md)."""
-
-    MAJORITY = "majority"
-    ALL = "all"
-    SEED = "seed"
-
-    def is_weaker(self, than: "Replication") -> bool:
-        """Return whether fewer copies are enough than under another policy."""
-        order = (Replication.SEED, Replication.MAJORITY, Replication.ALL)
-        return order.index(self) < order.index(than)
-
-
 MANY_CANDIDATES = 3
 """The number of chosen master candidates, the master included, from which on ``majority`` is the default."""
-
-JOURNAL_RETENTION, ARCHIVE_RETENTION = "30d,4G", "30d,2G"
-"""What is kept by default of the journal and of the archive of jobs (``retention``)."""
 
 
 class Revoked(base.Part, frozen=True):
@@ -92,17 +77,6 @@ class Invitation(base.Part, frozen=True):
     readd: bool = False
 
 
-class StrayGuests(StrEnum):
-    """What happens to a guest that runs although the state does not have it running there.
-
-    See explanation/replication.md#after-the-heal.
-    """
-
-    REPORT = "report"
-    STOP = "stop"
-    ADOPT = "adopt"
-
-
 class SegmentSource(StrEnum):
     """Where the default segment ranges are from: the file of the master, or a command, which wins over the file."""
 
@@ -135,18 +109,18 @@ class Cluster(base.Entity, frozen=True):
     ``revoked`` are the certificates of removed nodes, and those that were replaced, until they end.
     ``invitations`` are those of machines that may join, at most one that is open for each name.
     ``journal_retention`` and ``archive_retention`` are texts of ``retention``.
-    ``stray_guests`` is the rule of ``StrayGuests``. ``allowed`` has the allow-lists that differ from the built-in ones
-    (``model.allowed``).
+    ``stray_guests`` is the rule of ``cluster_settings.StrayGuests``. ``allowed`` has the allow-lists that
+    differ from the built-in ones (``model.allowed``).
     The watcher is paused until ``watcher_pause``, in seconds since the epoch. While ``queue_drained`` is set, the queue
     accepts no jobs.
     """
 
     master_node: str
-    mac_prefix: str = "aa:00:00"
-    master_netdev: str = ""
+    mac_prefix: str = Settings.mac_prefix.default
+    master_netdev: str = Settings.master_netdev.default
     enabled_hypervisors: tuple[str, ...] = ("kvm",)
     enabled_disk_templates: tuple[str, ...] = ("file", "diskless")
-    candidate_pool_size: int = 10
+    candidate_pool_size: int = Settings.candidate_pool_size.default
     hvparams: dict[str, base.Parameters] = {}
     beparams: dict[str, base.Parameters] = {}
     nicparams: dict[str, base.Parameters] = {}
@@ -158,16 +132,16 @@ class Cluster(base.Entity, frozen=True):
     hidden_os: tuple[str, ...] = ()
     blacklisted_os: tuple[str, ...] = ()
     ipolicy: Policy = NO_POLICY
-    max_running_jobs: int = 1000
-    default_disk_size: int = 0
-    vg_name: str = "xenvg"
-    prealloc_wipe_disks: bool = False
-    default_iallocator: str = ""
-    default_iallocator_params: base.Parameters = {}
-    ipam_hold_time: int = 0
-    network_thresholds: tuple[int, int] = (80, 95)
-    segment_ranges: bool = False
-    segment_fallback: bool = True
+    max_running_jobs: int = Settings.max_running_jobs.default
+    default_disk_size: int = Settings.default_disk_size.default
+    vg_name: str = Settings.vg_name.default
+    prealloc_wipe_disks: bool = Settings.prealloc_wipe_disks.default
+    default_iallocator: str = Settings.default_iallocator.default
+    default_iallocator_params: base.Parameters = Settings.default_iallocator_params.default
+    ipam_hold_time: int = Settings.ipam_hold_time.default
+    network_thresholds: tuple[int, int] = Settings.network_thresholds.default
+    segment_ranges: bool = Settings.segment_ranges.default
+    segment_fallback: bool = Settings.segment_fallback.default
     tenant_network_types: tuple[str, ...] = ()
     physical_networks: tuple[str, ...] = ()
     segment_source: str = ""
@@ -177,11 +151,11 @@ class Cluster(base.Entity, frozen=True):
     ipam_database: str = ""
     watcher_pause: float | None = None
     queue_drained: bool = False
-    replication: str = ""
+    replication: str = Settings.replication.default
     revoked: tuple[Revoked, ...] = ()
-    journal_retention: str = JOURNAL_RETENTION
-    archive_retention: str = ARCHIVE_RETENTION
-    stray_guests: str = StrayGuests.REPORT.value
+    journal_retention: str = Settings.journal_retention.default
+    archive_retention: str = Settings.archive_retention.default
+    stray_guests: str = Settings.stray_guests.default
     allowed: dict[str, tuple[str, ...]] = {}
     invitations: tuple[Invitation, ...] = ()
 

@@ -13,39 +13,22 @@ import string
 from collections.abc import Collection, Mapping, Sequence
 
 from gantry import errors
-from gantry.model import base, cluster, instance, kvm, templates, xen
+from gantry.model import base, cluster, cluster_settings, instance, kvm, templates, xen
+from gantry.model.declarations import LARGEST
 from gantry.model.declarations import Parameter as Parameter
 
 RESET = "default"
 
 CLUSTER: dict[str, Parameter] = {
-    "candidate_pool_size": Parameter(
-        10, "Number of nodes that keep a copy of the state, including the master", minimum=1, maximum=1000
-    ),
-    "replication": Parameter(
-        "", "Copies that must hold a change before it is acknowledged", choices=tuple(cluster.Replication)
-    ),
-    "journal_retention": Parameter(
-        cluster.JOURNAL_RETENTION, "Age and size up to which the journal is kept, as in 30d,4G, or forever"
-    ),
-    "archive_retention": Parameter(
-        cluster.ARCHIVE_RETENTION, "Age and size up to which archived jobs are kept, as in 30d,2G, or forever"
-    ),
-    "stray_guests": Parameter(
-        "report", "What the watcher does with guests that the state does not have", choices=tuple(cluster.StrayGuests)
-    ),
-    "max_running_jobs": Parameter(1000, "Maximum number of running jobs; other jobs wait", minimum=1, maximum=20_000),
-    "mac_prefix": Parameter("aa:00:00", "First half of generated MAC addresses"),
-    "master_netdev": Parameter("", "Network device of the master's own address"),
-    "default_disk_size": Parameter(0, "Size of a disk without a size, in MiB; 0 for no default", minimum=0),
-    "vg_name": Parameter("xenvg", "Volume group of disks that name none"),
-    "default_iallocator": Parameter("", "Program that chooses nodes for instances; empty for the built-in allocator"),
-    "prealloc_wipe_disks": Parameter(False, "Overwrite new disks with zeros before they are used"),
-    "ipam_hold_time": Parameter(
-        0, "Quarantine time of released addresses, in seconds", minimum=0, maximum=10 * 366 * 86400
-    ),
-    "segment_ranges": Parameter(False, "Allow segment ranges besides those of segments.ini"),
-    "segment_fallback": Parameter(True, "Let a project whose own segment ranges are exhausted use the shared ranges"),
+    name: Parameter(
+        setting.default,
+        setting.text,
+        choices=setting.choices,
+        minimum=setting.minimum,
+        maximum=LARGEST if setting.maximum is None else setting.maximum,
+    )
+    for name, setting in cluster_settings.ALL.items()
+    if isinstance(setting.default, base.Value)
 }
 """The cluster's settings with a single value; its other settings are lists, or defaults of the classes below."""
 

@@ -4,6 +4,8 @@ A field that has the same meaning in many opcodes is described once, by its name
 described as ``Struct.field``. A text in the field's own ``Meta`` takes precedence over the plain name.
 """
 
+from gantry.model import cluster_settings
+
 TEXTS: dict[str, str] = {
     # every opcode
     "debug_level": "Set the debug level of scripts on the nodes",
@@ -36,23 +38,10 @@ TEXTS: dict[str, str] = {
     "enabled_hypervisors": "Enabled hypervisors, the default one first; those in use cannot be disabled",
     "default_hypervisor": "Hypervisor of new instances",
     "enabled_disk_templates": "Enabled disk templates, the default one first; those in use cannot be disabled",
-    "ClusterSetParams.default_disk_size": "Size of a disk without a size, in MiB or with a unit; 0 for no default",
-    "candidate_pool_size": "Set how many nodes keep a copy of the state, the master included",
-    "replication": "Set which copies must hold a change before it is acknowledged: majority, all, seed",
-    "journal_retention": "Keep the journal, and with it the history, up to this age and size, as in 30d,4G, or forever",
-    "archive_retention": "Keep archived jobs up to this age and size, as in 30d,2G, or forever",
-    "stray_guests": "Set what the watcher does with guests that the state does not have: report, stop, adopt",
     "rule": "Report, stop or adopt the guests; by default as the cluster's setting says",
     "StrayGuestRepair.rule": "Stop or adopt the guest",
     "guest_name": "Name of the guest",
     "guest_uuid": "UUID of the guest",
-    "max_running_jobs": "Limit how many jobs run at the same time",
-    "ClusterSetParams.mac_prefix": "Set the first half of generated MAC addresses, as in aa:00:00",
-    "master_netdev": "Set the network device of the master's own address",
-    "ipam_hold_time": "Quarantine time of released addresses, in seconds; 0 for none",
-    "network_thresholds": "Percentages of a network's pools in use at which verify warns and fails",
-    "segment_ranges": "Allow segment ranges besides the default ranges of segments.ini or gantry segment: yes or no",
-    "segment_fallback": "Let a project without free ids in its own segment ranges use the shared ranges: yes or no",
     "ipam_driver": "Set what decides allocations: embedded, the cluster's state; sql, a database shared with others",
     "ipam_database": "URL of the IPAM database; its password is never shown",
     # segments
@@ -259,8 +248,6 @@ TEXTS: dict[str, str] = {
     "access": "Access method of guests to an external disk",
     "spindles": "Number of disk spindles that the disk uses; only stored",
     "params": "Parameters of the storage provider",
-    "vg_name": "Volume group of disks without a volume group",
-    "prealloc_wipe_disks": "Overwrite new disks with zeros before use: yes or no",
     "wait_for_sync": "Wait until mirrored disks are in sync",
     "ignore_size": "Accepted for older clients; sizes are not compared",
     "is_strict": "Accepted for older clients; has no effect",
@@ -276,8 +263,6 @@ TEXTS: dict[str, str] = {
     "InstanceMove.target_node": "Set the target node, which the disks are copied to",
     "NodeMigrate.target_node": "Set the target node of all instances",
     "iallocator": "Let an allocator choose: a program, . for the cluster's default, gantry for the built-in one",
-    "default_iallocator": "Default allocator program; empty for the built-in allocator",
-    "default_iallocator_params": "Options of the default allocator program",
     "remote_node": "Set the node that everything moves to",
     "early_release": "Release the old copy of a disk before the new copy is complete",
     # tags, operating systems, tests
@@ -292,6 +277,8 @@ TEXTS: dict[str, str] = {
     "on_nodes": "Nodes to sleep on",
     "repeat": "Sleep this many times; 0 means once",
     "no_locks": "Do not lock the nodes",
+    # settings of the cluster
+    **{f"ClusterSetParams.{name}": setting.text for name, setting in cluster_settings.ALL.items()},
 }
 
 

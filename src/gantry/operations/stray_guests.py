@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from gantry import errors
 from gantry.model import base as entities
-from gantry.model import cluster, instance, network, parameters, templates
+from gantry.model import cluster_settings, instance, network, parameters, templates
 from gantry.operations import base
 from gantry.rpc import calls, targets
 from gantry.state.objects import snapshot as states
@@ -178,9 +178,9 @@ def decide(snapshot: states.Snapshot, stray: Stray, rule: str) -> Decision:
 
     The copy of an instance that also runs on its primary node is stopped, whether the rule is to stop or to adopt.
     """
-    if rule == cluster.StrayGuests.REPORT:
+    if rule == cluster_settings.StrayGuests.REPORT:
         return Decision(Action.LEAVE, "the rule is to report only")
-    if rule == cluster.StrayGuests.STOP or (stray.kind is Kind.ELSEWHERE and stray.at_home):
+    if rule == cluster_settings.StrayGuests.STOP or (stray.kind is Kind.ELSEWHERE and stray.at_home):
         return Decision(Action.STOP)
     obstacles = [*_obstacles(snapshot, stray), *conflicts(snapshot, stray)]
     return Decision(Action.LEAVE, "; ".join(obstacles)) if obstacles else Decision(Action.ADOPT)

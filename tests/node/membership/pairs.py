@@ -7,7 +7,7 @@ import msgspec
 from tests.state import build
 
 from gantry.lib_files import frame
-from gantry.model import cluster
+from gantry.model import cluster_settings
 from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
@@ -58,7 +58,7 @@ class Pair:
     async def open(self) -> transaction.Store:
         candidates = replication.Candidates(self.master, Caller(self.copy))
         store = await transaction.Store.open(self.master, WHERE, candidates=candidates)
-        candidates.set_targets([TARGET], policy=cluster.Replication.SEED)
+        candidates.set_targets([TARGET], policy=cluster_settings.Replication.SEED)
         await self.master.clock.sleep(1)
         return store
 

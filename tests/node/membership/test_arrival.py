@@ -13,7 +13,7 @@ from tests.node.membership import pairs
 from tests.state import build
 
 from gantry import errors
-from gantry.model import cluster
+from gantry.model import cluster_settings
 from gantry.node.membership import arrival, replica
 from gantry.rpc import calls, targets
 from gantry.runtime import paths, simulated
@@ -127,7 +127,7 @@ def scene(world: simulated.World, monkeypatch: pytest.MonkeyPatch, kind: Kind) -
         candidates = replication.Candidates(pair.master, caller)
         limits = transaction.Limits(records=6)
         store = await transaction.Store.open(pair.master, WHERE, candidates=candidates, limits=limits)
-        candidates.set_targets([pairs.TARGET], policy=cluster.Replication.SEED)
+        candidates.set_targets([pairs.TARGET], policy=cluster_settings.Replication.SEED)
         await pair.master.clock.sleep(1)
         for number in range(1, 24):
             await store.commit(build.put(build.vm(number), build.queued(number)), build.CAUSE)

@@ -12,7 +12,7 @@ from tests.state import build
 
 from gantry import errors
 from gantry.lib_files import frame, journal_names
-from gantry.model import cluster, job
+from gantry.model import cluster_settings, job
 from gantry.node.membership import replica
 from gantry.rpc import calls
 from gantry.runtime import simulated
@@ -99,7 +99,7 @@ def scene(world: simulated.World) -> Scene:
         candidates = replication.Candidates(pair.master, pairs.Caller(pair.copy))
         limits = transaction.Limits(records=6)
         store = await transaction.Store.open(pair.master, WHERE, candidates=candidates, limits=limits)
-        candidates.set_targets([pairs.TARGET], policy=cluster.Replication.SEED)
+        candidates.set_targets([pairs.TARGET], policy=cluster_settings.Replication.SEED)
         await pair.master.clock.sleep(1)
         for number in range(1, 9):
             await store.commit(build.put(build.vm(number), build.queued(number)), build.CAUSE)

@@ -7,7 +7,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.model import cluster
+from gantry.model import cluster_settings
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
 from gantry.state.candidates import candidate, lease, replication
@@ -36,7 +36,7 @@ def doubt_after(*rounds: set[str]) -> replication.Refusal | None:
 
     async def scenario() -> replication.Refusal | None:
         candidates = replication.Candidates(machine, nodes)
-        candidates.set_targets(CANDIDATES, policy=cluster.Replication.MAJORITY)
+        candidates.set_targets(CANDIDATES, policy=cluster_settings.Replication.MAJORITY)
         renewed = lease.Lease(candidates, node="node0", epoch=lambda: 1)
         for strangers in rounds:
             nodes.strangers_to = strangers

@@ -7,7 +7,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.model import cluster
+from gantry.model import cluster_settings
 from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
@@ -18,7 +18,11 @@ from gantry.state.objects import snapshot as states
 from gantry.state.start import creation
 from gantry.state.store import transaction
 
-SEED, MAJORITY, ALL = cluster.Replication.SEED, cluster.Replication.MAJORITY, cluster.Replication.ALL
+SEED, MAJORITY, ALL = (
+    cluster_settings.Replication.SEED,
+    cluster_settings.Replication.MAJORITY,
+    cluster_settings.Replication.ALL,
+)
 
 
 class Cables:
@@ -90,7 +94,7 @@ class Master:
         self,
         world: simulated.World,
         cables: Cables,
-        policy: cluster.Replication = SEED,
+        policy: cluster_settings.Replication = SEED,
         *,
         limits: transaction.Limits | None = None,
     ) -> None:
@@ -522,7 +526,7 @@ def submit(master: Master, number: int) -> asyncio.Future[states.Snapshot]:
 
 @pytest.mark.parametrize(("policy", "enough"), [(MAJORITY, 1), (ALL, 2)])
 def test_without_enough_copies_nothing_is_acknowledged_and_the_master_goes_on_when_it_has_them(
-    policy: cluster.Replication, enough: int, caplog: pytest.LogCaptureFixture
+    policy: cluster_settings.Replication, enough: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with simulated.World(seed=1) as world:
         cables = Cables(world, 2)
@@ -579,7 +583,7 @@ def test_a_change_of_the_candidates_needs_a_majority_of_the_old_ones_and_of_the_
 @pytest.mark.parametrize("policy", [MAJORITY, ALL])
 @pytest.mark.parametrize("count", range(1, 8))
 def test_a_change_without_one_candidate_meets_each_majority_of_those_before(
-    count: int, policy: cluster.Replication
+    count: int, policy: cluster_settings.Replication
 ) -> None:
     members = frozenset(f"n{number}" for number in range(count))
     enough = replication.Rule(1, policy, members).copies_before(replication.Rule(2, policy, members - {"n0"}))
@@ -604,7 +608,9 @@ def test_a_change_without_one_candidate_meets_each_majority_of_those_before(
     ],
 )
 def test_any_other_change_of_the_rules_needs_the_copies_of_the_rule_before(
-    before: tuple[cluster.Replication, str], after: tuple[cluster.Replication, str], enough: int | None
+    before: tuple[cluster_settings.Replication, str],
+    after: tuple[cluster_settings.Replication, str],
+    enough: int | None,
 ) -> None:
     first, second = (replication.Rule(0, policy, frozenset(names)) for policy, names in (before, after))
     assert first.copies_before(second) == enough

@@ -9,7 +9,7 @@ from tests.state import build, test_refresh
 from tests.state.candidates import test_replication
 
 from gantry import errors
-from gantry.model import cluster
+from gantry.model import cluster_settings
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
 from gantry.state.candidates import candidate, replication
@@ -19,14 +19,14 @@ from gantry.state.start import creation
 from gantry.state.start import recovery as recoveries
 from gantry.state.store import transaction
 
-SEED, MAJORITY = cluster.Replication.SEED, cluster.Replication.MAJORITY
+SEED, MAJORITY = cluster_settings.Replication.SEED, cluster_settings.Replication.MAJORITY
 LIMITS = transaction.Limits(records=12)
 
 
 class Site(test_replication.Cables):
     """Three candidates, each of which can be the master; calls to a master's own machine are not made."""
 
-    def __init__(self, world: simulated.World, policy: cluster.Replication = MAJORITY) -> None:
+    def __init__(self, world: simulated.World, policy: cluster_settings.Replication = MAJORITY) -> None:
         super().__init__(world, 2)
         self.policy = policy
         self.machines["n0"] = world.machine("node0")
@@ -107,7 +107,9 @@ def failed_over(site: Site) -> transaction.Store:
 
 
 @pytest.mark.parametrize(("policy", "frames"), [(MAJORITY, 1), (SEED, 1), (SEED, 4)])
-def test_a_former_master_with_frames_of_its_own_keeps_its_history(policy: cluster.Replication, frames: int) -> None:
+def test_a_former_master_with_frames_of_its_own_keeps_its_history(
+    policy: cluster_settings.Replication, frames: int
+) -> None:
     with simulated.World(seed=1) as world:
         site = Site(world, policy)
         diverged(site, frames=frames)

@@ -1,5 +1,6 @@
 """The document of ``gnt-cluster info``, with the settings in words (contracts/commands.md#fixed-outputs)."""
 
+from gantry.cli.framework import opcode_fields
 from gantry.cli.output import answers, documents
 
 _REPLICATION = {
@@ -10,30 +11,15 @@ _REPLICATION = {
 _STRAY_GUESTS = {"report": "gnt-cluster verify lists them", "stop": "they are stopped", "adopt": "they are recorded"}
 
 PARAMETERS = {
-    "candidate_pool_size": "candidate pool size",
-    "replication": "replication of changes",
-    "journal_retention": "retention of the journal",
-    "archive_retention": "retention of archived jobs",
-    "stray_guests": "stray guests",
-    "max_running_jobs": "maximal number of jobs running simultaneously",
+    **{setting.reported_as: setting.label for setting in opcode_fields.SETTINGS.values() if setting.label},
     "max_tracked_jobs": "maximal number of jobs simultaneously tracked by the scheduler",
-    "mac_prefix": "mac prefix",
-    "master_netdev": "master netdev",
     "master_netmask": "master netmask",
-    "volume_group_name": "lvm volume group",
     "file_storage_dir": "file storage path",
     "shared_file_storage_dir": "shared file storage path",
-    "default_iallocator": "default instance allocator",
     "primary_ip_version": "primary ip version",
     "enabled_disk_templates": "enabled disk templates",
-    "default_disk_size": "default disk size",
-    "prealloc_wipe_disks": "preallocation wipe disks",
-    "ipam_hold_time": "hold time of addresses",
-    "network_thresholds": "network thresholds",
     "ipam_driver": "IPAM driver",
     "ipam_database": "database of addresses",
-    "segment_ranges": "segment ranges of projects",
-    "segment_fallback": "shared segment ranges after those of a project",
     "tenant_network_types": "order of network types",
 }
 

@@ -2,11 +2,14 @@
 
 Options have the spelling of the 2.0 design and today's spelling: ``--defaults bridge=br5`` is ``-N link=br5``,
 ``--hypervisor-defaults`` is ``-H`` (contracts/commands.md#letters-of-options). The word ``default`` resets a setting.
+The options of single settings come from their declarations (``opcode_fields.SETTINGS``).
 """
+
+from collections.abc import Callable
 
 from gantry.cli import errors
 from gantry.cli.commands import policies
-from gantry.cli.framework import command, submit
+from gantry.cli.framework import command, opcode_fields, submit
 from gantry.cli.grammar import syntax
 
 Structure = syntax.Structure
@@ -96,13 +99,21 @@ def _defaults(text: str) -> syntax.Parameters:
     return defaults
 
 
-def _switch(field: str) -> command.Option:
-    return command.field_option(
-        SET,
-        field,
-        f"--{field.replace('_', '-')}",
-        metavar="YES|NO",
-        choices=("yes", "no", syntax.RESET),
+PARSERS: dict[str, Callable[[str], object]] = {
+    "switch": str,
+    "number": policies.or_default(syntax.number),
+    "seconds": policies.or_default(syntax.seconds),
+    "percentages": policies.or_default(_thresholds),
+    "parameters": syntax.parameters,
+    "text": str,
+}
+"""The grammar of a setting's value, by its kind."""
+
+
+def _option(name: str, setting: opcode_fields.Setting) -> command.Option:
+    choices = ("yes", "no", syntax.RESET) if setting.kind == "switch" else ()
+    return command.Option(
+        setting.names, setting.help, setting.metavar, parse=PARSERS[setting.kind], choices=choices, field=name
     )
 
 
@@ -149,71 +160,7 @@ OPTIONS = (
     ),
     *policies.OPTIONS,
     policies.STD,
-    command.field_option(SET, "mac_prefix", "-m", "--mac-prefix", metavar="PREFIX"),
-    command.field_option(
-        SET,
-        "candidate_pool_size",
-        "-C",
-        "--candidate-pool-size",
-        metavar="COUNT",
-        parse=policies.or_default(syntax.number),
-    ),
-    command.field_option(
-        SET,
-        "replication",
-        "--replication",
-        help="Acknowledge a change when a majority of master candidates, all, or as many as answer (seed) have it",
-        metavar="POLICY",
-    ),
-    command.field_option(SET, "journal_retention", "--journal-retention", metavar="AGE,SIZE"),
-    command.field_option(SET, "archive_retention", "--archive-retention", metavar="AGE,SIZE"),
-    command.field_option(SET, "stray_guests", "--stray-guests", metavar="RULE"),
-    command.field_option(
-        SET, "max_running_jobs", "--max-running-jobs", metavar="COUNT", parse=policies.or_default(syntax.number)
-    ),
-    command.field_option(
-        SET,
-        "ipam_hold_time",
-        "--ipam-hold-time",
-        help="Quarantine released addresses for this time, as in 3600 or 1h; 0 by default",
-        metavar="TIME",
-        parse=policies.or_default(syntax.seconds),
-    ),
-    command.field_option(
-        SET,
-        "network_thresholds",
-        "--network-thresholds",
-        help="Let verify warn, and fail, when this percentage of a network's pools is in use; 80,95 by default",
-        metavar="WARNING,CRITICAL",
-        parse=policies.or_default(_thresholds),
-    ),
-    command.field_option(
-        SET,
-        "default_iallocator",
-        "-I",
-        "--default-iallocator",
-        help="Set the program that places instances, such as hail; empty for the built-in allocator",
-        metavar="NAME",
-    ),
-    command.field_option(
-        SET,
-        "default_iallocator_params",
-        "--default-iallocator-params",
-        help="Set the options of that program, as in algorithm=tight",
-        metavar="PARAMS",
-        parse=syntax.parameters,
-    ),
-    command.field_option(
-        SET,
-        "vg_name",
-        "--vg-name",
-        help="Set the volume group of disks that name none; xenvg by default",
-        metavar="GROUP",
-    ),
-    _switch("prealloc_wipe_disks"),
-    _switch("segment_ranges"),
-    _switch("segment_fallback"),
-    command.field_option(SET, "master_netdev", "--master-netdev", metavar="DEVICE"),
+    *(_option(name, setting) for name, setting in opcode_fields.SETTINGS.items() if setting.names),
     command.Option(
         ("--allow",),
         "As root, add an entry to an allow-list, as in images=/srv/cd; LIST=default resets the list",

@@ -1,8 +1,8 @@
 """The fields of all opcodes, for the options of commands: kind, help text, default, bounds, choices.
 
-``PARAMETERS`` has what options of parameters accept first.
+``PARAMETERS`` has what options of parameters accept first; ``SETTINGS`` the settings of the cluster.
 
-Made by tools/opcode_fields.py from the structs in ``model/opcodes``; ``make golden`` rewrites it.
+Made by tools/opcode_fields.py from ``model/opcodes`` and ``model/cluster_settings``; ``make golden`` rewrites it.
 """
 
 from typing import NamedTuple
@@ -19,6 +19,21 @@ class Field(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
+class Setting(NamedTuple):
+    """A setting of the cluster: the names of its option, what the option says, and the line of ``gnt-cluster info``.
+
+    ``kind`` is switch, number, seconds, percentages, parameters or text; ``reported_as`` is the key in the answer of
+    QueryClusterInfo. A setting without names is set by another option, one without a label is in no line.
+    """
+
+    names: tuple[str, ...]
+    metavar: str
+    kind: str
+    help: str
+    label: str
+    reported_as: str
+
+
 Row = tuple[str, str, object, int | None, int | None, tuple[str, ...]]
 
 
@@ -30,6 +45,25 @@ def field(opcode: str, name: str) -> Field:
 # ruff: noqa: E501
 # fmt: off
 PARAMETERS: dict[str, tuple[str, ...]] = {'backend-parameter': ('always_failover=', 'auto_balance=', 'maxmem=', 'memory=', 'minmem=', 'spindle_use=', 'vcpus='), 'nic-parameter': ('link=', 'mode=', 'vlan='), 'node-parameter': ('cpu_speed=', 'exclusive_storage=', 'oob_program=', 'ovs=', 'ovs_link=', 'ovs_name=', 'spindle_count=', 'ssh_port='), 'hypervisor-parameter': ('accel=', 'acpi=', 'blockdev_prefix=', 'boot_order=', 'bootloader_args=', 'bootloader_path=', 'cdrom2_image_path=', 'cdrom_disk_type=', 'cdrom_image_path=', 'cpu_cap=', 'cpu_cores=', 'cpu_mask=', 'cpu_sockets=', 'cpu_threads=', 'cpu_type=', 'cpu_weight=', 'cpuid=', 'device_model=', 'disk_aio=', 'disk_cache=', 'disk_discard=', 'disk_type=', 'firmware=', 'firmware_path=', 'floppy_image_path=', 'init_script=', 'initrd_path=', 'kernel_args=', 'kernel_path=', 'keymap=', 'kvm_extra=', 'kvm_path=', 'kvm_pci_reservations=', 'machine_version=', 'mem_path=', 'migration_bandwidth=', 'migration_caps=', 'migration_downtime=', 'migration_mode=', 'migration_port=', 'nic_type=', 'pae=', 'pci_pass=', 'reboot_behavior=', 'root_path=', 'scsi_controller_type=', 'security_domain=', 'security_model=', 'serial_console=', 'serial_speed=', 'soundhw=', 'spice_bind=', 'spice_image_compression=', 'spice_ip_version=', 'spice_jpeg_wan_compression=', 'spice_password_file=', 'spice_playback_compression=', 'spice_streaming_video=', 'spice_tls_ciphers=', 'spice_use_tls=', 'spice_use_vdagent=', 'spice_zlib_glz_wan_compression=', 'usb_devices=', 'usb_mouse=', 'use_bootloader=', 'use_chroot=', 'use_guest_agent=', 'use_localtime=', 'user_shutdown=', 'vga=', 'vhost_net=', 'vif_script=', 'vif_type=', 'viridian=', 'virtio_net_queues=', 'vnc_bind_address=', 'vnc_password_file=', 'vnc_tls=', 'vnc_x509_path=', 'vnc_x509_verify=', 'vnet_hdr='), 'by-hypervisor-parameter': ('chroot:', 'fake:', 'kvm:', 'xen-hvm:', 'xen-pvm:')}
+SETTINGS: dict[str, Setting] = {
+    'mac_prefix': Setting(('-m', '--mac-prefix'), 'PREFIX', 'text', 'Set the first half of generated MAC addresses, as in aa:00:00', 'mac prefix', 'mac_prefix'),
+    'candidate_pool_size': Setting(('-C', '--candidate-pool-size'), 'COUNT', 'number', 'Set how many nodes keep a copy of the state, the master included', 'candidate pool size', 'candidate_pool_size'),
+    'replication': Setting(('--replication',), 'POLICY', 'text', 'Acknowledge a change when a majority of master candidates, all, or as many as answer (seed) have it', 'replication of changes', 'replication'),
+    'journal_retention': Setting(('--journal-retention',), 'AGE,SIZE', 'text', 'Keep the journal, and with it the history, up to this age and size, as in 30d,4G, or forever', 'retention of the journal', 'journal_retention'),
+    'archive_retention': Setting(('--archive-retention',), 'AGE,SIZE', 'text', 'Keep archived jobs up to this age and size, as in 30d,2G, or forever', 'retention of archived jobs', 'archive_retention'),
+    'stray_guests': Setting(('--stray-guests',), 'RULE', 'text', 'Set what the watcher does with guests that the state does not have: report, stop, adopt', 'stray guests', 'stray_guests'),
+    'max_running_jobs': Setting(('--max-running-jobs',), 'COUNT', 'number', 'Limit how many jobs run at the same time', 'maximal number of jobs running simultaneously', 'max_running_jobs'),
+    'ipam_hold_time': Setting(('--ipam-hold-time',), 'TIME', 'seconds', 'Quarantine released addresses for this time, as in 3600 or 1h; 0 by default', 'hold time of addresses', 'ipam_hold_time'),
+    'network_thresholds': Setting(('--network-thresholds',), 'WARNING,CRITICAL', 'percentages', "Let verify warn, and fail, when this percentage of a network's pools is in use; 80,95 by default", 'network thresholds', 'network_thresholds'),
+    'default_iallocator': Setting(('-I', '--default-iallocator'), 'NAME', 'text', 'Set the program that places instances, such as hail; empty for the built-in allocator', 'default instance allocator', 'default_iallocator'),
+    'default_iallocator_params': Setting(('--default-iallocator-params',), 'PARAMS', 'parameters', 'Set the options of the default allocator program, as in algorithm=tight', '', 'default_iallocator_params'),
+    'default_disk_size': Setting((), '', 'number', 'Size of a disk without a size, in MiB or with a unit; 0 for no default', 'default disk size', 'default_disk_size'),
+    'vg_name': Setting(('--vg-name',), 'GROUP', 'text', 'Set the volume group of disks that name none; xenvg by default', 'lvm volume group', 'volume_group_name'),
+    'prealloc_wipe_disks': Setting(('--prealloc-wipe-disks',), 'YES|NO', 'switch', 'Overwrite new disks with zeros before use: yes or no', 'preallocation wipe disks', 'prealloc_wipe_disks'),
+    'segment_ranges': Setting(('--segment-ranges',), 'YES|NO', 'switch', 'Allow segment ranges besides the default ranges of segments.ini or gantry segment: yes or no', 'segment ranges of projects', 'segment_ranges'),
+    'segment_fallback': Setting(('--segment-fallback',), 'YES|NO', 'switch', 'Let a project without free ids in its own segment ranges use the shared ranges: yes or no', 'shared segment ranges after those of a project', 'segment_fallback'),
+    'master_netdev': Setting(('--master-netdev',), 'DEVICE', 'text', "Set the network device of the master's own address", 'master netdev', 'master_netdev'),
+}
 FIELDS: dict[str, dict[str, Row]] = {
     'OP_CLUSTER_DESTROY': {
     },
@@ -49,12 +83,12 @@ FIELDS: dict[str, dict[str, Row]] = {
         'default_hypervisor': ('text', 'Hypervisor of new instances', None, None, None, ()),
         'enabled_disk_templates': ('texts', 'Enabled disk templates, the default one first; those in use cannot be disabled', None, None, None, ()),
         'default_disk_size': ('structure', 'Size of a disk without a size, in MiB or with a unit; 0 for no default', None, None, None, ()),
-        'vg_name': ('text', 'Volume group of disks without a volume group', None, None, None, ()),
-        'default_iallocator': ('text', 'Default allocator program; empty for the built-in allocator', None, None, None, ()),
-        'default_iallocator_params': ('structure', 'Options of the default allocator program', None, None, None, ()),
+        'vg_name': ('text', 'Set the volume group of disks that name none; xenvg by default', None, None, None, ()),
+        'default_iallocator': ('text', 'Set the program that places instances, such as hail; empty for the built-in allocator', None, None, None, ()),
+        'default_iallocator_params': ('structure', 'Set the options of the default allocator program, as in algorithm=tight', None, None, None, ()),
         'prealloc_wipe_disks': ('structure', 'Overwrite new disks with zeros before use: yes or no', None, None, None, ()),
         'candidate_pool_size': ('structure', 'Set how many nodes keep a copy of the state, the master included', None, None, None, ()),
-        'replication': ('text', 'Set which copies must hold a change before it is acknowledged: majority, all, seed', None, None, None, ()),
+        'replication': ('text', 'Acknowledge a change when a majority of master candidates, all, or as many as answer (seed) have it', None, None, None, ()),
         'journal_retention': ('text', 'Keep the journal, and with it the history, up to this age and size, as in 30d,4G, or forever', None, None, None, ()),
         'archive_retention': ('text', 'Keep archived jobs up to this age and size, as in 30d,2G, or forever', None, None, None, ()),
         'stray_guests': ('text', 'Set what the watcher does with guests that the state does not have: report, stop, adopt', None, None, None, ()),
@@ -62,7 +96,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'mac_prefix': ('text', 'Set the first half of generated MAC addresses, as in aa:00:00', None, None, None, ()),
         'master_netdev': ('text', "Set the network device of the master's own address", None, None, None, ()),
         'ipam_hold_time': ('structure', 'Quarantine time of released addresses, in seconds; 0 for none', None, None, None, ()),
-        'network_thresholds': ('structure', "Percentages of a network's pools in use at which verify warns and fails", None, None, None, ()),
+        'network_thresholds': ('structure', "Let verify warn, and fail, when this percentage of a network's pools is in use; 80,95 by default", None, None, None, ()),
         'segment_ranges': ('structure', 'Allow segment ranges besides the default ranges of segments.ini or gantry segment: yes or no', None, None, None, ()),
         'segment_fallback': ('structure', 'Let a project without free ids in its own segment ranges use the shared ranges: yes or no', None, None, None, ()),
         'ipam_driver': ('choice', "Set what decides allocations: embedded, the cluster's state; sql, a database shared with others", None, None, None, ('embedded', 'sql')),

@@ -62,7 +62,7 @@ class ClusterVerify(Opcode, frozen=True):
 
 
 Rule = Literal["report", "stop", "adopt"]
-"""What happens to a stray guest (``model.cluster.StrayGuests``)."""
+"""What happens to a stray guest (``model.cluster_settings.StrayGuests``)."""
 
 
 class ClusterRepairStrayGuests(Opcode, frozen=True):

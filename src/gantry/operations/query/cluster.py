@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gantry import __version__
 from gantry.address import ranges
-from gantry.model import allowed, cluster, confidential, parameters, policy, templates
+from gantry.model import allowed, cluster, cluster_settings, confidential, parameters, policy, templates
 from gantry.state.files import checkpoint
 from gantry.state.objects import snapshot as states
 
@@ -35,8 +35,6 @@ _WITHOUT: Final[Mapping[str, object]] = {
     "compression_tools": [],
     "maintain_node_health": False,
     "uid_pool": [],
-    "default_iallocator": "",
-    "default_iallocator_params": {},
     "enabled_user_shutdown": False,
     "enabled_data_collectors": {},
     "data_collector_interval": {},
@@ -53,6 +51,7 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
     master = state.nodes[owner.master_node]
     return {
         **_WITHOUT,
+        **{setting.reported_as or name: getattr(owner, name) for name, setting in cluster_settings.ALL.items()},
         "software_version": __version__,
         "os_api_version": OS_API_VERSION,
         "protocol_version": PROTOCOL_VERSION,
@@ -90,30 +89,15 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "blacklisted_os": owner.blacklisted_os,
         "allowed": {name: allowed.entries(owner, name) for name in allowed.LISTS},
         "ipolicy": msgspec.to_builtins(_policy(owner)),
-        "candidate_pool_size": owner.candidate_pool_size,
         "replication": state.replication_policy,
-        "journal_retention": owner.journal_retention,
-        "archive_retention": owner.archive_retention,
-        "stray_guests": owner.stray_guests,
-        "max_running_jobs": owner.max_running_jobs,
         "max_tracked_jobs": owner.max_running_jobs,
-        "mac_prefix": owner.mac_prefix,
-        "master_netdev": owner.master_netdev,
         "primary_ip_version": ranges.parse_address(master.primary_ip).family.value,
         "file_storage_dir": file_storage_dir,
         "enabled_disk_templates": owner.enabled_disk_templates,
-        "default_disk_size": owner.default_disk_size,
         # Clients expect None if no such template is enabled.
         "volume_group_name": owner.vg_name if {*templates.IN_VOLUME_GROUPS} & {*owner.enabled_disk_templates} else None,
-        "prealloc_wipe_disks": owner.prealloc_wipe_disks,
-        "default_iallocator": owner.default_iallocator,
-        "default_iallocator_params": owner.default_iallocator_params,
-        "ipam_hold_time": owner.ipam_hold_time,
-        "network_thresholds": owner.network_thresholds,
         "ipam_driver": owner.ipam_driver,
         "ipam_database": confidential.database(owner.ipam_database),
-        "segment_ranges": owner.segment_ranges,
-        "segment_fallback": owner.segment_fallback,
         "tenant_network_types": owner.tenant_network_types,
         "physical_networks": owner.physical_networks,
         "segment_source": owner.segment_source,

@@ -7,11 +7,11 @@ these changes, although by their own copies some of them still are candidates.
 
 import contextlib
 
-from gantry.model import cluster as clusters
+from gantry.model import cluster_settings
 from gantry.sim.schedules import stage as stages
 from gantry.sim.steps import nodes, settings
 
-POLICY = clusters.Replication.MAJORITY
+POLICY = cluster_settings.Replication.MAJORITY
 OFF_SHARE = 0.5
 """The share of the candidates that lose their power before they are marked, besides all that have guests."""
 APART_SECONDS = 60.0

@@ -10,12 +10,12 @@ away the last copy.
 import contextlib
 
 from gantry import errors
-from gantry.model import cluster as clusters
+from gantry.model import cluster_settings
 from gantry.sim import story
 from gantry.sim.schedules import stage as stages
 from gantry.sim.steps import nodes, settings
 
-POLICY = clusters.Replication.MAJORITY
+POLICY = cluster_settings.Replication.MAJORITY
 RETURNS = "a candidate that was given up without a vote can be one again"
 ATTEMPTS = 20
 CHANGES = 2

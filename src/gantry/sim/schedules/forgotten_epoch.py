@@ -10,11 +10,11 @@ import contextlib
 
 from gantry import errors
 from gantry.lib_files import epoch as epochs
-from gantry.model import cluster as clusters
+from gantry.model import cluster_settings
 from gantry.sim import cluster
 from gantry.sim.schedules import stage as stages
 
-POLICY = clusters.Replication.MAJORITY
+POLICY = cluster_settings.Replication.MAJORITY
 """Under ``seed`` a master that is cut off ends as soon as it hears of another."""
 
 CALL_SECONDS = 20.0

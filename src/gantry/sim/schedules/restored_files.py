@@ -9,13 +9,13 @@ meanwhile, because two nodes must be there that have heard of the changes.
 
 import contextlib
 
-from gantry.model import cluster as clusters
+from gantry.model import cluster_settings
 from gantry.rpc.calls import reach
 from gantry.sim import cluster
 from gantry.sim.schedules import stage as stages
 from gantry.sim.steps import settings
 
-POLICY = clusters.Replication.MAJORITY
+POLICY = cluster_settings.Replication.MAJORITY
 CHANGES = 3
 """The number of changes that two candidates acknowledge."""
 WITNESSES = 2

@@ -8,7 +8,7 @@ carry the call out (explanation/replication.md#permits): there would be two gues
 
 import contextlib
 
-from gantry.model import cluster as clusters
+from gantry.model import cluster_settings
 from gantry.rpc import calls
 from gantry.runtime import http_interface
 from gantry.sim import cluster, facts
@@ -18,7 +18,7 @@ from gantry.sim.steps import instances, moves, nodes
 VM = "sleeper"
 KEY: facts.Key = (instances.KIND, VM)
 
-POLICY = clusters.Replication.MAJORITY
+POLICY = cluster_settings.Replication.MAJORITY
 """Under it, what the administrator does is not lost, and a node that sleeps stops nobody."""
 
 CALL_SECONDS = 20.0

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 
-from gantry.model import cluster as clusters
+from gantry.model import cluster_settings
 from gantry.runtime import http_interface
 from gantry.sim import client, cluster, faults, invariants, story
 from gantry.sim.steps import wish
@@ -56,7 +56,7 @@ class Stage:
                 raise Unplayable(f"{what}: not within {seconds:g} s")
             await self.sleep(POLL_SECONDS)
 
-    def master_of(self, policy: clusters.Replication) -> str:
+    def master_of(self, policy: cluster_settings.Replication) -> str:
         """Return the machine of the only master, if it is bound to a policy alone; else Unplayable."""
         masters = self.lab.masters()
         if len(masters) != 1:

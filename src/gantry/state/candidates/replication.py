@@ -31,7 +31,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.model import cluster
+from gantry.model import cluster_settings
 from gantry.rpc import targets
 from gantry.rpc.calls import reach
 from gantry.runtime import interface
@@ -56,7 +56,7 @@ class Rule:
     """How many copies are enough from record ``serial`` on; ``members`` are the candidates without the master."""
 
     serial: int
-    policy: cluster.Replication
+    policy: cluster_settings.Replication
     members: frozenset[str]
 
     def is_majority(self, holders: int) -> bool:
@@ -72,7 +72,7 @@ class Rule:
         as long as its daemon runs. Copies of the removed candidate do not count, as it may delete them.
         """
         count = 1 + len(self.members)
-        if self.policy is cluster.Replication.SEED:
+        if self.policy is cluster_settings.Replication.SEED:
             return None
         if following.members < self.members and len(self.members - following.members) == 1:
             return count - count // 2
@@ -113,7 +113,7 @@ class Candidates:
         self._progress = candidate.Signal()
         # Wakes those who wait for the end of a rule.
         self.rules_in_force = candidate.Signal()
-        self._rules: list[Rule] = [Rule(0, cluster.Replication.SEED, frozenset())]
+        self._rules: list[Rule] = [Rule(0, cluster_settings.Replication.SEED, frozenset())]
         # Whether the policy was ``seed`` at any time, so that a former master may go on alone.
         self._was_seed = False
         self._closing = False
@@ -135,14 +135,14 @@ class Candidates:
         self.chain.news.notify()
 
     def set_targets(
-        self, candidates: Sequence[targets.Target], *, policy: cluster.Replication, serial: int = 0
+        self, candidates: Sequence[targets.Target], *, policy: cluster_settings.Replication, serial: int = 0
     ) -> None:
         """Set the candidates, without the master itself, and the policy, as of record ``serial``.
 
         Only for an opened store. A lower serial than before means that the records from there on were undone.
         """
         rule = Rule(serial, policy, frozenset(target.uuid for target in candidates))
-        self._was_seed |= policy is cluster.Replication.SEED
+        self._was_seed |= policy is cluster_settings.Replication.SEED
         self._rules = [earlier for earlier in self._rules if earlier.serial < serial]
         if not self._rules or (self._rules[-1].policy, self._rules[-1].members) != (rule.policy, rule.members):
             self._rules.append(rule)
@@ -291,7 +291,7 @@ class Candidates:
             return f"what {self._host} answers may be out of date: {self.missing()}"
         rule = self._rules[-1]
         lost = self.lagging()
-        if rule.policy is cluster.Replication.SEED and not rule.is_majority(len(rule.members) - len(lost)):
+        if rule.policy is cluster_settings.Replication.SEED and not rule.is_majority(len(rule.members) - len(lost)):
             return f"the newest changes are only on {self._host}, not on a majority: missing on {', '.join(lost)}"
         return ""
 
@@ -323,7 +323,7 @@ class Candidates:
         rule = self._needed()[-1]
         names = self.behind()
         count = 1 + len(rule.members)
-        enough = count if rule.policy is cluster.Replication.ALL else count // 2 + 1
+        enough = count if rule.policy is cluster_settings.Replication.ALL else count // 2 + 1
         return (
             f"{1 + self._holders(rule)} of {count} master candidates hold the newest changes, {enough} are needed, "
             f"missing: {', '.join(names) or 'none'}"
@@ -353,11 +353,11 @@ class Candidates:
             return True
         holders = self._holders(rule)
         match rule.policy:
-            case cluster.Replication.ALL:
+            case cluster_settings.Replication.ALL:
                 return holders == len(rule.members)
-            case cluster.Replication.MAJORITY:
+            case cluster_settings.Replication.MAJORITY:
                 return rule.is_majority(holders)
-            case cluster.Replication.SEED:
+            case cluster_settings.Replication.SEED:
                 behind = [member for member in self._behind() if member.target.uuid in rule.members]
                 alone = self.doubt is None and all(member.lost for member in behind)
                 return alone or rule.is_majority(holders)

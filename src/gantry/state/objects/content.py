@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from immutables import Map
 
 from gantry import errors
-from gantry.model import base, instance, job, network
+from gantry.model import base, cluster_settings, instance, job, network
 from gantry.model import cluster as clusters
 from gantry.rpc import targets
 from gantry.state.objects import indexes, kinds
@@ -127,7 +127,7 @@ class Content:
         return len(nodes) - len(other_nodes), sum(node.lost_candidate for node in other_nodes)
 
     @property
-    def replication_policy(self) -> clusters.Replication:
+    def replication_policy(self) -> cluster_settings.Replication:
         """Return the policy of replication in force."""
         return self.the_cluster.replication_policy(*self.numbers_of_candidates())
 

@@ -1,0 +1,36 @@
+"""Each setting of the cluster is a field of the cluster and of its opcode, with the declared default and text."""
+
+import msgspec
+import pytest
+from tools.opcode_fields import row
+
+from gantry.cli.framework import opcode_fields
+from gantry.model import cluster, cluster_settings, opcodes, texts
+
+SETTINGS = cluster_settings.ALL.items()
+
+
+@pytest.mark.parametrize(("name", "setting"), SETTINGS)
+def test_a_setting_is_a_field_of_the_cluster_with_its_default(name: str, setting: cluster_settings.AnySetting) -> None:
+    fresh = cluster.Cluster(uuid="c", name="c", master_node="n")
+    assert getattr(fresh, name) == setting.default
+    assert type(getattr(fresh, name)) is type(setting.default)
+
+
+@pytest.mark.parametrize(("name", "setting"), SETTINGS)
+def test_a_setting_is_a_field_of_the_opcode_with_its_text(name: str, setting: cluster_settings.AnySetting) -> None:
+    assert texts.of("ClusterSetParams", name) == setting.text
+    info = msgspec.inspect.type_info(opcodes.ClusterSetParams)
+    assert isinstance(info, msgspec.inspect.StructType)
+    (field,) = (field for field in info.fields if field.name == name)
+    assert field.default is None
+    assert row(opcodes.ClusterSetParams, field)[1] == setting.text
+
+
+def test_the_texts_of_settings_are_stated_once() -> None:
+    plain = texts.TEXTS.keys() & {*cluster_settings.ALL}
+    assert plain == {"mac_prefix"}, "mac_prefix is a field of networks too"
+
+
+def test_the_commands_know_each_setting() -> None:
+    assert opcode_fields.SETTINGS.keys() == cluster_settings.ALL.keys()
