@@ -34,3 +34,15 @@ def test_the_texts_of_settings_are_stated_once() -> None:
 
 def test_the_commands_know_each_setting() -> None:
     assert opcode_fields.SETTINGS.keys() == cluster_settings.ALL.keys()
+
+
+@pytest.mark.parametrize(
+    ("policy", "candidates", "copies"),
+    [("majority", 1, 1), ("majority", 2, 2), ("majority", 3, 2), ("majority", 4, 3), ("all", 4, 4), ("seed", 3, 2)],
+)
+def test_a_policy_says_how_many_copies_it_needs(policy: str, candidates: int, copies: int) -> None:
+    assert cluster_settings.Replication(policy).copies_needed(candidates) == copies
+
+
+def test_only_the_policy_seed_lets_a_master_continue_alone() -> None:
+    assert [policy.value for policy in cluster_settings.Replication if policy.continues_alone] == ["seed"]

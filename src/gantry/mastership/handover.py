@@ -5,7 +5,7 @@
 
 from collections.abc import Collection, Sequence
 
-from gantry.model import cluster, cluster_settings
+from gantry.model import cluster
 from gantry.operations import base
 from gantry.state.candidates import replication
 from gantry.state.objects import snapshot as states
@@ -31,10 +31,5 @@ def lost_candidates(state: states.Snapshot, own: str, reached: Collection[str]) 
     members = {node.uuid: node for node in state.nodes.values() if node.uuid != own and node.role(owner) in keeping}
     lost = sorted((node for node in members.values() if node.name not in reached), key=lambda node: node.name)
     rule = replication.Rule(state.serial, state.replication_policy, frozenset(members))
-    match rule.policy:
-        case cluster_settings.Replication.SEED:
-            return []
-        case cluster_settings.Replication.MAJORITY:
-            return [] if rule.is_majority(len(members) - len(lost)) else lost
-        case cluster_settings.Replication.ALL:
-            return lost
+    reached_copies = 1 + len(members) - len(lost)
+    return [] if rule.policy.continues_alone or reached_copies >= rule.needed else lost

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.mastership import contest, handover, membership, newer_records, poll, promises, proofs, vote
-from gantry.model import cluster, cluster_settings, job
+from gantry.model import cluster, job
 from gantry.operations import base
 from gantry.rpc import calls, client
 from gantry.rpc.calls import reach
@@ -272,7 +272,7 @@ class Role:
         owner = state.the_cluster
         keeping = (cluster.Role.CANDIDATE, cluster.Role.MASTER)
         names = {node.name for node in state.nodes.values() if node.role(owner) in keeping}
-        by_majority = state.replication_policy is not cluster_settings.Replication.SEED
+        by_majority = not state.replication_policy.continues_alone
         return vote.Claim(
             self._own.node,
             self._copy(),

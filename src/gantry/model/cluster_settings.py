@@ -22,6 +22,18 @@ class Replication(StrEnum):
     ALL = "all"
     SEED = "seed"
 
+    @property
+    def continues_alone(self) -> bool:
+        """Return whether the master acknowledges changes, and commands nodes, while the other candidates are silent."""
+        return self is Replication.SEED
+
+    def copies_needed(self, candidates: int) -> int:
+        """Return how many copies are enough of this number of candidates; the master and its copy count.
+
+        A policy that continues alone needs them as long as the other candidates answer.
+        """
+        return candidates if self is Replication.ALL else candidates // 2 + 1
+
     def is_weaker(self, than: "Replication") -> bool:
         """Return whether fewer copies are enough than under another policy."""
         order = (Replication.SEED, Replication.MAJORITY, Replication.ALL)

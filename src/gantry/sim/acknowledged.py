@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gantry.model import cluster as clusters
-from gantry.model import cluster_settings
 from gantry.sim import cluster, copies
 from gantry.sim.story import Violation
 
@@ -122,7 +121,7 @@ class Acknowledgements:
         """Return whether all policies in force promise that nothing acknowledged is lost."""
         daemon = self._lab.daemons.get(master)
         rules = daemon.candidates.rules if daemon else ()
-        return bool(rules) and all(rule.policy is not cluster_settings.Replication.SEED for rule in rules)
+        return bool(rules) and not any(rule.policy.continues_alone for rule in rules)
 
     def _check_firm(self, ack: Acknowledgement) -> None:
         """Check that all firm acknowledgements are in one history, and that none has the number of another job."""

@@ -14,7 +14,7 @@ import msgspec
 from gantry.address import ranges
 from gantry.daemons import master
 from gantry.ipam.sql import sharing
-from gantry.model import cluster_settings, instance, job, network
+from gantry.model import instance, job, network
 from gantry.node.hypervisors import fake
 from gantry.sim import cluster, copies
 from gantry.sim.hardware import databases
@@ -66,7 +66,7 @@ def glance(lab: cluster.SimulatedCluster) -> None:
 def is_firm(daemon: master.Master) -> bool:
     """Return whether a master is bound to a majority by all its rules."""
     rules = daemon.candidates.rules
-    return bool(rules) and all(rule.policy is not cluster_settings.Replication.SEED for rule in rules)
+    return bool(rules) and not any(rule.policy.continues_alone for rule in rules)
 
 
 class Marks:

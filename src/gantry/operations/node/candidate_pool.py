@@ -9,7 +9,7 @@ flag. A node that lost the flag on request may be chosen again later; ``master_c
 from collections.abc import Collection
 
 from gantry import errors
-from gantry.model import cluster, cluster_settings, lock
+from gantry.model import cluster, lock
 from gantry.operations import base
 from gantry.rpc import calls, liveness, targets
 from gantry.state.objects import snapshot as states
@@ -38,7 +38,7 @@ def weakened(snapshot: states.Snapshot, after: states.Snapshot, *, without: str 
         return []
     alone = "the master acknowledges changes alone if it does not reach the others"
     without_some = "a change is acknowledged without the candidates that do not answer"
-    effect = alone if policy is cluster_settings.Replication.SEED else without_some
+    effect = alone if policy.continues_alone else without_some
     keep = f"gnt-cluster modify --replication {before.value} keeps the present policy"
     if after.the_cluster.replication:
         return [base.Step(f"- WARNING: the replication policy becomes {policy.value}: {effect}")]

@@ -18,7 +18,6 @@ import logging
 from collections.abc import Callable
 
 from gantry import errors
-from gantry.model import cluster_settings
 from gantry.rpc import calls, targets
 from gantry.state.candidates import candidate, replication
 
@@ -86,7 +85,7 @@ class Lease:
 
     def _end(self, rule: replication.Rule) -> float:
         needed = (1 + len(rule.members)) // 2
-        if rule.policy is cluster_settings.Replication.SEED or not needed:
+        if rule.policy.continues_alone or not needed:
             return float("inf")
         renewed = sorted((self._renewed.get(uuid, NEVER) for uuid in rule.members), reverse=True)
         return renewed[needed - 1] + RIGHT_SECONDS
@@ -129,7 +128,7 @@ class Lease:
         )
 
     def _ask_all(self) -> None:
-        if all(rule.policy is cluster_settings.Replication.SEED for rule in self._candidates.rules):
+        if all(rule.policy.continues_alone for rule in self._candidates.rules):
             return
         now = self._clock.monotonic()
         for target in self._candidates.targets():

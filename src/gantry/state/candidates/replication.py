@@ -63,6 +63,11 @@ class Rule:
         """Return whether the master and ``holders`` of the members are more than half of the candidates."""
         return 2 * (1 + holders) > 1 + len(self.members)
 
+    @property
+    def needed(self) -> int:
+        """Return how many copies are enough, the master's included, as long as the candidates answer."""
+        return self.policy.copies_needed(1 + len(self.members))
+
     def copies_before(self, following: "Rule") -> int | None:
         """Return how many copies on members of ``following`` are enough by this rule for the change to that; or None.
 
@@ -72,7 +77,7 @@ class Rule:
         as long as its daemon runs. Copies of the removed candidate do not count, as it may delete them.
         """
         count = 1 + len(self.members)
-        if self.policy is cluster_settings.Replication.SEED:
+        if self.policy.continues_alone:
             return None
         if following.members < self.members and len(self.members - following.members) == 1:
             return count - count // 2
@@ -115,7 +120,7 @@ class Candidates:
         self.rules_in_force = candidate.Signal()
         self._rules: list[Rule] = [Rule(0, cluster_settings.Replication.SEED, frozenset())]
         # Whether the policy was ``seed`` at any time, so that a former master may go on alone.
-        self._was_seed = False
+        self._could_continue_alone = False
         self._closing = False
         # Epoch and serial of the newest frame that a majority of the candidates is known to hold.
         self.agreed: reach.Reach = reach.UNKNOWN
@@ -142,7 +147,7 @@ class Candidates:
         Only for an opened store. A lower serial than before means that the records from there on were undone.
         """
         rule = Rule(serial, policy, frozenset(target.uuid for target in candidates))
-        self._was_seed |= policy is cluster_settings.Replication.SEED
+        self._could_continue_alone |= policy.continues_alone
         self._rules = [earlier for earlier in self._rules if earlier.serial < serial]
         if not self._rules or (self._rules[-1].policy, self._rules[-1].members) != (rule.policy, rule.members):
             self._rules.append(rule)
@@ -291,7 +296,7 @@ class Candidates:
             return f"what {self._host} answers may be out of date: {self.missing()}"
         rule = self._rules[-1]
         lost = self.lagging()
-        if rule.policy is cluster_settings.Replication.SEED and not rule.is_majority(len(rule.members) - len(lost)):
+        if rule.policy.continues_alone and not rule.is_majority(len(rule.members) - len(lost)):
             return f"the newest changes are only on {self._host}, not on a majority: missing on {', '.join(lost)}"
         return ""
 
@@ -305,7 +310,7 @@ class Candidates:
             self.refusal is not None
             or self.doubt is not None
             or bool(self.notice())
-            or (self._was_seed and self._has_former_epoch())
+            or (self._could_continue_alone and self._has_former_epoch())
         )
 
     def _has_former_epoch(self) -> bool:
@@ -322,10 +327,9 @@ class Candidates:
     def _missing_copies(self) -> str:
         rule = self._needed()[-1]
         names = self.behind()
-        count = 1 + len(rule.members)
-        enough = count if rule.policy is cluster_settings.Replication.ALL else count // 2 + 1
         return (
-            f"{1 + self._holders(rule)} of {count} master candidates hold the newest changes, {enough} are needed, "
+            f"{1 + self._holders(rule)} of {1 + len(rule.members)} master candidates hold the newest changes, "
+            f"{rule.needed} are needed, "
             f"missing: {', '.join(names) or 'none'}"
         )
 
@@ -351,16 +355,10 @@ class Candidates:
         enough = rule.copies_before(following) if following else None
         if following and enough and 1 + self._holders(following) >= enough:
             return True
-        holders = self._holders(rule)
-        match rule.policy:
-            case cluster_settings.Replication.ALL:
-                return holders == len(rule.members)
-            case cluster_settings.Replication.MAJORITY:
-                return rule.is_majority(holders)
-            case cluster_settings.Replication.SEED:
-                behind = [member for member in self._behind() if member.target.uuid in rule.members]
-                alone = self.doubt is None and all(member.lost for member in behind)
-                return alone or rule.is_majority(holders)
+        if 1 + self._holders(rule) >= rule.needed:
+            return True
+        behind = [member for member in self._behind() if member.target.uuid in rule.members]
+        return rule.policy.continues_alone and self.doubt is None and all(member.lost for member in behind)
 
     def _has_newest(self, member: candidate.Candidate) -> bool:
         return member.digest == self.chain.head.digest
