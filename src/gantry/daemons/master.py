@@ -24,7 +24,6 @@ from gantry.daemons import (
     logs,
     master_status,
     remote_files,
-    segments,
     units,
 )
 from gantry.daemons.options import (
@@ -52,6 +51,7 @@ from gantry.mastership import (
 from gantry.model import job, opcodes
 from gantry.operations import base
 from gantry.operations.query import engine
+from gantry.operations.segment import ranges_file
 from gantry.rpc import client, liveness, silence
 from gantry.rpc.calls import reach
 from gantry.runtime import interface, limits, paths
@@ -173,7 +173,7 @@ class Master:
         ]
         self._closing.push_async_callback(self._end_tasks)
         await own.announce()
-        await segments.refresh(runtime, folders, self.store)
+        await ranges_file.refresh(runtime, folders, self.store)
         self._closing.push_async_callback(self.addresses.close)
         self.addresses.start()
         self.past = history.History(runtime, folders, lambda: self.store.durable)

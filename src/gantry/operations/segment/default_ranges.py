@@ -1,6 +1,6 @@
 """Default segment ranges: what ``segments.ini`` or a command says, and the changes of the state that it means; pure.
 
-``daemons.segments`` calls it with the file at each start of the master, ``defaults`` for the command. Sections and
+``ranges_file`` calls it with the file at each start of the master, ``defaults`` for the command. Sections and
 options are those of ``ml2_conf.ini``, so that such a file can be used unchanged; other options are ignored:
 
     [ml2]

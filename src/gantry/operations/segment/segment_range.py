@@ -1,6 +1,6 @@
 """Units that add, change and remove segment ranges at run time (contracts/segment-ranges.md#purpose).
 
-Ranges of the configuration file are read-only here; ``daemons.segments`` adds them. While the feature is off
+Ranges of the configuration file are read-only here; ``ranges_file`` adds them. While the feature is off
 (``Cluster.segment_ranges``), no ranges can be added.
 
 Conflicts between two requests for one scope (overlaps, removing a range that a network uses) are prevented by the lock

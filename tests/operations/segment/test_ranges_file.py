@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 from tests.state import build
 
-from gantry.daemons import segments
 from gantry.model import network
+from gantry.operations.segment import ranges_file
 from gantry.runtime import simulated
 from gantry.state.objects import snapshot as states
 
@@ -27,7 +27,7 @@ class Site:
         await self.machine.disk.write(build.WHERE.segments, raw)
 
     def start(self) -> dict[str, network.SegmentRange]:
-        build.on(self.world, self.machine, segments.refresh(self.machine, build.WHERE, self.store))
+        build.on(self.world, self.machine, ranges_file.refresh(self.machine, build.WHERE, self.store))
         return dict(self.store.snapshot.segmentranges.items())
 
     def put(self, *values: states.Stored) -> None:
