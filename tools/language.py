@@ -79,6 +79,8 @@ IDIOMS = (
     _idiom("waited", r"\b(?:is|are|was|were|be) waited for\b", "'wait for ...', '... is pending'"),
     _idiom("wanted", r"\b(?:is|are|was|were) wanted\b", "'is requested', 'is recorded'"),
     _idiom("mend", r"\bmend(?:s|ed|ing)?\b", "'fix', 'repair'"),
+    _idiom("promis", r"(?<!/)\bpromis(?:e|es|ed|ing) (?:\w+ ){0,2}epochs?\b", "'grant', 'granted'"),
+    _idiom("promis", r"\bepochs? (?:(?:is|are|was|were|has|been) )+promised\b", "'granted'"),
     _idiom("lest", r"\blest\b", "'so that ... not'"),
     _idiom("thereof", r"\bthereof\b", "'of it', or the thing"),
     _idiom("whence", r"\bwhence\b", "'from where'"),

@@ -106,8 +106,8 @@ class FencedError(WrongStateError):
     status = 412
 
 
-class PromisedError(FencedError):
-    """The role was promised to another node, or the epoch is another's: the master has to be confirmed again."""
+class NotGrantedError(FencedError):
+    """The role was granted to another node, or the epoch is another's: the master has to be confirmed again."""
 
     status = 428
 

@@ -213,7 +213,7 @@ ORDERS: tuple[calls.Call[object], ...] = (
     calls.WriteSsconf(values={"master_node": "node2"}),
     calls.Version(),
     calls.CandidateStatus(),
-    calls.MasterPromise(epoch=900, node="node2", newest=(900, 10**6)),
+    calls.GrantEpoch(epoch=900, node="node2", newest=(900, 10**6)),
     calls.CertificateStore(authority="", certificate=""),
     calls.UploadFile(name="users", content="me"),
 )

@@ -90,18 +90,18 @@ def test_the_master_knows_the_epoch_that_its_node_obeys(pair: Pair, owner: str) 
     pair.at_node(pair.node.disk.make_directory(WHERE.lib))
     pair.at_node(barrier.admit(7, owner))
     assert evidence.read(pair.node.disk, WHERE).epoch == 7
-    promise = calls.Promised(epoch=9, node="node2", uuid="uuid-of-node2")
-    assert pair.at_node(barrier.promise(promise))
-    assert evidence.read(pair.node.disk, WHERE).promised == 9
+    grant = calls.GrantedEpoch(epoch=9, node="node2", uuid="uuid-of-node2")
+    assert pair.at_node(barrier.grant(grant))
+    assert evidence.read(pair.node.disk, WHERE).granted == 9
 
 
-def test_the_node_keeps_the_promise_that_the_master_wrote_for_it(pair: Pair) -> None:
-    promise = calls.Promised(epoch=9, node="node1", uuid="n1")
+def test_the_node_keeps_the_grant_that_the_master_wrote_for_it(pair: Pair) -> None:
+    grant = calls.GrantedEpoch(epoch=9, node="node1", uuid="n1")
     pair.at_node(pair.node.disk.make_directory(WHERE.lib))
-    pair.at_node(pair.node.disk.write(f"{WHERE.lib}/promise", epoch.encode_promise(promise)))
+    pair.at_node(pair.node.disk.write(f"{WHERE.lib}/promise", epoch.encode_grant(grant)))
     barrier = fence.Fence(pair.node, WHERE, files=ssconf.Files(pair.node.disk, WHERE))
-    assert barrier.promised() == promise
-    assert not pair.at_node(barrier.promise(calls.Promised(epoch=9, node="node2", uuid="n2")))
+    assert barrier.granted() == grant
+    assert not pair.at_node(barrier.grant(calls.GrantedEpoch(epoch=9, node="node2", uuid="n2")))
 
 
 def test_files_of_earlier_versions_are_read_by_both(pair: Pair) -> None:

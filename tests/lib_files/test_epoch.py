@@ -1,4 +1,4 @@
-"""The files of epochs and promises: what is written is read, and a damaged file is never taken for a lower number."""
+"""The files of epochs and grants: what is written is read, and a damaged file is never taken for a lower number."""
 
 import pytest
 
@@ -29,16 +29,16 @@ def test_the_first_versions_wrote_a_number_alone() -> None:
     assert epoch.decode(b"5") == [epoch.Mastership(5)]
 
 
-def test_promises_are_read_as_they_are_written() -> None:
-    promise = calls.Promised(epoch=4, node="node2", uuid="u2")
-    assert epoch.decode_promise(epoch.encode_promise(promise)) == promise
-    assert epoch.decode_promise(b'{"epoch":4,"node":"node2"}') == calls.Promised(epoch=4, node="node2")
+def test_grants_are_read_as_they_are_written() -> None:
+    grant = calls.GrantedEpoch(epoch=4, node="node2", uuid="u2")
+    assert epoch.decode_grant(epoch.encode_grant(grant)) == grant
+    assert epoch.decode_grant(b'{"epoch":4,"node":"node2"}') == calls.GrantedEpoch(epoch=4, node="node2")
     assert epoch.decode_given_up(epoch.encode_given_up(4, 17)) == (4, 17)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"epoch":-1}', b"[4]", b'[4,"x"]'])
-def test_a_damaged_promise_is_refused(content: bytes) -> None:
+def test_a_damaged_grant_is_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"JSON|truncated|Expected|utf-8"):
-        epoch.decode_promise(content)
+        epoch.decode_grant(content)
     with pytest.raises(ValueError, match=r"JSON|truncated|Expected|utf-8"):
         epoch.decode_given_up(content)

@@ -126,7 +126,7 @@ async def test_what_is_no_answer_is_a_remote_error(body: bytes) -> None:
         await nodes.call(TARGET, calls.Version())
 
 
-@pytest.mark.parametrize("refusal", [errors.FencedError, errors.PromisedError, errors.UnknownCallerError])
+@pytest.mark.parametrize("refusal", [errors.FencedError, errors.NotGrantedError, errors.UnknownCallerError])
 async def test_a_refusal_without_a_reason_is_a_refusal(refusal: type[errors.GantryError]) -> None:
     body = msgspec.json.encode((False, ("WithoutReason", ())))
     nodes, _ = build_client(lambda _: http_interface.Response(refusal.status, body))
@@ -211,7 +211,7 @@ async def test_a_node_that_refuses_the_protocol_is_reported_in_its_words() -> No
         await nodes.call(TARGET, calls.MasterName())
 
 
-@pytest.mark.parametrize("kind", [errors.FencedError, errors.PromisedError])
+@pytest.mark.parametrize("kind", [errors.FencedError, errors.NotGrantedError])
 async def test_a_master_hears_that_it_was_replaced_from_the_first_node_that_refuses_it(
     kind: type[errors.FencedError],
 ) -> None:
@@ -327,7 +327,7 @@ def test_an_offline_node_is_answered_for_at_once_while_jobs_wait() -> None:
 
 
 async def test_the_client_knows_when_a_node_last_answered_anything() -> None:
-    refused = errors.PromisedError("no").luxi_pair()
+    refused = errors.NotGrantedError("no").luxi_pair()
     nodes, _ = build_client(lambda _: http_interface.Response(409, msgspec.json.encode((False, refused))))
     assert nodes.last_answer(TARGET) == liveness.NEVER
     with pytest.raises(errors.GantryError):

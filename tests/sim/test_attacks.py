@@ -144,14 +144,14 @@ def test_a_part_of_another_checkpoint_between_those_of_the_master_leaves_one_who
     lab.run(scenario())
 
 
-def test_promises_that_a_candidate_asks_for_without_end_do_not_disturb_the_master(
+def test_grants_that_a_candidate_asks_for_without_end_do_not_disturb_the_master(
     lab: cluster.SimulatedCluster,
 ) -> None:
     async def ask() -> None:
         while True:
             state = await call(lab, "node3", calls.CandidateStatus())
             for name in ("node3", "node2"):
-                request = calls.MasterPromise(
+                request = calls.GrantEpoch(
                     epoch=state.heard + 100, node="node2", newest=(state.epoch + 1, 10**6), stopped={"node2": 10**9}
                 )
                 with contextlib.suppress(errors.GantryError):

@@ -76,7 +76,7 @@ def test_an_epoch_that_may_be_true_is_taken_over_and_obeyed_by_all(lab: cluster.
 
 
 @pytest.mark.parametrize(
-    "promise",
+    "grant",
     [
         {"granted": False, "epoch": 1 << 63},
         {"granted": False, "epoch": calls.EPOCH_STEP},
@@ -88,17 +88,17 @@ def test_an_epoch_that_may_be_true_is_taken_over_and_obeyed_by_all(lab: cluster.
     ],
     ids=["2-to-63", "far", "farther", "lease", "negative", "text", "digits"],
 )
-def test_no_refusal_of_a_promise_by_one_node_stops_the_others(
-    lab: cluster.SimulatedCluster, promise: dict[str, object]
+def test_no_refusal_of_a_grant_by_one_node_stops_the_others(
+    lab: cluster.SimulatedCluster, grant: dict[str, object]
 ) -> None:
-    answer = msgspec.json.encode((True, promise))
+    answer = msgspec.json.encode((True, grant))
     lab.run(start_fail_over_and_change(lab, "node3", {"master_promise": says(answer)}))
 
 
-def test_a_node_that_always_has_promised_the_next_epoch_has_one_vote(lab: cluster.SimulatedCluster) -> None:
+def test_a_node_that_always_has_granted_the_next_epoch_has_one_vote(lab: cluster.SimulatedCluster) -> None:
     def one_more(true_answer: http_interface.Response) -> http_interface.Response:
-        _, promise = msgspec.json.decode(true_answer.body, type=tuple[bool, calls.Promise])
-        refusal = calls.Promise(granted=False, epoch=promise.epoch + 1)
+        _, grant = msgspec.json.decode(true_answer.body, type=tuple[bool, calls.GrantReply])
+        refusal = calls.GrantReply(granted=False, epoch=grant.epoch + 1)
         return http_interface.Response(200, msgspec.json.encode((True, refusal)))
 
     lab.run(start_fail_over_and_change(lab, "node3", {"master_promise": one_more}))

@@ -74,7 +74,7 @@ ATTACKS: list[calls.Call[object]] = [
     calls.MasterName(),
     calls.CandidateStatus(),
     calls.JournalFetch(after="", serial=0),
-    calls.MasterPromise(epoch=900, node="node2", newest=(900, 10**6)),
+    calls.GrantEpoch(epoch=900, node="node2", newest=(900, 10**6)),
     calls.LeaseRenew(node="node2", epoch=900),
     calls.WriteSsconf(values={"master_node": "node2"}),
     calls.UploadFile(name="users", content="me"),

@@ -122,7 +122,7 @@ def test_of_three_that_replace_a_lost_master_at_one_moment_one_wins(seed: int) -
 
 @pytest.mark.slow
 def test_of_two_that_take_the_role_at_one_moment_without_a_vote_the_candidates_follow_one() -> None:
-    """Both take the same epoch, because neither asks for promises; if each has the half of the others, none begins."""
+    """Both take the same epoch, because neither asks for grants; if each has the half of the others, none begins."""
 
     async def scenario() -> int:
         await lab.build(candidate_pool_size=5)
@@ -239,14 +239,14 @@ def test_a_node_whose_adding_was_broken_off_has_no_vote() -> None:
         lab.run(scenario())
 
 
-def test_a_master_is_confirmed_again_when_who_was_promised_its_role_never_begins() -> None:
+def test_a_master_is_confirmed_again_when_who_was_granted_its_role_never_begins() -> None:
     async def scenario() -> None:
         await lab.build(replication="seed")
         await lab.world.clock.sleep(10)
-        promise, disk = f"{cluster.FOLDERS.lib}/promise", lab.world.machine("node3").disk
+        grant, disk = f"{cluster.FOLDERS.lib}/promise", lab.world.machine("node3").disk
         lab.world.network.partition("node1", "node2")
         claim = asyncio.ensure_future(failure_of(asyncio.ensure_future(lab.failover("node2"))))
-        while not disk.exists(promise):
+        while not disk.exists(grant):
             await lab.world.clock.sleep(0.0001)
         lab.crash("node2")
         assert await claim
@@ -272,10 +272,10 @@ def test_a_master_that_is_replaced_while_it_is_confirmed_again_ends() -> None:
     async def scenario() -> None:
         await lab.build(replication="majority")
         await lab.world.clock.sleep(10)
-        promise, disk = f"{cluster.FOLDERS.lib}/promise", lab.world.machine("node1").disk
-        before = disk.read(promise)
-        lab.daemons["node1"].candidates.refuse(errors.PromisedError("node2 has promised epoch 2 to node2"))
-        while disk.read(promise) == before:
+        grant, disk = f"{cluster.FOLDERS.lib}/promise", lab.world.machine("node1").disk
+        before = disk.read(grant)
+        lab.daemons["node1"].candidates.refuse(errors.NotGrantedError("node2 has granted epoch 2 to node2"))
+        while disk.read(grant) == before:
             await lab.world.clock.sleep(0.0001)
         cut(lab, "node1")
         await lab.failover("node2")
@@ -333,7 +333,7 @@ def test_a_master_that_cannot_store_its_confirmation_tries_again() -> None:
         daemon, disk = lab.daemons["node1"], lab.world.machine("node1").disk
         epoch = daemon.store.epoch
         disk.fail_write = 1.0
-        daemon.candidates.refuse(errors.PromisedError("node2 has promised epoch 2 to node2"))
+        daemon.candidates.refuse(errors.NotGrantedError("node2 has granted epoch 2 to node2"))
         await lab.world.clock.sleep(20)
         disk.fail_write = 0.0
         await lab.world.clock.sleep(20)

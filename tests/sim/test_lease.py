@@ -149,7 +149,7 @@ def test_a_master_that_works_is_not_replaced_by_a_node_that_does_not_reach_it(la
 
 
 def test_the_word_of_one_node_does_not_end_the_master_or_its_jobs(lab: cluster.SimulatedCluster) -> None:
-    """A node that was cut off promised the role to another, which never began."""
+    """A node that was cut off granted the role to another, which never began."""
 
     async def scenario() -> None:
         running = await lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 200, "on_nodes": ["node2"]})
@@ -157,13 +157,13 @@ def test_the_word_of_one_node_does_not_end_the_master_or_its_jobs(lab: cluster.S
         isolate(lab, "node3", cut=True)
         await lab.world.clock.sleep(30)
         machine = lab.world.machine("node3")
-        promise = calls.Promised(epoch=epoch + 5, node="node2")
-        await machine.disk.write(f"{cluster.FOLDERS.lib}/promise", b'{"epoch":%d,"node":"node2"}' % promise.epoch)
+        grant = calls.GrantedEpoch(epoch=epoch + 5, node="node2")
+        await machine.disk.write(f"{cluster.FOLDERS.lib}/promise", b'{"epoch":%d,"node":"node2"}' % grant.epoch)
         isolate(lab, "node3", cut=False)
         await lab.done(tag("goes-on"))
         await lab.world.clock.sleep(60)
         assert lab.masters() == ["node1"]
-        assert lab.daemons["node1"].store.epoch > promise.epoch
+        assert lab.daemons["node1"].store.epoch > grant.epoch
         assert lab.daemons["node1"].candidates.lagging() == []
         assert (await lab.wait(running))[0] == "success"
 

@@ -78,15 +78,15 @@ def epoch_is_not_compared(patch: pytest.MonkeyPatch) -> None:
         """Accept every master."""
 
     patch.setattr(fence.Fence, "check", check)
-    patch.setattr(fence.Fence, "check_promise", check)
+    patch.setattr(fence.Fence, "check_grant", check)
     patch.setattr(fence.Fence, "_judge", judge)
 
 
-def an_epoch_is_promised_to_everybody(patch: pytest.MonkeyPatch) -> None:
-    async def promise(self: fence.Fence, promised: calls.Promised) -> bool:
+def an_epoch_is_granted_to_everybody(patch: pytest.MonkeyPatch) -> None:
+    async def grant(self: fence.Fence, granted: calls.GrantedEpoch) -> bool:
         return True
 
-    patch.setattr(fence.Fence, "promise", promise)
+    patch.setattr(fence.Fence, "grant", grant)
 
 
 def _index_without_conflicts(patch: pytest.MonkeyPatch, field: str) -> None:
@@ -291,7 +291,7 @@ def _is_not_synced(patch: pytest.MonkeyPatch, name: str) -> None:
     patch.setattr(disk.Disk, "write", write)
 
 
-def a_promise_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+def a_grant_is_not_synced(patch: pytest.MonkeyPatch) -> None:
     _is_not_synced(patch, "promise")
 
 
@@ -305,7 +305,7 @@ MISTAKES: dict[Patch, tuple[int, str]] = {
     majority_counts_one_too_many: (0, acknowledged.ENOUGH),
     silent_nodes_count_as_yes: (0, invariants.ONE_EPOCH),
     epoch_is_not_compared: (0, invariants.ONE_LEASE),
-    an_epoch_is_promised_to_everybody: (39, invariants.ONE_EPOCH),
+    an_epoch_is_granted_to_everybody: (39, invariants.ONE_EPOCH),
     addresses_are_not_checked: (10, invariants.UNIQUE),
     jobs_in_one_step_are_reported_before_they_are_stored: (2, acknowledged.KEPT),
     changes_are_stored_before_their_job: (2, invariants.WHOLE),
@@ -322,7 +322,7 @@ MISTAKES: dict[Patch, tuple[int, str]] = {
     restart_leaves_running_jobs_running: (0, outcome.JOBS_END),
     a_stop_does_nothing: (6, outcome.NODES),
     a_node_ignores_permits: (11, invariants.GUESTS),
-    a_promise_is_not_synced: (2, invariants.ONE_EPOCH),
+    a_grant_is_not_synced: (2, invariants.ONE_EPOCH),
     an_epoch_is_not_synced: (218, fenced.FENCED),
 }
 """Each mistake, with the seed that is tried first, and the promise that it breaks."""

@@ -188,7 +188,7 @@ def test_epochs_that_a_candidate_names_end_no_master_and_prevent_no_start(lab: c
 
 @pytest.mark.parametrize("nodes", [["node2", "node3"], ["node2", "node3", "node5", "node6"]], ids=len)
 @pytest.mark.parametrize("step", [400, calls.EPOCH_STEP])
-def test_a_master_goes_above_what_a_candidate_made_nodes_promise(
+def test_a_master_goes_above_what_a_candidate_made_nodes_grant(
     lab: cluster.SimulatedCluster, nodes: list[str], step: int
 ) -> None:
     async def scenario() -> None:
@@ -196,7 +196,7 @@ def test_a_master_goes_above_what_a_candidate_made_nodes_promise(
         own, epoch = thief.issued(), lab.daemons["node1"].store.epoch
         for times in (1, 2):
             for node in nodes:
-                call = calls.MasterPromise(
+                call = calls.GrantEpoch(
                     epoch=epoch + times * step, node="node4", newest=(10**6, 10**6), stopped={"node1": 10**6}
                 )
                 assert (await thief.call(node, call, certificate=own, epoch=0)).granted

@@ -26,6 +26,8 @@ from tools import language
         ("a resting address", "resting"),
         ("A stream that is waited for.", "is waited for"),
         ("what is wanted", "is wanted"),
+        ("A node promises the epoch once.", "promises the epoch"),
+        ("The epoch was promised to n2.", "epoch was promised"),
     ],
 )
 def test_an_idiom_is_reported_with_its_line(text: str, phrase: str) -> None:
@@ -48,6 +50,7 @@ def test_an_idiom_that_continues_on_the_next_line_is_reported(gap: str) -> None:
         "the fail-over of an instance",
         "The master tells nodes.",
         "the interest rests on",
+        "lib/promise says that epoch 3 was granted",
     ],
 )
 def test_plain_english_passes(text: str) -> None:

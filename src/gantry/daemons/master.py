@@ -5,7 +5,7 @@ failover`` runs it on a master candidate that takes the role over, and ``gantry-
 (``mastership.repair``). Life cycle: load the certificates, take the queue's lock and recover the state, get the nodes'
 confirmation and begin a new epoch (``mastership.role``), read the default segment ranges, wire queue, processor, nodes
 and LUXI, serve until a signal, the destruction of the cluster or a newer master, then stop in reverse order. A stop
-aborts running jobs; the next start marks them as failed. If a node has promised the role to another node, which may
+aborts running jobs; the next start marks them as failed. If a node has granted the role to another node, which may
 never begin, the daemon starts from the beginning.
 
 See contracts/cluster-design.md#daemons.
@@ -320,8 +320,8 @@ async def serve(
 ) -> None:
     """Run the master until ``Master.live`` ends; call ``up`` each time the master has started to listen.
 
-    A node that refuses this master because of a promise to another node does not know a newer master. If that node
-    got too few promises, it never becomes the master. So this daemon starts over, and the vote decides. It also starts
+    A node that refuses this master because of a grant to another node does not know a newer master. If that node
+    got too few grants, it never becomes the master. So this daemon starts over, and the vote decides. It also starts
     over after it has given way to another node that wants the role at the same moment (``mastership.contest``).
     """
     until = runtime.clock.monotonic() + contest.LIMIT_SECONDS

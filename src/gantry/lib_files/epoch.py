@@ -1,14 +1,14 @@
-"""Which masters a node obeys, what it promised and what it gave up: three files that a master reads too. Pure.
+"""Which masters a node obeys, what it granted and what it gave up: three files that a master reads too. Pure.
 
     lib/epoch       <epoch> <UUID of its master's node> proven <CRC-32 of the text before it, 8 hex digits>
                     <epoch> <UUID of its master's node> unproven <CRC-32>
-    lib/promise     {"epoch", "node", "uuid"}: the last promised epoch and the node that it was promised to
+    lib/promise     {"epoch", "node", "uuid"}: the last granted epoch and the node that it was granted to
     lib/given-up    [epoch, serial]: the highest of the replicas that the node has deleted
 
 The first line of ``epoch`` is the last epoch of which the node has seen the proof (``rpc.calls.proofs``). The second is
 there while the node obeys a master without one, which came after it. Each line is written twice. A UUID that is not
 known is left out. ``node.membership.fence`` writes the files; a master daemon, which has its own node daemon's lock,
-writes the promises of its node itself (``mastership.promises``).
+writes the grants of its node itself (``mastership.grants``).
 
 Earlier versions wrote the lines without the word, and the first ones wrote a single line without UUID and checksum.
 They believed any epoch, so theirs are unproven.
@@ -30,7 +30,7 @@ _PROVEN, _UNPROVEN = b"proven", b"unproven"
 
 
 class Mastership(NamedTuple):
-    """An epoch, the UUID of its master's node or ``""``, and whether a majority has promised it to that node."""
+    """An epoch, the UUID of its master's node or ``""``, and whether a majority has granted it to that node."""
 
     epoch: int = 0
     owner: str = ""
@@ -79,14 +79,14 @@ def _decode_line(line: bytes) -> Mastership | None:
     return Mastership(int(number), owner.decode(errors="replace"), is_proven)
 
 
-def encode_promise(promise: calls.Promised) -> bytes:
+def encode_grant(grant: calls.GrantedEpoch) -> bytes:
     """Return the content of the file ``promise``."""
-    return msgspec.json.encode(promise)
+    return msgspec.json.encode(grant)
 
 
-def decode_promise(content: bytes) -> calls.Promised:
-    """Return the promise in a file; ValueError if it is damaged."""
-    return _decoded(content, calls.Promised)
+def decode_grant(content: bytes) -> calls.GrantedEpoch:
+    """Return the grant in a file; ValueError if it is damaged."""
+    return _decoded(content, calls.GrantedEpoch)
 
 
 def encode_given_up(epoch: int, serial: int) -> bytes:

@@ -1,6 +1,6 @@
 """Several nodes that want the master's role at the same moment: the first by name goes on, the others wait.
 
-A node that wants the role has the lock of its own queue, so its node daemon reports no copy and promises nothing. Two
+A node that wants the role has the lock of its own queue, so its node daemon reports no copy and grants nothing. Two
 such nodes may need each other's word: then each would refuse the other until both give up. So a node that is not the
 first by name gives way: ``master.serve`` closes everything, which releases the lock, waits a few seconds by chance, and
 asks again. If another node has become the master meanwhile, the takeover is refused: nobody wanted to replace that one.

@@ -1,6 +1,6 @@
 """The proofs of the epochs of this master, which it brings to the nodes (explanation/state.md#epochs).
 
-``promises`` collects the signed promises, and this module keeps them while the master runs. ``rpc.client`` asks for
+``grants`` collects the signed grants, and this module keeps them while the master runs. ``rpc.client`` asks for
 the proof of an epoch before its first call to a node. When a node is not convinced, because the master candidates or
 their certificates have changed since, the candidates sign again.
 """

@@ -2,7 +2,7 @@
 
 The master daemon creates a ``Role`` over its store before it commits anything. It awaits ``confirm``, lets the store
 connect to its candidates, awaits ``begin``, and then ``announce``, whose calls carry the epoch. ``poll`` asks all nodes
-at once, ``vote`` decides, and ``promises`` makes the confirmed node the only one. While missing answers could change
+at once, ``vote`` decides, and ``grants`` makes the confirmed node the only one. While missing answers could change
 the outcome, ``Role`` asks again, for up to ``VOTE_TIMEOUT_SECONDS``. First it fetches the records of others that
 continue this node's journal (``newer_records``).
 
@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.mastership import contest, handover, membership, newer_records, poll, promises, proofs, vote
+from gantry.mastership import contest, grants, handover, membership, newer_records, poll, proofs, vote
 from gantry.model import cluster, job
 from gantry.operations import base
 from gantry.rpc import calls, client
@@ -99,7 +99,7 @@ class Role:
         self._beginning: asyncio.Task[None] | None = None
         self._poll = poll.Poll(store, nodes, own_uuid=self._own.uuid)
         self._newer = newer_records.NewerRecords(store, self._poll, copy=self._copy)
-        self._promises = promises.Promises(
+        self._grants = grants.Grants(
             runtime,
             folders,
             own=(self._own.uuid, self._own.node),
@@ -110,7 +110,7 @@ class Role:
             give_way=self._give_way,
             keep=lambda epoch, grants: self._proofs.keep(epoch, grants),
         )
-        self._proofs = proofs.Proofs(runtime.clock, nodes, sign_again=self._promises.sign_again)
+        self._proofs = proofs.Proofs(runtime.clock, nodes, sign_again=self._grants.sign_again)
 
     @property
     def node(self) -> str:
@@ -136,8 +136,8 @@ class Role:
 
     async def _win(self, answers: Sequence[vote.Answer]) -> int:
         if self._request.voting:
-            return await self._promises.win(answers)
-        epoch = await self._promises.take(answers)
+            return await self._grants.win(answers)
+        epoch = await self._grants.take(answers)
         await self._wait_for_loyal_nodes()
         return epoch
 
@@ -395,7 +395,7 @@ class Role:
     async def keep(self, candidates: replication.Candidates) -> None:
         """Find out after each refusal by a node whether another node has become the master; runs until cancelled.
 
-        If a majority promises this master a higher epoch, it goes on with that epoch, and the node that refused obeys
+        If a majority grants this master a higher epoch, it goes on with that epoch, and the node that refused obeys
         it again. If a newer master exists, or under the policy ``seed`` may exist, this master ends.
         """
         self._request, self._candidates = Request(), candidates
@@ -441,8 +441,8 @@ class Role:
         answers = await self._poll.ask_all(ignore_offline=self._request.ignore_offline)
         answers = await self._newer.with_proof(answers)
         verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), answers)
-        is_promised = isinstance(error, errors.PromisedError)
-        if verdict.outcome is vote.Outcome.CONFIRMED and not is_promised and self._is_highest(answers):
+        is_granted = isinstance(error, errors.NotGrantedError)
+        if verdict.outcome is vote.Outcome.CONFIRMED and not is_granted and self._is_highest(answers):
             log.error("a node refuses this master, which a majority confirms: %s; %s", error, vote.described(answers))
         elif verdict.outcome is vote.Outcome.CONFIRMED:
             self._epoch = await self._win(answers)
@@ -453,10 +453,10 @@ class Role:
         return verdict
 
     async def _begin_in_time(self) -> bool:
-        """Begin the promised epoch; return False if its record is not acknowledged in time.
+        """Begin the granted epoch; return False if its record is not acknowledged in time.
 
         Another node may have become the master since the vote. So the nodes are asked again while the record waits,
-        which cannot be undone. A record that waited may have a lower epoch than the promised one.
+        which cannot be undone. A record that waited may have a lower epoch than the granted one.
         """
         beginning = self._beginning = self._beginning or asyncio.create_task(self.begin(), name="begin")
         await asyncio.wait([beginning], timeout=BEGIN_TIMEOUT_SECONDS)

@@ -17,7 +17,7 @@ that has become the master later, and does not count the asker among the candida
 without a vote. The outcome is never
 ``CONFIRMED`` for a copy that lacks a record which a majority of the candidates has acknowledged.
 
-A confirmation is not exclusive: two nodes that ask may both be confirmed. The promises that ``role`` collects from the
+A confirmation is not exclusive: two nodes that ask may both be confirmed. The grants that ``role`` collects from the
 same majorities allow only one of them to begin.
 
 See contracts/cluster-design.md#confirmation-of-the-master.
@@ -76,7 +76,7 @@ class Claim:
 
     ``taking_over`` is set when the node was not the master before. ``by_majority`` is set when no master acknowledges a
     change without a majority of the candidates: then nothing is acknowledged that only a minority has or has heard of,
-    and the promises of a majority are enough. ``acknowledged`` is the furthest acknowledged record that this machine
+    and the grants of a majority are enough. ``acknowledged`` is the furthest acknowledged record that this machine
     itself has heard of.
     """
 

@@ -134,7 +134,7 @@ class Client:
                     raise
                 is_introduced = True
                 self._visits.pop(_node(target), None)
-            except errors.PromisedError:
+            except errors.NotGrantedError:
                 # The master has heard of it (``replaced``), and asks the nodes to confirm it in another epoch.
                 if is_confirmed or not call.FENCED or not await self._is_confirmed_again(epoch):
                     raise
@@ -396,7 +396,7 @@ async def _send(
 
 _BY_STATUS = (
     errors.FencedError,
-    errors.PromisedError,
+    errors.NotGrantedError,
     errors.UnknownCallerError,
     errors.UnprovenError,
     errors.IncompatibleError,

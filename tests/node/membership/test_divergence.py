@@ -209,10 +209,10 @@ def test_frames_are_not_cut_by_a_master_that_may_not(world: simulated.World) -> 
     older = msgspec.structs.replace(stage.common, epoch=0)
     with pytest.raises(errors.FencedError):
         stage.refused(msgspec.structs.replace(append(older, 0), replaces=stage.diverged.digest))
-    promise = calls.MasterPromise(epoch=3, node="n2", newest=(1, stage.diverged.serial))
+    grant = calls.GrantEpoch(epoch=3, node="n2", newest=(1, stage.diverged.serial))
     copy = stage.restored()
-    assert stage.pair.at_node(copy.promise(promise)).granted
-    with pytest.raises(errors.PromisedError):
+    assert stage.pair.at_node(copy.grant_epoch(grant)).granted
+    with pytest.raises(errors.NotGrantedError):
         stage.pair.at_node(copy.append(stage.call))
     assert stage.pair.at_node(copy.status()).digest == stage.diverged.digest
 

@@ -53,20 +53,20 @@ async def test_an_epoch_far_above_those_of_the_node_is_not_believed(folders: pat
     with pytest.raises(errors.ProtocolError, match="epoch 1006 is too far above epoch 5, the highest that node7 knows"):
         await barrier.admit(5 + calls.EPOCH_STEP + 1)
     await barrier.admit(5)
-    assert barrier.promised() == calls.Promised()
-    assert await barrier.promise(calls.Promised(epoch=5 + calls.EPOCH_STEP, node="node3"))
+    assert barrier.granted() == calls.GrantedEpoch()
+    assert await barrier.grant(calls.GrantedEpoch(epoch=5 + calls.EPOCH_STEP, node="node3"))
     await barrier.admit(5 + 2 * calls.EPOCH_STEP)
 
 
-async def test_an_epoch_far_above_is_promised_in_steps(folders: paths.Paths) -> None:
-    """So a master can go above what somebody made a majority promise."""
+async def test_an_epoch_far_above_is_granted_in_steps(folders: paths.Paths) -> None:
+    """So a master can go above what somebody made a majority grant."""
     barrier = new_fence(folders)
     await barrier.admit(5)
-    far = calls.Promised(epoch=2 * calls.EPOCH_STEP, node="node3")
-    assert not await barrier.promise(far)
-    assert barrier.promised().epoch == 5 + calls.EPOCH_STEP
-    assert await barrier.promise(far)
-    assert barrier.promised() == far
+    far = calls.GrantedEpoch(epoch=2 * calls.EPOCH_STEP, node="node3")
+    assert not await barrier.grant(far)
+    assert barrier.granted().epoch == 5 + calls.EPOCH_STEP
+    assert await barrier.grant(far)
+    assert barrier.granted() == far
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ async def test_a_damaged_epoch_is_not_zero(
     folders: paths.Paths, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     barrier = new_fence(folders)
-    await barrier.promise(calls.Promised(epoch=7, node="node3"))
+    await barrier.grant(calls.GrantedEpoch(epoch=7, node="node3"))
     await barrier.admit(7)
     path = f"{folders.lib}/epoch"
     write(path, content)
@@ -125,7 +125,7 @@ async def test_a_file_that_no_node_wrote_frees_the_node_from_nothing(
 ) -> None:
     """None is a folder in the place of the file. The other files count, or the node refuses and says why."""
     barrier = new_fence(folders)
-    await barrier.promise(calls.Promised(epoch=7, node="node3"))
+    await barrier.grant(calls.GrantedEpoch(epoch=7, node="node3"))
     await barrier.admit(7)
     await barrier.give_up(7, 50)
     write(f"{folders.lib}/{name}", content)
@@ -133,7 +133,7 @@ async def test_a_file_that_no_node_wrote_frees_the_node_from_nothing(
     with pytest.raises((errors.GantryError, OSError)):
         await again.admit(6)
     with contextlib.suppress(errors.GantryError, OSError):
-        assert not await again.promise(calls.Promised(epoch=7, node="node4"))
+        assert not await again.grant(calls.GrantedEpoch(epoch=7, node="node4"))
     with contextlib.suppress(errors.GantryError, OSError):
         assert again.given_up() == (7, 50)
 
@@ -143,14 +143,14 @@ async def test_the_epoch_of_an_earlier_version_has_no_checksum(folders: paths.Pa
     assert new_fence(folders).epoch() == 12
 
 
-async def test_a_damaged_promise_binds_the_node_to_the_epoch_that_it_has_seen(folders: paths.Paths) -> None:
+async def test_a_damaged_grant_binds_the_node_to_the_epoch_that_it_has_seen(folders: paths.Paths) -> None:
     barrier = new_fence(folders)
     await barrier.admit(7)
     write(f"{folders.lib}/promise", b"{\xff")
-    assert new_fence(folders).promised().epoch == 7
-    with pytest.raises(errors.PromisedError):
-        barrier.check_promise(6)
-    assert await barrier.promise(calls.Promised(epoch=8, node="node3"))
+    assert new_fence(folders).granted().epoch == 7
+    with pytest.raises(errors.NotGrantedError):
+        barrier.check_grant(6)
+    assert await barrier.grant(calls.GrantedEpoch(epoch=8, node="node3"))
 
 
 async def test_the_epoch_survives_the_daemon_and_ends_with_the_membership(folders: paths.Paths) -> None:
@@ -172,21 +172,21 @@ async def test_an_epoch_that_cannot_be_stored_is_not_obeyed(folders: paths.Paths
     assert barrier.epoch() == 0
 
 
-async def test_an_epoch_is_promised_to_one_only_and_to_that_one_again(folders: paths.Paths) -> None:
+async def test_an_epoch_is_granted_to_one_only_and_to_that_one_again(folders: paths.Paths) -> None:
     barrier = new_fence(folders)
     barrier.certify(4, "u1")
     await barrier.admit(4, "u1")
-    assert not await barrier.promise(calls.Promised(epoch=4, node="node2", uuid="u2"))
-    assert await barrier.promise(calls.Promised(epoch=4, node="node1", uuid="u1"))
-    assert barrier.promised() == calls.Promised()
-    assert await barrier.promise(calls.Promised(epoch=5, node="node1"))
-    assert not await barrier.promise(calls.Promised(epoch=5, node="node2"))
-    assert not await barrier.promise(calls.Promised(epoch=5, node="node1", uuid="u2"))
-    assert await new_fence(folders).promise(calls.Promised(epoch=5, node="node1"))
-    assert await barrier.promise(calls.Promised(epoch=7, node="node2"))
-    assert barrier.promised() == calls.Promised(epoch=7, node="node2")
+    assert not await barrier.grant(calls.GrantedEpoch(epoch=4, node="node2", uuid="u2"))
+    assert await barrier.grant(calls.GrantedEpoch(epoch=4, node="node1", uuid="u1"))
+    assert barrier.granted() == calls.GrantedEpoch()
+    assert await barrier.grant(calls.GrantedEpoch(epoch=5, node="node1"))
+    assert not await barrier.grant(calls.GrantedEpoch(epoch=5, node="node2"))
+    assert not await barrier.grant(calls.GrantedEpoch(epoch=5, node="node1", uuid="u2"))
+    assert await new_fence(folders).grant(calls.GrantedEpoch(epoch=5, node="node1"))
+    assert await barrier.grant(calls.GrantedEpoch(epoch=7, node="node2"))
+    assert barrier.granted() == calls.GrantedEpoch(epoch=7, node="node2")
     await barrier.forget()
-    assert barrier.promised() == calls.Promised()
+    assert barrier.granted() == calls.GrantedEpoch()
 
 
 async def test_an_epoch_belongs_to_the_first_node_that_uses_it_before_it_is_recorded_and_afterwards(
@@ -198,14 +198,14 @@ async def test_an_epoch_belongs_to_the_first_node_that_uses_it_before_it_is_reco
     for _ in range(2):
         barrier.check_use(5, "u2", at_least=0)
     for epoch, known_owner in ((5, "u2"), (4, "u1")):
-        with pytest.raises(errors.PromisedError, match=f"epoch {epoch} belongs to .* {known_owner}, not to .* u3"):
+        with pytest.raises(errors.NotGrantedError, match=f"epoch {epoch} belongs to .* {known_owner}, not to .* u3"):
             barrier.check_use(epoch, "u3", at_least=0)
-    with pytest.raises(errors.PromisedError):
+    with pytest.raises(errors.NotGrantedError):
         await barrier.admit(5, "u3")
     assert (barrier.epoch(), new_fence(folders).epoch()) == (4, 4)
     barrier.check_use(5, "u2", at_least=0)
     await barrier.admit(5, "u2")
-    with pytest.raises(errors.PromisedError):
+    with pytest.raises(errors.NotGrantedError):
         new_fence(folders).check_owner(5, "u3")
     await barrier.forget()
     barrier.check_use(6, "u2", at_least=0)
@@ -239,7 +239,7 @@ async def test_a_proven_epoch_is_obeyed_at_any_distance_and_at_once(folders: pat
         assert (known.epoch(), known.unproven_epoch(), known.proven().owner) == (far, 0, "u2")
     with pytest.raises(errors.FencedError, match="epoch 1 has passed"):
         await barrier.admit(1, "u1")
-    with pytest.raises(errors.PromisedError, match=f"epoch {far} belongs to the node with UUID u2"):
+    with pytest.raises(errors.NotGrantedError, match=f"epoch {far} belongs to the node with UUID u2"):
         await barrier.admit(far, "u3")
 
 
@@ -289,11 +289,11 @@ async def test_a_proven_epoch_takes_precedence_of_an_unproven_one_whatever_their
         await barrier.admit(900 + calls.EPOCH_STEP, "u2")
     # The proven epoch that was replaced may be that of a former master.
     for use in (barrier.admit(4, "u1"), new_fence(folders).admit(4, "u1")):
-        with pytest.raises(errors.PromisedError, match=r"obeys a master of epoch 900, of which it has seen no proof"):
+        with pytest.raises(errors.NotGrantedError, match=r"obeys a master of epoch 900, of which it has seen no proof"):
             await use
-    with pytest.raises(errors.PromisedError):
+    with pytest.raises(errors.NotGrantedError):
         barrier.check_use(4, "u1", at_least=0)
-    assert await barrier.promise(calls.Promised(epoch=5, node="node1", uuid="u1"))
+    assert await barrier.grant(calls.GrantedEpoch(epoch=5, node="node1", uuid="u1"))
     barrier.certify(5, "u1")
     await barrier.admit(5, "u1")
     barrier.check_use(5, "u1", at_least=4)
@@ -334,7 +334,7 @@ async def test_a_master_that_is_obeyed_for_an_hour_without_dispute_needs_no_proo
     await barrier.admit(5, "u2")
     clock.seconds += fence.TRUST_SECONDS - 1
     await barrier.admit(5, "u2")
-    with pytest.raises(errors.PromisedError):
+    with pytest.raises(errors.NotGrantedError):
         await barrier.admit(4, "u1")
     clock.seconds += fence.TRUST_SECONDS - 1
     await barrier.admit(5, "u2")
@@ -353,9 +353,9 @@ async def test_an_epoch_that_was_proven_belongs_to_no_other_node(folders: paths.
     clock.seconds += calls.LEASE_SECONDS
     barrier.check_use(3, "u2", at_least=0)
     barrier.certify(3, "u1")
-    with pytest.raises(errors.PromisedError):
+    with pytest.raises(errors.NotGrantedError):
         barrier.check_use(3, "u2", at_least=0)
-    with pytest.raises(errors.PromisedError):
+    with pytest.raises(errors.NotGrantedError):
         await barrier.admit(3, "u2")
     barrier.check_use(3, "u1", at_least=0)
     await barrier.admit(3, "u1")
@@ -374,13 +374,13 @@ async def test_the_epochs_of_earlier_versions_are_unproven(folders: paths.Paths)
     assert new_fence(folders).epoch() == 2
 
 
-async def test_the_error_of_a_promise_to_another_node_differs_from_that_of_a_newer_master(folders: paths.Paths) -> None:
+async def test_the_error_of_a_grant_to_another_node_differs_from_that_of_a_newer_master(folders: paths.Paths) -> None:
     barrier = new_fence(folders)
     await barrier.admit(4)
-    await barrier.promise(calls.Promised(epoch=6, node="node2"))
-    with pytest.raises(errors.PromisedError, match="node7 has promised epoch 6 to node2, and refuses epoch 4"):
-        barrier.check_promise(4)
-    barrier.check_promise(6)
+    await barrier.grant(calls.GrantedEpoch(epoch=6, node="node2"))
+    with pytest.raises(errors.NotGrantedError, match="node7 has granted epoch 6 to node2, and refuses epoch 4"):
+        barrier.check_grant(4)
+    barrier.check_grant(6)
     barrier.check(4)
 
 

@@ -42,10 +42,10 @@ def test_a_copy_that_lost_frames_which_it_acknowledged_says_how_far_it_reached(p
     assert after.serial < before.serial
     assert after.given_up == (before.epoch, before.serial)
     newer = pair.fresh()
-    request = calls.MasterPromise(epoch=before.epoch + 1, node="node2", newest=(before.epoch, before.serial - 1))
-    assert not pair.at_node(newer.promise(request)).granted
+    request = calls.GrantEpoch(epoch=before.epoch + 1, node="node2", newest=(before.epoch, before.serial - 1))
+    assert not pair.at_node(newer.grant_epoch(request)).granted
     whole = msgspec.structs.replace(request, newest=(before.epoch, before.serial))
-    assert pair.at_node(newer.promise(whole)).granted
+    assert pair.at_node(newer.grant_epoch(whole)).granted
 
 
 def test_a_copy_marks_the_highest_job_number_for_the_master_that_opens_it(pair: Pair) -> None:

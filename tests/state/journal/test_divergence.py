@@ -148,7 +148,7 @@ def test_a_former_master_that_is_not_confirmed_writes_no_checkpoint_with_its_own
         async def refused() -> None:
             store = await transaction.Store.open(machine, build.WHERE, limits=LIMITS, behind=behind)
             await asyncio.sleep(5)
-            # As the role does before it reports the outcome of a vote, and before it asks for promises.
+            # As the role does before it reports the outcome of a vote, and before it asks for grants.
             store.check_evidence()
             await asyncio.sleep(5)
             await store.close()

@@ -57,10 +57,10 @@ def test_numbers_of_jobs_in_lost_records_may_be_unknown_only_without_a_number_in
     assert (marked.highest_job, marked.unknown_jobs) == (12, 0)
 
 
-def test_the_highest_epoch_is_that_of_the_journal_the_promise_or_the_mark() -> None:
+def test_the_highest_epoch_is_that_of_the_journal_the_grant_or_the_mark() -> None:
     mark = dataclasses.replace(MARK, epoch=4)
-    for epoch, promised, highest in [(3, 5, 5), (6, 5, 6), (2, 3, 4)]:
-        assert dataclasses.replace(NOTHING, epoch=epoch, promised=promised, mark=mark).highest_epoch == highest
+    for epoch, granted, highest in [(3, 5, 5), (6, 5, 6), (2, 3, 4)]:
+        assert dataclasses.replace(NOTHING, epoch=epoch, granted=granted, mark=mark).highest_epoch == highest
     assert (NOTHING.highest_epoch, NOTHING.highest_job) == (0, 0)
     assert losses() == []
 

@@ -57,7 +57,7 @@ class Handlers:
         table.add(calls.UploadFile, self._upload)
         table.add(calls.MasterName, self._master_name)
         table.add(calls.CandidateStatus, lambda call: self._replica.status())
-        table.add_for_caller(calls.MasterPromise, self._replica.promise)
+        table.add_for_caller(calls.GrantEpoch, self._replica.grant_epoch)
         table.add_for_caller(calls.LeaseRenew, self._replica.renew_lease)
         table.add_for_caller(calls.LeaseStatus, self._lease_status)
         table.add_for_caller(calls.JournalAppend, self._replica.append)

@@ -73,17 +73,17 @@ class Callers:
         return certificate
 
     def grant(self, epoch: int, uuid: str) -> calls.Grant:
-        """Return the signed promise of an epoch to the node with a UUID."""
+        """Return the signed grant of an epoch to the node with a UUID."""
         own = self._identity.pair()
         signature = security.sign(own.key, calls.statement_of_epoch(epoch, uuid))
         return calls.Grant(certificate=own.certificate.decode(), signature=signature)
 
     async def prove(self, call: calls.ProveEpoch, caller: str) -> None:
-        """Verify that a majority of the candidates has promised an epoch to the caller; UnprovenError if not."""
+        """Verify that a majority of the candidates has granted an epoch to the caller; UnprovenError if not."""
         if self._barrier.is_certified(call.epoch, caller):
             return
         statement = calls.statement_of_epoch(call.epoch, caller)
-        self._check_majority(f"promised epoch {call.epoch} to the caller", statement, call.grants)
+        self._check_majority(f"granted epoch {call.epoch} to the caller", statement, call.grants)
         self._barrier.certify(call.epoch, caller)
 
     def _check_majority(
@@ -119,7 +119,7 @@ class Callers:
         proven = self._barrier.proven()
         if not caller or proven.owner != caller or self._barrier.obeyed() != proven:
             raise errors.WrongStateError(
-                "this node vouches only for a master whose epoch a majority of the candidates has promised"
+                "this node vouches only for a master whose epoch a majority of the candidates has granted"
             )
         if frozenset(call.masters) != frozenset(self._files.read(ssconf_file.MASTERS).splitlines()):
             raise errors.WrongStateError(

@@ -4,16 +4,16 @@
                     of that master is carried out
     lib/epoch-keys  the keys of the master candidates when the node obeyed a proven epoch last, while it obeys an
                     unproven one; written before that
-    lib/promise     the last promised epoch and the node it was promised to; on stable storage before the answer
+    lib/promise     the last granted epoch and the node it was granted to; on stable storage before the answer
     lib/given-up    highest epoch and serial of the replicas that the node has deleted; written before the deletion
 
 ``daemon.server`` asks the fence before each call that is fenced, ``replica`` before it takes records or grants the
 lease. Every confirmed master has a higher epoch than all before, and each of its calls has that epoch (``rpc.client``).
 So a former master cannot start anything on a node that its successor has called. A node that wants to become master
-requests promises first: two nodes at the same time cannot both have the promises of a majority. ``acknowledged`` keeps
+requests grants first: two nodes at the same time cannot both have the grants of a majority. ``acknowledged`` keeps
 how far the changes of these masters were acknowledged.
 
-These promises are the proof of an epoch, which ``callers`` verifies before it calls ``certify``. A proven epoch above
+These grants are the proof of an epoch, which ``callers`` verifies before it calls ``certify``. A proven epoch above
 the last proven one takes precedence. A master without a proof is obeyed only by a node that has not heard of the master
 that it obeys for ``calls.LEASE_SECONDS``, and only until a proven epoch comes, whatever the numbers of both are. What
 such a master writes does not decide about later proofs: those are compared with the keys from before. An unproven epoch
@@ -41,7 +41,7 @@ TRUST_SECONDS = 3600.0
 
 
 class Fence:
-    """The master that a node obeys, the last promise and the deleted replicas of the node."""
+    """The master that a node obeys, the last grant and the deleted replicas of the node."""
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, files: ssconf.Files) -> None:
         self._disk = runtime.disk
@@ -49,7 +49,7 @@ class Fence:
         self._clock = runtime.clock
         self._path = f"{folders.lib}/epoch"
         self._keys_path = f"{folders.lib}/epoch-keys"
-        self._promise_path = f"{folders.lib}/promise"
+        self._grant_path = f"{folders.lib}/promise"
         self._given_up_path = f"{folders.lib}/given-up"
         self._journal_end_path = folders.journal_end
         self._files = files
@@ -76,10 +76,8 @@ class Fence:
         proven = max((line for line in lines if line.is_proven), default=_NO_MASTER)
         unproven = max((line for line in lines if not line.is_proven), default=_NO_MASTER)
         if not lines and self._disk.exists(self._path):
-            unproven = epochs.Mastership(self.promised().epoch)
-            logger.error(
-                "%s is damaged; epoch %d, which this node promised, counts instead", self._path, unproven.epoch
-            )
+            unproven = epochs.Mastership(self.granted().epoch)
+            logger.error("%s is damaged; epoch %d, which this node granted, counts instead", self._path, unproven.epoch)
         return proven, unproven if unproven.epoch > proven.epoch else proven
 
     def obeyed(self) -> epochs.Mastership:
@@ -203,7 +201,7 @@ class Fence:
             )
 
     def check_owner(self, epoch: int, owner: str) -> None:
-        """Raise PromisedError for an epoch that belongs to another node than that with UUID ``owner``.
+        """Raise NotGrantedError for an epoch that belongs to another node than that with UUID ``owner``.
 
         An epoch without a proof belongs to the first node that uses it. Only ``admit`` writes that to the disk: its
         callers are masters whose first record is durable.
@@ -213,7 +211,7 @@ class Fence:
         # The highest that was used may be above the one on the disk, which the fence lets pass until then.
         for known in (*self._masterships(), self._used, self._certified):
             if epoch == known.epoch and known.owner not in ("", owner):
-                raise errors.PromisedError(
+                raise errors.NotGrantedError(
                     f"epoch {epoch} belongs to the node with UUID {known.owner}, not to that with UUID {owner}",
                     hint="a master that is confirmed again gets an epoch of its own",
                 )
@@ -226,7 +224,7 @@ class Fence:
         """
         is_certified = self.is_certified(epoch, owner)
         self.check(epoch, at_least=at_least)
-        self.check_promise(epoch)
+        self.check_grant(epoch)
         if not is_certified:
             self.check_step(epoch, at_least=at_least)
             self._judge(epoch, owner)
@@ -253,27 +251,26 @@ class Fence:
 
     def _most(self, at_least: int = 0) -> int:
         """Return the highest epoch that a series of masters can have reached."""
-        return max(self.proven().epoch or self.epoch(), self.promised().epoch, at_least) + calls.EPOCH_STEP
+        return max(self.proven().epoch or self.epoch(), self.granted().epoch, at_least) + calls.EPOCH_STEP
 
-    def check_promise(self, epoch: int) -> None:
-        """Raise PromisedError for an epoch below the last promised epoch."""
-        promised = self.promised()
-        if epoch < promised.epoch:
-            raise errors.PromisedError(
-                f"{self._runtime.host} has promised epoch {promised.epoch} to {promised.node}, "
-                f"and refuses epoch {epoch}",
-                hint=f"a master that is confirmed again gets a higher epoch, unless {promised.node} is master by then",
+    def check_grant(self, epoch: int) -> None:
+        """Raise NotGrantedError for an epoch below the last granted epoch."""
+        granted = self.granted()
+        if epoch < granted.epoch:
+            raise errors.NotGrantedError(
+                f"{self._runtime.host} has granted epoch {granted.epoch} to {granted.node}, and refuses epoch {epoch}",
+                hint=f"a master that is confirmed again gets a higher epoch, unless {granted.node} is master by then",
             )
 
     def check(self, epoch: int, *, at_least: int = 0) -> None:
         """Raise FencedError for an epoch below the one that the node obeys, or below ``at_least``.
 
-        PromisedError for the last proven epoch of a node that obeys a later one without a proof: the master of the
+        NotGrantedError for the last proven epoch of a node that obeys a later one without a proof: the master of the
         proven one may have been replaced without a vote, or not at all, so it has to be confirmed again.
         """
         proven, obeyed = self._masterships()
         if epoch == proven.epoch > 0 and not obeyed.is_proven and epoch >= at_least:
-            raise errors.PromisedError(
+            raise errors.NotGrantedError(
                 f"{self._runtime.host} obeys a master of epoch {obeyed.epoch}, of which it has seen no proof, "
                 f"and refuses epoch {epoch}",
                 hint="a master that is confirmed again gets a higher epoch, which the node then obeys",
@@ -300,34 +297,34 @@ class Fence:
                 hint="this master has been replaced: stop it, and run commands on the new master",
             )
 
-    def promised(self) -> calls.Promised:
-        """Return the last promise."""
-        if not self._disk.exists(self._promise_path):
-            return calls.Promised()
+    def granted(self) -> calls.GrantedEpoch:
+        """Return the last grant."""
+        if not self._disk.exists(self._grant_path):
+            return calls.GrantedEpoch()
         try:
-            return epochs.decode_promise(self._disk.read(self._promise_path))
+            return epochs.decode_grant(self._disk.read(self._grant_path))
         except ValueError as error:
             stored = epochs.decode(self._disk.read(self._path)) if self._disk.exists(self._path) else []
             epoch = max(stored, default=_NO_MASTER).epoch
-            logger.error("%s is damaged: %s; epoch %d counts instead", self._promise_path, error, epoch)
-            return calls.Promised(epoch=epoch, node="a node that is not known any more")
+            logger.error("%s is damaged: %s; epoch %d counts instead", self._grant_path, error, epoch)
+            return calls.GrantedEpoch(epoch=epoch, node="a node that is not known any more")
 
-    async def promise(self, request: calls.Promised) -> bool:
-        """Promise an epoch above all proven and promised ones and return True; also for a repetition of a promise.
+    async def grant(self, request: calls.GrantedEpoch) -> bool:
+        """Grant an epoch above all proven and granted ones and return True; also for a repetition of a grant.
 
-        The last promise can be repeated, and that of the proven epoch which the node obeys. Of an epoch that is too far
-        above, the node promises what it may, so that a repetition comes nearer to it. Return False for any other epoch.
+        The last grant can be repeated, and that of the proven epoch which the node obeys. Of an epoch that is too far
+        above, the node grants what it may, so that a repetition comes nearer to it. Return False for any other epoch.
         """
         async with self._lock:
             obeyed = epochs.Mastership(request.epoch, request.uuid, is_proven=True)
-            if request == self.promised() or (request.uuid and obeyed == self.obeyed()):
+            if request == self.granted() or (request.uuid and obeyed == self.obeyed()):
                 return True
-            if request.epoch <= max(self.proven().epoch, self.promised().epoch):
+            if request.epoch <= max(self.proven().epoch, self.granted().epoch):
                 return False
             is_new = not self._disk.exists(self._path)
-            promised = request if is_new else msgspec.structs.replace(request, epoch=min(request.epoch, self._most()))
-            await self._disk.write(self._promise_path, epochs.encode_promise(promised), mode=0o444)
-            return promised == request
+            granted = request if is_new else msgspec.structs.replace(request, epoch=min(request.epoch, self._most()))
+            await self._disk.write(self._grant_path, epochs.encode_grant(granted), mode=0o444)
+            return granted == request
 
     def given_up(self) -> tuple[int, int]:
         """Return the highest epoch and serial of the replicas that were deleted; StorageError if that cannot be read.
@@ -352,7 +349,7 @@ class Fence:
     async def forget(self) -> None:
         """Delete what the node knows of the past, because it leaves its cluster."""
         self._stored, self._used, self._certified, self._heard_from = None, _NO_MASTER, _NO_MASTER, None
-        for path in (self._path, self._keys_path, self._promise_path, self._given_up_path, self._journal_end_path):
+        for path in (self._path, self._keys_path, self._grant_path, self._given_up_path, self._journal_end_path):
             if self._disk.exists(path):
                 await self._disk.remove(path)
         await self.acknowledged.forget()

@@ -3,7 +3,7 @@
     lib/lease       the master that got the last lease, and its epoch; written when a new master gets its first one
 
 ``LeaseRenew`` grants the lease for ``calls.LEASE_SECONDS`` from its arrival, by this node's monotonic clock.
-``replica.Replica.promise`` refuses other nodes for that long. A daemon that has just started does not know when the
+``replica.Replica.grant_epoch`` refuses other nodes for that long. A daemon that has just started does not know when the
 last lease was granted, so it counts from its start. Only the holder itself, or a node that proves that the master
 daemon of the holder does not run, need not wait. See explanation/replication.md#the-lease.
 """
@@ -25,7 +25,7 @@ class _Holder(msgspec.Struct, frozen=True):
 
 
 class Lease:
-    """The lease that this node granted; the caller serializes ``grant`` with promises."""
+    """The lease that this node granted; the caller serializes ``grant`` with the grants of epochs."""
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths) -> None:
         self._disk = runtime.disk
@@ -61,7 +61,7 @@ class Lease:
         return calls.LeaseState(node=holder.node, epoch=holder.epoch, seconds=seconds)
 
     def seconds_to_wait(self, node: str, *, stopped: Mapping[str, int]) -> float:
-        """Return for how long ``node`` may not have the role; ``stopped`` as in ``calls.MasterPromise``."""
+        """Return for how long ``node`` may not have the role; ``stopped`` as in ``calls.GrantEpoch``."""
         return self.status().seconds_to_wait(node, stopped=stopped)
 
     async def forget(self) -> None:

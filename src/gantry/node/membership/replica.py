@@ -63,7 +63,7 @@ class Replica:
         barrier: fence.Fence,
         sign: Callable[[int, str], calls.Grant | None] = lambda epoch, uuid: None,
     ) -> None:
-        """``sign`` signs the promise of an epoch to the node with a UUID."""
+        """``sign`` signs the grant of an epoch to the node with a UUID."""
         self._sign = sign
         self._lease = lease.Lease(runtime, folders)
         self._disk = runtime.disk
@@ -189,18 +189,18 @@ class Replica:
         """Refuse a former master, whose successor may be known only from a record, and the epoch of another master."""
         self._barrier.check_use(epoch, caller, at_least=max(contents.end.epoch, self._arrival.epoch))
 
-    async def promise(self, call: calls.MasterPromise, caller: str = "") -> calls.Promise:
-        """Promise an epoch to a node whose replica has all of this one's records; see ``calls.MasterPromise``."""
+    async def grant_epoch(self, call: calls.GrantEpoch, caller: str = "") -> calls.GrantReply:
+        """Grant an epoch to a node whose replica has all of this one's records; see ``calls.GrantEpoch``."""
         async with self._locked():
             end = (await self._contents()).end
-            request = calls.Promised(epoch=call.epoch, node=call.node, uuid=caller)
+            request = calls.GrantedEpoch(epoch=call.epoch, node=call.node, uuid=caller)
             known = self._barrier.acknowledged.furthest()
             lacks_records = max((end.epoch, end.serial), self._lost(end), known) > call.newest
             if self._lease.seconds_to_wait(call.node, stopped=call.stopped):
-                return calls.Promise(granted=False, epoch=self._barrier.promised().epoch, lease=self._lease.status())
-            granted = not lacks_records and await self._barrier.promise(request)
+                return calls.GrantReply(granted=False, epoch=self._barrier.granted().epoch, lease=self._lease.status())
+            granted = not lacks_records and await self._barrier.grant(request)
             grant = self._sign(call.epoch, caller) if granted and caller else None
-            return calls.Promise(granted=granted, epoch=self._barrier.promised().epoch, grant=grant)
+            return calls.GrantReply(granted=granted, epoch=self._barrier.granted().epoch, grant=grant)
 
     async def renew_lease(self, call: calls.LeaseRenew, caller: str = "") -> None:
         """Grant the lease to a master that this node obeys; see ``calls.LeaseRenew``."""

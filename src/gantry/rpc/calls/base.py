@@ -79,6 +79,7 @@ class Call(Message, Generic[Result_co], frozen=True, kw_only=True):
     FENCED: ClassVar[bool] = True
     READS: ClassVar[bool] = False
     ANY_PROTOCOL: ClassVar[bool] = False
+    WIRE_NAME: ClassVar[str] = ""
 
     @classmethod
     def needs_permit(cls) -> bool:
@@ -87,8 +88,8 @@ class Call(Message, Generic[Result_co], frozen=True, kw_only=True):
 
     @classmethod
     def procedure(cls) -> str:
-        """Return the name on the wire."""
-        return _procedure(cls.__name__)
+        """Return the name on the wire, which follows from the class's name unless ``WIRE_NAME`` keeps an older one."""
+        return cls.WIRE_NAME or _procedure(cls.__name__)
 
 
 @functools.cache

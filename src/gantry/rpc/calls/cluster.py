@@ -88,10 +88,10 @@ class CandidateStatus(Call[CandidateState], frozen=True):
     READS: ClassVar[bool] = True
 
 
-class Promised(Message, frozen=True):
-    """What a node promised, as ``lib/promise`` keeps it: to obey no master of an earlier epoch than this node's.
+class GrantedEpoch(Message, frozen=True):
+    """What a node granted, as ``lib/promise`` keeps it: to obey no master of an earlier epoch than this node's.
 
-    Promises of earlier versions are without the ``uuid`` of the node.
+    Grants of earlier versions are without the ``uuid`` of the node.
     """
 
     epoch: Epoch = 0
@@ -99,10 +99,10 @@ class Promised(Message, frozen=True):
     uuid: str = ""
 
 
-class Promise(Message, frozen=True):
-    """The answer to MasterPromise; ``epoch`` is the highest that the node has promised to any node.
+class GrantReply(Message, frozen=True):
+    """The answer to GrantEpoch; ``epoch`` is the highest that the node has granted to any node.
 
-    ``lease`` is the lease of another master that does not allow the promise yet. ``grant`` is the signed promise; nodes
+    ``lease`` is the lease of another master that does not allow the grant yet. ``grant`` is the signed grant; nodes
     of earlier versions sign none.
     """
 
@@ -112,18 +112,19 @@ class Promise(Message, frozen=True):
     grant: proofs.Grant | None = None
 
 
-class MasterPromise(Call[Promise], frozen=True):
-    """Ask a node to refuse records of epochs below ``epoch``, and to promise that epoch to no other node.
+class GrantEpoch(Call[GrantReply], frozen=True):
+    """Ask a node to refuse records of epochs below ``epoch``, and to grant that epoch to no other node.
 
     ``newest`` is the end of the caller's copy, epoch and serial: a node with a longer copy refuses, and one that has
     heard that more was acknowledged. So does a node that
     has granted the lease to another master, as long as it lasts, unless no master daemon runs on that node: ``stopped``
     has the nodes of which that is known, with the epoch up to which it is.
 
-    A node that has promised the epoch to the caller, or obeys the caller in it, signs the promise again.
+    A node that has granted the epoch to the caller, or obeys the caller in it, signs the grant again.
     """
 
     FENCED: ClassVar[bool] = False  # it asks for an epoch to come
+    WIRE_NAME: ClassVar[str] = "master_promise"
 
     epoch: Epoch
     node: Name
@@ -147,7 +148,7 @@ class LeaseState(Message, frozen=True):
     loyal_seconds: float = 0.0
 
     def seconds_to_wait(self, node: str, *, stopped: Mapping[str, int]) -> float:
-        """Return for how long ``node`` may not have the role because of this lease; see ``MasterPromise``."""
+        """Return for how long ``node`` may not have the role because of this lease; see ``GrantEpoch``."""
         is_free = self.node == node or stopped.get(self.node, -1) >= self.epoch
         return 0.0 if is_free else self.seconds
 
@@ -176,7 +177,7 @@ class JournalAppend(Call[CandidateState], frozen=True):
 
     ``begins_segment`` says that the master's journal has a segment that begins with the first of them, so that the
     candidate's segments begin with the same records. Refused when ``epoch`` is lower than the candidate has seen
-    (FencedError) or promised, or belongs to another node (PromisedError); when ``previous`` is not the hash the copy
+    (FencedError) or granted, or belongs to another node (NotGrantedError); when ``previous`` is not the hash the copy
     ends with nothing is written, and the result shows where it ends.
 
     ``replaces`` is the hash that the copy ends with if the master's journal has the frame ``previous``, but not those
@@ -277,7 +278,7 @@ class NodeDemote(Call[None], frozen=True):
 class StopMaster(Call[bool], frozen=True):
     """End the master daemon of a node, by force after ``patience`` seconds; False when none runs there."""
 
-    FENCED: ClassVar[bool] = False  # a node whose master daemon runs promises no epoch, so the daemon ends before
+    FENCED: ClassVar[bool] = False  # a node whose master daemon runs grants no epoch, so the daemon ends before
     patience: float = 10.0
 
     @classmethod

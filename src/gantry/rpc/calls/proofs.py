@@ -1,6 +1,6 @@
-"""The proof of an epoch: the signatures of a majority of the master candidates that promised it to its master.
+"""The proof of an epoch: the signatures of a majority of the master candidates that granted it to its master.
 
-A candidate signs each promise of an epoch (``cluster.MasterPromise``), and the master brings the signatures to each
+A candidate signs each grant of an epoch (``cluster.GrantEpoch``), and the master brings the signatures to each
 node before it commands the node (``ProveEpoch``). So no node has to believe an epoch because a call names it. See
 explanation/state.md#epochs.
 """
@@ -14,14 +14,14 @@ TITLE = "gantry epoch"
 
 
 class Grant(Message, frozen=True):
-    """A candidate's promise of an epoch: its certificate in PEM, its signature of ``statement_of_epoch`` in hex."""
+    """A candidate's grant of an epoch: its certificate in PEM, its signature of ``statement_of_epoch`` in hex."""
 
     certificate: Content
     signature: Line
 
 
 def statement_of_epoch(epoch: int, uuid: str) -> bytes:
-    """Return what a candidate signs that promises an epoch to the node with a UUID.
+    """Return what a candidate signs that grants an epoch to the node with a UUID.
 
     >>> statement_of_epoch(7, "u1")
     b'gantry epoch\\n7\\nu1'

@@ -1,8 +1,8 @@
-"""All machines but the new master lose their power right after they have promised it an epoch.
+"""All machines but the new master lose their power right after they have granted it an epoch.
 
-The new master sends its first record as soon as it has the promises. At that moment it is cut off, and all other
-machines lose their power: none of them has the record, some have promised its epoch. They start again and elect another
-master, which must get another epoch: a promise is on stable storage before the answer (explanation/state.md#epochs).
+The new master sends its first record as soon as it has the grants. At that moment it is cut off, and all other
+machines lose their power: none of them has the record, some have granted its epoch. They start again and elect another
+master, which must get another epoch: a grant is on stable storage before the answer (explanation/state.md#epochs).
 """
 
 import contextlib

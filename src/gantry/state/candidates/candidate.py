@@ -165,7 +165,7 @@ class Owner(Protocol):
     journal: str
     checkpoint: copies.Copy | None
     transfers: Transfers
-    promised: int
+    granted_epoch: int
     refusal: errors.WrongStateError | None
 
     def lose(self, candidate: "Candidate", reason: str) -> None:
@@ -177,7 +177,7 @@ class Owner(Protocol):
         ...
 
     def refuse(self, error: errors.FencedError) -> None:
-        """Note that a node has seen or promised a higher epoch."""
+        """Note that a node has seen or granted a higher epoch."""
         ...
 
     def refuse_stranger(self, uuid: str, error: errors.UnknownCallerError) -> None:
@@ -268,7 +268,7 @@ class Candidate:
         """
         await self._adopt(
             calls.JournalAppend(
-                epoch=max(lines.end.epoch, self._owner.promised),
+                epoch=max(lines.end.epoch, self._owner.granted_epoch),
                 previous=lines.previous,
                 frame=lines.lines.decode(),
                 begins_segment=lines.begins,
@@ -375,7 +375,9 @@ class Candidate:
             await asyncio.gather(self._refresh, return_exceptions=True)
 
     def _with_epoch(self, part: calls.CheckpointStore) -> calls.CheckpointStore:
-        return msgspec.structs.replace(part, epoch=max(part.epoch, self._owner.chain.head.epoch, self._owner.promised))
+        return msgspec.structs.replace(
+            part, epoch=max(part.epoch, self._owner.chain.head.epoch, self._owner.granted_epoch)
+        )
 
     async def _adopt(self, call: calls.Call[calls.CandidateState]) -> None:
         state = await self._call(call)

@@ -11,7 +11,7 @@ per candidate (``candidate``) follows the chain of frames. A ``Rule`` says how m
   has caught up. The log has a warning when a candidate falls behind, and an error when more than half of them have
   (contracts/cluster-design.md#life-of-a-job).
 
-A node that refuses this master, because it has seen or promised a higher epoch, leaves it in *doubt*:
+A node that refuses this master, because it has seen or granted a higher epoch, leaves it in *doubt*:
 ``mastership.role`` finds out whether there is a newer master. The word of one node does not end a master that a
 majority confirms. A master that was replaced and is no candidate any more is a stranger to the nodes, and they do not
 look at its epoch: so it is in doubt too when the candidates that still know it are no majority.
@@ -95,7 +95,7 @@ class Candidates:
         self.caller = caller
         self.chain = candidate.Chain()
         self.refusal: errors.WrongStateError | None = None
-        # Whether there is a newer master, and not only a promise to a node that may never become master.
+        # Whether there is a newer master, and not only a grant to a node that may never become master.
         self.replaced = False
         self.refused = asyncio.Event()
         # A refusal by a node, until ``mastership.role`` has found out whether there is a newer master.
@@ -110,8 +110,8 @@ class Candidates:
         self.journal = ""
         self.checkpoint: copies.Copy | None = None
         self.transfers = candidate.Transfers()
-        # The epoch that nodes promised to this master: they refuse even old frames with a lower epoch.
-        self.promised = 0
+        # The epoch that nodes granted to this master: they refuse even old frames with a lower epoch.
+        self.granted_epoch = 0
         self._host = runtime.host
         self._timeout = timeout
         self._candidates: dict[str, candidate.Candidate] = {}
@@ -400,7 +400,7 @@ class Candidates:
             self.refuse(error)
 
     def refuse(self, error: Refusal) -> None:
-        """Note a refusal: there may be a newer master, or soon, if the node promised a higher epoch."""
+        """Note a refusal: there may be a newer master, or soon, if the node granted a higher epoch."""
         if self.refusal is None and self.doubt is None:
             logger.warning("a node refuses this master: %s", error.message)
             self.doubt = error
@@ -414,12 +414,12 @@ class Candidates:
 
     def depose(self, error: Refusal) -> None:
         """End this master, because a node's refusal was right, or cannot be refuted."""
-        promised = isinstance(error, errors.PromisedError)
-        self.replaced = self.replaced or not promised
+        is_granted = isinstance(error, errors.NotGrantedError)
+        self.replaced = self.replaced or not is_granted
         if self.refusal is not None:
             return
         self.refusal = errors.WrongStateError(
-            f"this node {'has to be confirmed again' if promised else 'is not the master any more'}: {error.message}",
+            f"this node {'has to be confirmed again' if is_granted else 'is not the master any more'}: {error.message}",
             hint="nothing can be changed here; gnt-cluster getmaster says which node is the master",
         )
         self.refused.set()

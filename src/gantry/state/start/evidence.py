@@ -35,7 +35,7 @@ class Evidence:
     """The evidence on one machine: ``mark`` is the end mark.
 
     ``job_serial`` is the number in ``queue/serial``, ``newest_job`` the highest number of a job file, ``epoch`` that of
-    the newest master which called this machine; ``promised`` is the epoch that its node promised last, ``acknowledged``
+    the newest master which called this machine; ``granted`` is the epoch that its node granted last, ``acknowledged``
     the furthest acknowledged record that it has heard of. ``nodes`` and ``candidates`` are the names in the ssconf
     files.
     """
@@ -45,7 +45,7 @@ class Evidence:
     job_serial: int = 0
     newest_job: int = 0
     epoch: int = 0
-    promised: int = 0
+    granted: int = 0
     acknowledged: reach.Reach = reach.UNKNOWN
     nodes: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Evidence:
     @property
     def highest_epoch(self) -> int:
         """Return the highest epoch of which anything tells here."""
-        return max(self.epoch, self.promised, self.acknowledged[0], self.mark.epoch if self.mark else 0)
+        return max(self.epoch, self.granted, self.acknowledged[0], self.mark.epoch if self.mark else 0)
 
     def losses(self, state: snapshot.Snapshot, end: journal.Position) -> list[str]:
         """Return what shows that the journal, which gives ``state`` and ends at ``end``, has lost records."""
@@ -132,8 +132,8 @@ class Evidence:
             lines.append(f"ssconf names {', '.join(unknown)}, which the state does not have")
         if self.newest_job > state.last_job:
             lines.append(f"job {self.newest_job} has a file, {queue_file.path(self.where.queue, self.newest_job)}")
-        if self.promised > end.epoch:
-            lines.append(f"{self.where.lib}/promise says that epoch {self.promised} was promised")
+        if self.granted > end.epoch:
+            lines.append(f"{self.where.lib}/promise says that epoch {self.granted} was granted")
         own = state.nodes.get(state.the_cluster.master_node)
         other_candidates = [name for name in self.candidates if own is None or name != own.name]
         return errors.ConfigurationError(
@@ -162,7 +162,7 @@ def read(disk: interface.Disk, where: paths.Paths) -> Evidence:
         job_serial=_job_serial(disk, f"{where.queue}/serial"),
         newest_job=max(jobfiles.numbers(disk, where.queue), default=0) if disk.exists(where.queue) else 0,
         epoch=_epoch(disk, f"{where.lib}/epoch"),
-        promised=_promised(disk, f"{where.lib}/promise"),
+        granted=_granted(disk, f"{where.lib}/promise"),
         acknowledged=reach.read(disk, where),
         nodes=_names(disk, ssconf_file.path(where.ssconf, "node_list")),
         candidates=_names(disk, ssconf_file.path(where.ssconf, "master_candidates")),
@@ -178,12 +178,12 @@ def _epoch(disk: interface.Disk, path: str) -> int:
     return max((line.epoch for line in epoch.decode(disk.read(path))), default=0) if disk.exists(path) else 0
 
 
-def _promised(disk: interface.Disk, path: str) -> int:
-    """Return the epoch of the node's last promise; 0 for a damaged file, which the node daemon reports."""
+def _granted(disk: interface.Disk, path: str) -> int:
+    """Return the epoch of the node's last grant; 0 for a damaged file, which the node daemon reports."""
     if not disk.exists(path):
         return 0
     try:
-        return epoch.decode_promise(disk.read(path)).epoch
+        return epoch.decode_grant(disk.read(path)).epoch
     except ValueError:
         return 0
 

@@ -253,8 +253,8 @@ class Store:
         )
 
     def claim(self, epoch: int) -> None:
-        """Send the candidates the epoch that nodes promised; its first record comes with ``begin_epoch``."""
-        self._candidates.promised = epoch
+        """Send the candidates the epoch that nodes granted; its first record comes with ``begin_epoch``."""
+        self._candidates.granted_epoch = epoch
 
     async def begin_epoch(self, changes: Sequence[states.Change] = (), *, above: int = 0, who: str = "") -> int:
         """Write the record of a newly confirmed master, with an epoch higher than ours and than ``above``.

@@ -1,4 +1,4 @@
-"""The promises that a confirmed node collects."""
+"""The grants that a confirmed node collects."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.mastership import poll, promises, vote
+from gantry.mastership import grants, poll, vote
 from gantry.rpc import calls, client
 from gantry.runtime import simulated
 
@@ -23,7 +23,7 @@ def test_a_node_that_was_removed_since_the_vote_counts_as_silent() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         store = build.new_store(world, machine)
-        collection = promises.Promises(
+        collection = grants.Grants(
             machine,
             build.WHERE,
             own=("n0", "node0"),
