@@ -1,7 +1,7 @@
 """Who has an address, of a million reservations: the command as a whole, with the real daemons.
 
 The reservations are ports that were written in records of a thousand, as large requests write them. So the journal has
-the segments that it would have, and the search for the job that allocated an address reads one of them. Ports are asked
+the sections that it would have, and the search for the job that allocated an address reads one of them. Ports are asked
 for at random; a name and a MAC address are other ways to the same answer.
 """
 

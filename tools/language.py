@@ -81,6 +81,8 @@ IDIOMS = (
     _idiom("mend", r"\bmend(?:s|ed|ing)?\b", "'fix', 'repair'"),
     _idiom("promis", r"(?<!/)\bpromis(?:e|es|ed|ing) (?:\w+ ){0,2}epochs?\b", "'grant', 'granted'"),
     _idiom("promis", r"\bepochs? (?:(?:is|are|was|were|has|been) )+promised\b", "'granted'"),
+    _idiom("segment", r"\bjournal's (?:\w+ )?segments?\b", "'section'"),
+    _idiom("segment", r"\bsegments? of (?:the|a) journal\b", "'section of the journal'"),
     _idiom("lest", r"\blest\b", "'so that ... not'"),
     _idiom("thereof", r"\bthereof\b", "'of it', or the thing"),
     _idiom("whence", r"\bwhence\b", "'from where'"),

@@ -14,7 +14,7 @@ ENDED = {"success", "error"}
 
 
 def _journal(cluster: lab.Lab) -> Path:
-    """Return the newest segment of the journal."""
+    """Return the newest section of the journal."""
     return max((cluster.master / "lib/journal").iterdir())
 
 

@@ -9,7 +9,7 @@ from tests.node.membership.pairs import WHERE, Pair
 
 from gantry import errors
 from gantry.lib_files import epoch, frame
-from gantry.node.membership import fence, frames, journal_end, queue_lock, replica_contents, segments, ssconf
+from gantry.node.membership import fence, frames, journal_end, queue_lock, replica_contents, sections, ssconf
 from gantry.rpc import calls
 from gantry.runtime import simulated
 from gantry.state.journal import end_mark, journal
@@ -25,7 +25,7 @@ def pair() -> Iterator[Pair]:
 def by_the_node(pair: Pair) -> frames.Position:
     """Return the end of the candidate's journal as its node daemon reads it."""
     disk = pair.node.disk
-    return replica_contents.Reader(disk, WHERE, segments.Segments(disk, WHERE.journal)).load().end
+    return replica_contents.Reader(disk, WHERE, sections.Sections(disk, WHERE.journal)).load().end
 
 
 def by_the_master(pair: Pair) -> journal.Position:
@@ -51,7 +51,7 @@ def test_the_journal_ends_at_the_same_frame_for_both(pair: Pair) -> None:
 
 def test_whatever_damages_the_journal_neither_reads_a_frame_that_the_other_refuses(pair: Pair) -> None:
     pair.replicated(5)
-    path, chance = pair.segment(), random.Random(1)
+    path, chance = pair.section(), random.Random(1)
     whole = pair.node.disk.read(path)
     ends = set()
     for number in range(60):

@@ -58,10 +58,10 @@ async def accept_loss(lab: cluster.SimulatedCluster) -> repair.Accepted:
 
 
 async def lose_end(lab: cluster.SimulatedCluster) -> None:
-    """End the master daemon of node1 and remove the newest segment of its journal."""
+    """End the master daemon of node1 and remove the newest section of its journal."""
     lab.kill_master("node1")
     disk = lab.world.machine("node1").disk
-    newest = journal.segments(disk, FOLDERS.journal)[-1]
+    newest = journal.sections(disk, FOLDERS.journal)[-1]
     await disk.remove(journal_names.path(FOLDERS.journal, newest))
 
 

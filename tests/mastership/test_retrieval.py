@@ -49,9 +49,9 @@ async def retrieve(lab: cluster.SimulatedCluster, node: str, **options: object) 
 
 
 async def lose_end(lab: cluster.SimulatedCluster, *, name: str = "node1") -> None:
-    """Remove the newest segment of a machine's journal."""
+    """Remove the newest section of a machine's journal."""
     disk = lab.world.machine(name).disk
-    newest = journal.segments(disk, FOLDERS.journal)[-1]
+    newest = journal.sections(disk, FOLDERS.journal)[-1]
     await disk.remove(journal_names.path(FOLDERS.journal, newest))
 
 
@@ -165,7 +165,7 @@ def test_a_damaged_copy_is_refused_and_nothing_is_changed(lab: cluster.Simulated
         lab.kill_master("node1")
         await lose_end(lab)
         disk = lab.world.machine("node2").disk
-        oldest = journal_names.path(FOLDERS.journal, journal.segments(disk, FOLDERS.journal)[0])
+        oldest = journal_names.path(FOLDERS.journal, journal.sections(disk, FOLDERS.journal)[0])
         data = disk.read(oldest)
         await disk.write(oldest, data[:100] + bytes([data[100] ^ 1]) + data[101:])
         before = image(lab)

@@ -36,11 +36,11 @@ def chain(*frames: tuple[int, Sequence[snapshot.Change]]) -> list[bytes]:
 
 
 def store(lab: cluster.SimulatedCluster, name: str, lines: Sequence[bytes], *, first: int, start: int) -> None:
-    """Give a machine a copy: a checkpoint of record ``start``, and a segment with the frames from ``first`` on."""
+    """Give a machine a copy: a checkpoint of record ``start``, and a section with the frames from ``first`` on."""
     digest = frame.digest(lines[start - 1]) if start else frame.GENESIS
     config = msgspec.json.encode({"journal": {"serial": start, "digest": digest, "epoch": 1}})
-    segment = journal_names.path(cluster.FOLDERS.journal, first)
-    files: Mapping[str, bytes] = {cluster.FOLDERS.config: config, segment: b"".join(lines[first - 1 :])}
+    section = journal_names.path(cluster.FOLDERS.journal, first)
+    files: Mapping[str, bytes] = {cluster.FOLDERS.config: config, section: b"".join(lines[first - 1 :])}
     disk = lab.world.machine(name).disk
     image: dict[str, tuple[int, bytes | None]] = {path: (0o640, content) for path, content in files.items()}
     disk.restore(image | dict.fromkeys(("/", cluster.FOLDERS.lib, cluster.FOLDERS.journal), (0o750, None)))

@@ -24,7 +24,7 @@ def lab() -> Iterator[cluster.SimulatedCluster]:
 
 
 async def forget(lab: cluster.SimulatedCluster, name: str, how: str) -> None:
-    """Let a machine lose the end of its copy, its segments or the whole copy, and start it again."""
+    """Let a machine lose the end of its copy, its sections or the whole copy, and start it again."""
     disk, folder = lab.world.machine(name).disk, cluster.FOLDERS.journal
     if how == "tail":
         lab.crash(name)
@@ -40,7 +40,7 @@ async def forget(lab: cluster.SimulatedCluster, name: str, how: str) -> None:
     await lab.start_node(name)
 
 
-@pytest.mark.parametrize("how", ["tail", "segments", "copy"])
+@pytest.mark.parametrize("how", ["tail", "sections", "copy"])
 def test_a_candidate_that_forgot_confirms_no_master_that_lacks_what_it_acknowledged(
     lab: cluster.SimulatedCluster, how: str
 ) -> None:

@@ -229,7 +229,7 @@ def frames_are_appended_twice(patch: pytest.MonkeyPatch) -> None:
             if call.previous == end.digest:
                 for line in lines.splitlines(keepends=True):
                     end = frames.follow(end, line)
-            self._cached = await self._append(contents, end, lines=lines, begins=call.begins_segment)
+            self._cached = await self._append(contents, end, lines=lines, begins=call.begins_section)
             return self._state(end)
 
     patch.setattr(replica.Replica, "append", append)
@@ -237,7 +237,7 @@ def frames_are_appended_twice(patch: pytest.MonkeyPatch) -> None:
 
 def recovery_drops_the_last_frame(patch: pytest.MonkeyPatch) -> None:
     def read(self: journal.Replay) -> Iterator[record.Record]:
-        for line in list(frame.scan(self._disk.read(self.segment)))[:-1]:
+        for line in list(frame.scan(self._disk.read(self.section)))[:-1]:
             for decoded in map(record.decode, line.records):
                 self.end = journal.Position(decoded.serial, line.digest, decoded.epoch)
                 yield decoded

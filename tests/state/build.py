@@ -93,5 +93,5 @@ def marked(data: bytes) -> bytes:
     return re.sub(rb'"checksum": "[0-9a-f]{64}"', b'"checksum": "edited"', data, count=1)
 
 
-def segments(machine: simulated.SimulatedRuntime) -> list[str]:
+def sections(machine: simulated.SimulatedRuntime) -> list[str]:
     return [f"{WHERE.journal}/{name}" for name in machine.disk.names(WHERE.journal)]

@@ -74,7 +74,7 @@ def test_a_candidate_that_is_behind_is_replaced_before_others_are_refreshed(monk
         assert all(position(machine) > 2 for machine in cables.machines.values())
 
 
-def test_a_candidate_gets_what_it_lacks_though_a_segment_vanished_while_it_was_read(
+def test_a_candidate_gets_what_it_lacks_though_a_section_vanished_while_it_was_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     attempts: list[float] = []
@@ -236,7 +236,7 @@ def test_a_candidate_that_was_away_keeps_its_history(monkeypatch: pytest.MonkeyP
         assert cables.count("CheckpointStore", of="n1") <= 2
         machine = cables.machines["n1"]
         assert [entry.serial for entry in history.records(machine.disk, build.WHERE.journal)] == list(range(2, 42))
-        assert set(build.segments(machine)) <= set(build.segments(master.machine))
-        assert len(build.segments(machine)) > 4
+        assert set(build.sections(machine)) <= set(build.sections(master.machine))
+        assert len(build.sections(machine)) > 4
         world.crash("node0")
         assert len(cables.copy_of("n1").instances) == 40

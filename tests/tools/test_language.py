@@ -28,6 +28,8 @@ from tools import language
         ("what is wanted", "is wanted"),
         ("A node promises the epoch once.", "promises the epoch"),
         ("The epoch was promised to n2.", "epoch was promised"),
+        ("The journal's newest segment is lost.", "journal's newest segment"),
+        ("Old segments of the journal are removed.", "segments of the journal"),
     ],
 )
 def test_an_idiom_is_reported_with_its_line(text: str, phrase: str) -> None:

@@ -40,7 +40,7 @@ _BODY = msgspec.json.Decoder(_Body)
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame with its line and where it begins in its segment; ``records`` are still encoded."""
+    """A frame with its line and where it begins in its section; ``records`` are still encoded."""
 
     offset: int
     line: bytes
@@ -83,7 +83,7 @@ def body(line: bytes) -> bytes:
 
 
 def scan(data: bytes) -> Iterator[Frame]:
-    """Yield the frames of a segment in order; raises TornError or DamageError where one does not fit."""
+    """Yield the frames of a section in order; raises TornError or DamageError where one does not fit."""
     offset = 0
     while offset < len(data):
         frame = _read(data, offset)

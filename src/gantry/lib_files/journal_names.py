@@ -1,4 +1,4 @@
-"""The names of the journal's segments: ``journal/<serial of the first record, 16 digits>.log``. Pure."""
+"""The names of the journal's sections: ``journal/<serial of the first record, 16 digits>.log``. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ NAME = re.compile(r"([0-9]{16})\.log", re.ASCII)
 
 
 def path(folder: str, first: int) -> str:
-    """Return the path of the segment whose first record has a serial.
+    """Return the path of the section whose first record has a serial.
 
     >>> path("journal", 41)
     'journal/0000000000000041.log'
@@ -16,7 +16,7 @@ def path(folder: str, first: int) -> str:
 
 
 def firsts(names: Iterable[str]) -> list[int]:
-    """Return the serials of the first records of the segments among the names in a folder, in order.
+    """Return the serials of the first records of the sections among the names in a folder, in order.
 
     >>> firsts(["0000000000000041.log", "0000000000000002.log", "41.log", "0000000000000041.log~"])
     [2, 41]

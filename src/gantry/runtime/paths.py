@@ -36,7 +36,7 @@ class Paths:
 
     @property
     def journal(self) -> str:
-        """The folder of the journal's segments."""
+        """The folder of the journal's sections."""
         return f"{self.lib}/journal"
 
     @property

@@ -56,12 +56,12 @@ def surplus(files: Iterable[File], keep: Retention, *, size: int, now: float) ->
         excess -= file.size
 
 
-async def prune_segments(
+async def prune_sections(
     disk: interface.Disk, paths: Mapping[int, str], keep: Retention, *, before: int, now: float
 ) -> int:
-    """Remove the oldest segments of a journal that are beyond the limits, and return their number.
+    """Remove the oldest sections of a journal that are beyond the limits, and return their number.
 
-    ``paths`` are all segments by the serial of their first record, in order. Segments that have records from ``before``
+    ``paths`` are all sections by the serial of their first record, in order. Sections that have records from ``before``
     on stay, and so does the last, however old it is: a journal is never without a record.
     """
     statuses = {first: disk.status(path) for first, path in paths.items()}

@@ -116,8 +116,8 @@ class Frame:
 
 
 @dataclass
-class _Segment:
-    """The part of a segment that was read: its bytes, the frame before its first frame, and its last frame."""
+class _Section:
+    """The part of a section that was read: its bytes, the frame before its first frame, and its last frame."""
 
     data: bytes = b""
     after: str = ""
@@ -129,7 +129,7 @@ class _Copy:
     config: bytes = b""
     base: str = ""
     serial: int = 0
-    segments: dict[str, _Segment] = field(default_factory=dict)
+    sections: dict[str, _Section] = field(default_factory=dict)
 
 
 class Copies:
@@ -151,7 +151,7 @@ class Copies:
             lab.world.machine(name).disk.on_remove = functools.partial(self._read_before_removal, name)
 
     def _read_before_removal(self, name: str, path: str) -> None:
-        """Read a copy before one of its segments is removed, which may have frames that are new here."""
+        """Read a copy before one of its sections is removed, which may have frames that are new here."""
         if path.startswith(f"{cluster.FOLDERS.journal}/"):
             self.end(name)
             self.pruned.add(name)
@@ -168,24 +168,24 @@ class Copies:
         end = copy.base
         for first in sorted(int(file[:16]) for file in disk.stable_names(cluster.FOLDERS.journal)):
             path = journal_names.path(cluster.FOLDERS.journal, first)
-            segment = self._read(copy, path, disk.stable(path) or b"")
-            if first > copy.serial and segment.end:
-                if segment.after != end:
+            section = self._read(copy, path, disk.stable(path) or b"")
+            if first > copy.serial and section.end:
+                if section.after != end:
                     break
-                end = segment.end
+                end = section.end
         return end
 
-    def last_segment(self, name: str) -> str:
-        """Return the path of the segment in which a machine's copy ends; empty if it ends with its checkpoint."""
+    def last_section(self, name: str) -> str:
+        """Return the path of the section in which a machine's copy ends; empty if it ends with its checkpoint."""
         self.end(name)
         copy, folder = self._copies[name], cluster.FOLDERS.journal
         files = self._lab.world.machine(name).disk.stable_names(folder)
         paths = [f"{folder}/{file}" for file in files if int(file[:16]) > copy.serial]
-        return max((path for path in paths if path in copy.segments and copy.segments[path].end), default="")
+        return max((path for path in paths if path in copy.sections and copy.sections[path].end), default="")
 
-    def _read(self, copy: _Copy, path: str, data: bytes) -> _Segment:
-        """Read the new part of a segment up to the first frame that does not follow its predecessor, as daemons do."""
-        known = copy.segments.setdefault(path, _Segment())
+    def _read(self, copy: _Copy, path: str, data: bytes) -> _Section:
+        """Read the new part of a section up to the first frame that does not follow its predecessor, as daemons do."""
+        known = copy.sections.setdefault(path, _Section())
         if data == known.data:
             return known
         if not data.startswith(known.data):

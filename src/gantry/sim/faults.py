@@ -283,14 +283,14 @@ class Faults:
     def _cut_tail(self, name: str) -> None:
         """Lose the end of a machine's copy if it is to be lost.
 
-        At least half of the segment stays: a copy from before the other nodes were added would ask nobody.
+        At least half of the section stays: a copy from before the other nodes were added would ask nobody.
         """
         if name not in self._losing:
             return
         self._losing.discard(name)
         disk = self._lab.world.machine(name).disk
         # What a checkpoint has replaced is history: nobody sends it again.
-        if path := self._copies.last_segment(name):
+        if path := self._copies.last_section(name):
             size = len(disk.stable(path) or b"")
             disk.lose_tail(path, self._chance.randint(size // 2, size))
 

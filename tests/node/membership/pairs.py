@@ -91,8 +91,8 @@ class Pair:
 
         return self.at_node(work())
 
-    def segment(self) -> str:
-        return build.segments(self.node)[-1]
+    def section(self) -> str:
+        return build.sections(self.node)[-1]
 
 
 def append(previous: str, *, epoch: int = 0, serial: int = 1, line: bytes = b"") -> calls.JournalAppend:

@@ -260,9 +260,9 @@ def test_files_that_could_not_be_synced_do_not_replace_others(
     stage = scene(world, monkeypatch, Kind.MIDDLE)
     fold = arrival.Arrival.fold
 
-    async def failing(self: arrival.Arrival, segments: Mapping[str, int]) -> None:
+    async def failing(self: arrival.Arrival, sections: Mapping[str, int]) -> None:
         stage.pair.node.disk.fail_sync = True
-        await fold(self, segments)
+        await fold(self, sections)
 
     monkeypatch.setattr(arrival.Arrival, "fold", failing)
     for _ in range(8):
@@ -275,7 +275,7 @@ def test_files_that_could_not_be_synced_do_not_replace_others(
         assert "rewritten from record" not in caplog.text
 
 
-def test_a_frame_that_joins_the_last_segment_during_the_installation_prevents_it(
+def test_a_frame_that_joins_the_last_section_during_the_installation_prevents_it(
     world: simulated.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = scene(world, monkeypatch, Kind.END)
@@ -283,8 +283,8 @@ def test_a_frame_that_joins_the_last_segment_during_the_installation_prevents_it
     fold = arrival.Arrival.fold
     before, first = stage.pair.at_node(copy.status()), stage.checkpoint
 
-    async def joined(self: arrival.Arrival, segments: Mapping[str, int]) -> None:
-        await fold(self, segments)
+    async def joined(self: arrival.Arrival, sections: Mapping[str, int]) -> None:
+        await fold(self, sections)
         await copy.append(pairs.append(before.digest, serial=before.serial + 1))
 
     monkeypatch.setattr(arrival.Arrival, "fold", joined)
@@ -295,7 +295,7 @@ def test_a_frame_that_joins_the_last_segment_during_the_installation_prevents_it
     assert stage.opened().durable_serial == before.serial + 1
 
 
-def test_a_checkpoint_that_does_not_end_a_segment_changes_nothing(
+def test_a_checkpoint_that_does_not_end_a_section_changes_nothing(
     world: simulated.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = scene(world, monkeypatch, Kind.DIVERGED)
@@ -317,7 +317,7 @@ def test_a_replaced_copy_is_given_up(world: simulated.World, monkeypatch: pytest
     assert stage.pair.at_node(copy.status()).given_up == (before.epoch, before.serial)
 
 
-def test_a_torn_end_is_cut_off_before_a_segment_begins(world: simulated.World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torn_end_is_cut_off_before_a_section_begins(world: simulated.World, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = scene(world, monkeypatch, Kind.MIDDLE)
     copy = stage.restored()
     end = stage.pair.at_node(copy.status())
@@ -326,6 +326,6 @@ def test_a_torn_end_is_cut_off_before_a_segment_begins(world: simulated.World, m
         stage.pair.at_node(copy.append(pairs.append(end.digest, serial=end.serial + 1)))
     stage.pair.node.disk.fail_write = 0.0
     following = pairs.append(end.digest, serial=end.serial + 1)
-    state = stage.pair.at_node(copy.append(msgspec.structs.replace(following, begins_segment=True)))
+    state = stage.pair.at_node(copy.append(msgspec.structs.replace(following, begins_section=True)))
     assert state.serial == end.serial + 1
     assert stage.serials() == list(range(2, state.serial + 1))

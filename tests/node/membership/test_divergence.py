@@ -34,7 +34,7 @@ def append(end: calls.CandidateState, epoch: int, *changes: object, begins: bool
     """Return the call for a frame of one record after the end of a copy."""
     record = {"serial": end.serial + 1, "time": 1.0, "epoch": epoch, "cause": {}, "changes": changes}
     call = pairs.append(end.digest, epoch=epoch, line=frame.pack(end.digest, [msgspec.json.encode(record)]))
-    return msgspec.structs.replace(call, begins_segment=begins)
+    return msgspec.structs.replace(call, begins_section=begins)
 
 
 def put(queued: job.Job) -> object:
@@ -91,7 +91,7 @@ class Scene:
 
 
 def scene(world: simulated.World) -> Scene:
-    """Let a former master archive, change and create jobs behind a cut cable, in two segments."""
+    """Let a former master archive, change and create jobs behind a cut cable, in two sections."""
     pair = pairs.Pair(world)
     ends: dict[tuple[int, int], dict[str, object]] = {}
 
@@ -220,20 +220,20 @@ def test_frames_are_not_cut_by_a_master_that_may_not(world: simulated.World) -> 
 def test_frames_that_both_have_are_not_cut(world: simulated.World) -> None:
     stage = scene(world)
     disk = stage.pair.node.disk
-    lines = disk.read(stage.pair.segment()).splitlines(keepends=True)
+    lines = disk.read(stage.pair.section()).splitlines(keepends=True)
     first = frame.digest(lines[0])
     end = msgspec.structs.replace(stage.common, digest=first, serial=stage.common.serial + 2)
     call = append(end, 2)
     lines_after = msgspec.structs.replace(call, previous=stage.common.digest, frame=lines[0].decode() + call.frame)
     # The call begins with the frame that the copy has at the same place.
-    before = [line for path in build.segments(stage.pair.node) for line in disk.read(path).splitlines(keepends=True)]
+    before = [line for path in build.sections(stage.pair.node) for line in disk.read(path).splitlines(keepends=True)]
     previous = frame.digest(before[before.index(lines[0]) - 1])
     stage.refused(msgspec.structs.replace(lines_after, previous=previous, replaces=stage.diverged.digest))
 
 
 def test_frames_of_the_checkpoint_are_not_cut(world: simulated.World) -> None:
     stage = scene(world)
-    path = build.segments(stage.pair.node)[0]
+    path = build.sections(stage.pair.node)[0]
     line = stage.pair.node.disk.read(path).splitlines(keepends=True)[0]
     early = msgspec.structs.replace(stage.common, digest=frame.digest(line), serial=2)
     stage.refused(msgspec.structs.replace(append(early, 2), replaces=stage.diverged.digest))
@@ -276,11 +276,11 @@ def test_a_disk_that_fails_during_a_cut_is_reported(world: simulated.World, faul
     assert stage.pair.at_node(copy.append(call)).epoch == 2
 
 
-def test_the_segments_of_a_cut_copy_are_those_of_its_journal(world: simulated.World) -> None:
+def test_the_sections_of_a_cut_copy_are_those_of_its_journal(world: simulated.World) -> None:
     stage = scene(world)
     copy = stage.restored()
-    before = build.segments(stage.pair.node)
+    before = build.sections(stage.pair.node)
     assert len(before) > 2
-    stage.pair.at_node(copy.append(msgspec.structs.replace(stage.call, begins_segment=True)))
+    stage.pair.at_node(copy.append(msgspec.structs.replace(stage.call, begins_section=True)))
     path = journal_names.path(WHERE.journal, stage.common.serial + 1)
-    assert build.segments(stage.pair.node) == [*before[:-1], path]
+    assert build.sections(stage.pair.node) == [*before[:-1], path]

@@ -31,8 +31,8 @@ def test_a_frame_with_an_epoch_that_is_no_epoch_is_refused_by_candidate_and_mast
     line = frame.pack(end.digest, [record])
     with pytest.raises(errors.ProtocolError, match="the frame is from another version"):
         pair.at_node(pair.copy.append(append(end.digest, line=line)))
-    segment = build.segments(pair.master)[-1]
-    pair.at_master(pair.master.disk.write(segment, pair.master.disk.read(segment) + line))
+    section = build.sections(pair.master)[-1]
+    pair.at_master(pair.master.disk.write(section, pair.master.disk.read(section) + line))
     with pytest.raises(errors.ConfigurationError, match="not a record that this version can read"):
         pair.at_master(transaction.Store.open(pair.master, WHERE))
 

@@ -23,19 +23,19 @@ def pair() -> Iterator[Pair]:
         yield Pair(world)
 
 
-@pytest.mark.parametrize("loss", ["frames", "segment", "copy"])
+@pytest.mark.parametrize("loss", ["frames", "section", "copy"])
 def test_a_copy_that_lost_frames_which_it_acknowledged_says_how_far_it_reached(pair: Pair, loss: str) -> None:
     pair.replicated(3)
     before = pair.at_node(pair.copy.status())
     pair.world.run(asyncio.sleep(0.1))
     pair.world.kill("node1")
-    disk, path = pair.node.disk, pair.segment()
+    disk, path = pair.node.disk, pair.section()
 
     async def lose() -> None:
         if loss == "frames":
             await disk.write(path, b"".join(disk.read(path).splitlines(keepends=True)[:-2]))
         else:
-            await disk.remove(path if loss == "segment" else WHERE.config)
+            await disk.remove(path if loss == "section" else WHERE.config)
 
     pair.at_node(lose())
     after = pair.at_node(pair.fresh().status())

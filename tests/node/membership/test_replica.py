@@ -78,9 +78,9 @@ def in_parts(whole: calls.CheckpointStore, count: int) -> list[calls.CheckpointS
 def test_a_frame_that_does_not_follow_is_not_written(pair: Pair) -> None:
     pair.replicated(2)
     before = pair.at_node(pair.copy.status())
-    size = pair.node.disk.status(pair.segment()).size
+    size = pair.node.disk.status(pair.section()).size
     assert pair.at_node(pair.copy.append(append("f" * 64, serial=4))) == before
-    assert pair.node.disk.status(pair.segment()).size == size
+    assert pair.node.disk.status(pair.section()).size == size
 
 
 def test_a_frame_that_came_twice_is_written_once(pair: Pair) -> None:
@@ -154,24 +154,24 @@ def test_files_of_a_running_master_daemon_are_not_touched(pair: Pair) -> None:
 def test_a_torn_end_does_not_count_and_is_cut_off_by_the_next_frame(pair: Pair) -> None:
     pair.replicated(3)
     end = pair.at_node(pair.copy.status())
-    whole = pair.node.disk.read(pair.segment())
-    pair.at_node(pair.node.disk.write(pair.segment(), whole + b'0badc0de 100 {"previ'))
+    whole = pair.node.disk.read(pair.section())
+    pair.at_node(pair.node.disk.write(pair.section(), whole + b'0badc0de 100 {"previ'))
     fresh = pair.fresh()
     assert pair.at_node(fresh.status()) == end
     assert pair.at_node(fresh.append(append(end.digest, serial=5))).serial == 5
-    assert pair.node.disk.read(pair.segment()).startswith(whole + b"")
+    assert pair.node.disk.read(pair.section()).startswith(whole + b"")
     pair.world.kill("node1")
     assert pair.at_node(pair.fresh().status()).serial == 5
 
 
 def test_a_damaged_copy_ends_before_the_damage_and_nothing_is_removed_by_looking(pair: Pair) -> None:
     pair.replicated(4)
-    whole = pair.node.disk.read(pair.segment())
+    whole = pair.node.disk.read(pair.section())
     second = whole.index(b"\n") + 20
     damaged = whole[:second] + bytes([whole[second] ^ 1]) + whole[second + 1 :]
-    pair.at_node(pair.node.disk.write(pair.segment(), damaged))
+    pair.at_node(pair.node.disk.write(pair.section(), damaged))
     assert pair.at_node(pair.fresh().status()).serial < 5
-    assert pair.node.disk.read(pair.segment()) == damaged
+    assert pair.node.disk.read(pair.section()) == damaged
 
 
 def test_a_checkpoint_is_there_as_a_whole_or_not_at_all(pair: Pair) -> None:
@@ -189,7 +189,7 @@ def test_a_checkpoint_is_there_as_a_whole_or_not_at_all(pair: Pair) -> None:
         pair.world.crash("node1")
         assert pair.at_node(pair.fresh().status()).serial == 1
         assert pair.node.disk.read(f"{WHERE.queue}/job-7") == b"{}"
-        assert not pair.node.disk.exists(WHERE.journal) or not build.segments(pair.node)
+        assert not pair.node.disk.exists(WHERE.journal) or not build.sections(pair.node)
         assert not pair.node.disk.exists(WHERE.incoming)
 
 
@@ -279,14 +279,14 @@ def test_a_full_disk_fails_the_append_and_leaves_the_copy_whole(pair: Pair) -> N
     assert pair.at_node(pair.copy.append(append(end.digest, serial=4))).serial == 4
 
 
-def test_frames_are_on_the_disk_in_a_segment_that_a_master_daemon_began_and_could_not_sync(
+def test_frames_are_on_the_disk_in_a_section_that_a_master_daemon_began_and_could_not_sync(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair.replicated(2)
     end = pair.at_node(pair.copy.status())
     disk, path = pair.node.disk, f"{WHERE.journal}/{4:016d}.log"
 
-    async def begin_segment() -> None:
+    async def begin_section() -> None:
         file = await disk.append_file(path)
         with monkeypatch.context() as patch:
             # The write succeeds and its sync fails, then the same with the truncation.
@@ -297,12 +297,12 @@ def test_frames_are_on_the_disk_in_a_segment_that_a_master_daemon_began_and_coul
                     await work
         file.close()
 
-    pair.at_node(begin_segment())
-    new = msgspec.structs.replace(append(end.digest, serial=4), begins_segment=True)
+    pair.at_node(begin_section())
+    new = msgspec.structs.replace(append(end.digest, serial=4), begins_section=True)
     with contextlib.suppress(errors.StorageError):
         pair.at_node(pair.copy.append(new))
     assert pair.at_node(pair.copy.append(new)).serial == 4
-    assert pair.segment() == path
+    assert pair.section() == path
     assert disk.stable(path) == disk.read(path) != b""
 
 
@@ -354,7 +354,7 @@ def test_a_frame_is_on_the_disk_after_a_master_daemon_rewrote_the_copy_and_could
         pair.replicated(2)
         end = pair.at_node(pair.copy.status())
         # As a master daemon that takes the role over does first, with the same content; its sync failed.
-        pair.at_node(pair.node.disk.write(pair.segment(), pair.node.disk.read(pair.segment()), sync=False))
+        pair.at_node(pair.node.disk.write(pair.section(), pair.node.disk.read(pair.section()), sync=False))
         reported_state = pair.at_node(pair.copy.append(append(end.digest, serial=4)))
         world.crash("node1")
         assert pair.at_node(pair.fresh().status()) == reported_state
@@ -377,11 +377,11 @@ def test_a_frame_that_a_master_daemon_wrote_behind_a_stored_checkpoint_is_report
     assert pair.at_node(pair.copy.status()).serial == end.serial + 1
 
 
-def test_a_frame_goes_to_the_segment_that_a_master_daemon_replaced_within_a_tick_of_the_clock(
+def test_a_frame_goes_to_the_section_that_a_master_daemon_replaced_within_a_tick_of_the_clock(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair.replicated(2)
-    end, path, disk = pair.at_node(pair.copy.status()), pair.segment(), pair.node.disk
+    end, path, disk = pair.at_node(pair.copy.status()), pair.section(), pair.node.disk
     pair.at_node(disk.write(path, disk.read(path)))
     with monkeypatch.context() as patch:
         patch.setattr(replica_contents.Reader, "is_unchanged", lambda *_: True)
@@ -390,7 +390,7 @@ def test_a_frame_goes_to_the_segment_that_a_master_daemon_replaced_within_a_tick
     assert disk.read(path).endswith(new.frame.encode())
 
 
-def test_a_segment_stays_open_from_frame_to_frame(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_section_stays_open_from_frame_to_frame(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     pair.replicated(2)
     opened, append_file = list[str](), pair.node.disk.append_file
 
@@ -402,7 +402,7 @@ def test_a_segment_stays_open_from_frame_to_frame(pair: Pair, monkeypatch: pytes
     for _ in range(3):
         end = pair.at_node(pair.copy.status())
         pair.at_node(pair.copy.append(append(end.digest, serial=end.serial + 1)))
-    assert opened.count(pair.segment()) <= 1
+    assert opened.count(pair.section()) <= 1
 
 
 def test_leaving_removes_the_copy(pair: Pair) -> None:
@@ -414,8 +414,8 @@ def test_leaving_removes_the_copy(pair: Pair) -> None:
 
 def test_the_frames_behind_any_that_the_copy_has_are_handed_out(pair: Pair) -> None:
     pair.replicated(5)
-    segment = pair.node.disk.read(f"{WHERE.journal}/{pair.node.disk.names(WHERE.journal)[-1]}")
-    lines = segment.splitlines(keepends=True)
+    section = pair.node.disk.read(f"{WHERE.journal}/{pair.node.disk.names(WHERE.journal)[-1]}")
+    lines = section.splitlines(keepends=True)
     for index, line in enumerate(lines):
         fetched = pair.at_node(pair.copy.following(calls.JournalFetch(after=frame.digest(line), serial=index + 2)))
         assert [line_text.encode() for line_text in fetched] == lines[index + 1 :]
@@ -424,9 +424,9 @@ def test_the_frames_behind_any_that_the_copy_has_are_handed_out(pair: Pair) -> N
 
 def test_a_master_whose_disk_lacks_the_last_frames_takes_them_in_from_a_candidate(pair: Pair) -> None:
     pair.replicated(3)
-    segment = f"{WHERE.journal}/{pair.master.disk.names(WHERE.journal)[-1]}"
-    lines = pair.master.disk.read(segment).splitlines(keepends=True)
-    pair.at_master(pair.master.disk.write(segment, b"".join(lines[:-2])))
+    section = f"{WHERE.journal}/{pair.master.disk.names(WHERE.journal)[-1]}"
+    lines = pair.master.disk.read(section).splitlines(keepends=True)
+    pair.at_master(pair.master.disk.write(section, b"".join(lines[:-2])))
 
     async def catch_up() -> dict[str, object]:
         store = await transaction.Store.open(pair.master, WHERE, behind=recovery.Behind.COMPLETED)
@@ -450,10 +450,10 @@ def test_a_master_whose_disk_lacks_the_last_frames_takes_them_in_from_a_candidat
     assert pair.at_master(catch_up()) == pair.reopened()
 
 
-def test_an_empty_segment_that_a_master_daemon_left_behind_takes_no_frames(pair: Pair) -> None:
-    """A segment's name says with which record it begins: a later one in it would be damage to who opens the copy."""
+def test_an_empty_section_that_a_master_daemon_left_behind_takes_no_frames(pair: Pair) -> None:
+    """A section's name says with which record it begins: a later one in it would be damage to who opens the copy."""
     pair.replicated(3)
-    serial = int(pair.segment().rpartition("/")[2][:16])
+    serial = int(pair.section().rpartition("/")[2][:16])
     pair.at_node(pair.node.disk.write(f"{WHERE.journal}/{serial + 1:016d}.log", b""))
     pair.copy = pair.fresh()
     pair.replicated(3)

@@ -315,7 +315,7 @@ def test_a_candidate_gets_each_checkpoint_of_the_master_and_keeps_its_journal() 
             assert cables.count("CheckpointStore", of=uuid) > 5
             config = checkpoint.decode(machine.disk.read(build.WHERE.config), path="")
             assert config.position.serial > 35
-            assert build.segments(machine) == build.segments(master.machine)[1:]
+            assert build.sections(machine) == build.sections(master.machine)[1:]
             serials = [entry.serial for entry in history.records(machine.disk, build.WHERE.journal)]
             assert serials == list(range(2, 41))
         world.crash("node0")

@@ -12,7 +12,7 @@ from gantry.state.store import transaction
 
 
 class Site:
-    """A journal of 40 records in segments of a few records, and the position after each record."""
+    """A journal of 40 records in sections of a few records, and the position after each record."""
 
     def __init__(self, world: simulated.World) -> None:
         self.world, self.machine = world, world.machine("one")
@@ -42,7 +42,7 @@ def test_all_frames_after_one_are_read_in_batches(
     site: Site, serial: int, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog, "BATCH", batch)
-    firsts = journal.segments(site.machine.disk, build.WHERE.journal)
+    firsts = journal.sections(site.machine.disk, build.WHERE.journal)
     end = site.ends[serial]
     for lines in site.read(serial):
         assert lines.previous == end.digest
@@ -67,7 +67,7 @@ def test_nothing_follows_a_frame_that_is_not_in_the_journal(site: Site, serial: 
 
 def test_nothing_is_read_where_the_journal_does_not_go_back_so_far(site: Site) -> None:
     disk = site.machine.disk
-    firsts = journal.segments(disk, build.WHERE.journal)
+    firsts = journal.sections(disk, build.WHERE.journal)
     for first in firsts[:2]:
         site.world.run(disk.remove(journal_names.path(build.WHERE.journal, first)))
     assert site.read(firsts[2] - 2) == []
@@ -82,7 +82,7 @@ def test_nothing_is_read_where_too_much_is_missing(site: Site, monkeypatch: pyte
 
 def test_reading_ends_before_damage(site: Site) -> None:
     disk = site.machine.disk
-    firsts = journal.segments(disk, build.WHERE.journal)
+    firsts = journal.sections(disk, build.WHERE.journal)
     disk.flip(journal_names.path(build.WHERE.journal, firsts[2]), 300)
     assert site.read(1)[-1].end.serial == firsts[2] - 1
     assert len(list(history.records(disk, build.WHERE.journal, after=30))) == 10

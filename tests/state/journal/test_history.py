@@ -44,8 +44,8 @@ class Site:
         past = history.History(self.machine, build.WHERE, lambda: self.store.durable)
         return build.on(self.world, self.machine, past.addresses(name, address=address, moment=at, limit=limit))
 
-    def drop_first_segment(self) -> None:
-        build.on(self.world, self.machine, self.machine.disk.remove(build.segments(self.machine)[0]))
+    def drop_first_section(self) -> None:
+        build.on(self.world, self.machine, self.machine.disk.remove(build.sections(self.machine)[0]))
 
 
 def put(*vms: instance.Instance) -> list[snapshot.Change]:
@@ -66,8 +66,8 @@ def test_a_moment_before_the_first_kept_record_has_no_owners_and_no_network() ->
         before = site.commit(*put(build.vm(1, ip=ADDRESS)))
         for number in (2, 3, 4):
             site.commit(*put(build.vm(number)))
-        site.drop_first_segment()
-        site.drop_first_segment()
+        site.drop_first_section()
+        site.drop_first_section()
         past = site.ask(at=before)
         assert past.since is not None
         assert before < past.since
@@ -83,7 +83,7 @@ def test_a_network_that_changed_after_the_moment_is_not_guessed() -> None:
         site = Site(world, limits=transaction.Limits(records=2))
         for number in (1, 2, 3, 4):
             moment = site.commit(*put(build.vm(number)))
-        site.drop_first_segment()
+        site.drop_first_section()
         changed = site.commit(snapshot.Put(structs.replace(build.NET, serial_no=2, tags=("new",))))
         assert site.ask(at=moment).net is None
         assert site.ask(at=changed).net == structs.replace(build.NET, serial_no=2, tags=("new",))
@@ -193,8 +193,8 @@ def test_what_began_before_the_kept_records_has_no_beginning() -> None:
         site.commit()
         known = site.commit(*put(build.vm(3, ip="10.0.0.9")))
         site.commit()
-        while build.segments(site.machine)[0] != journal_names.path(build.WHERE.journal, 4):
-            site.drop_first_segment()
+        while build.sections(site.machine)[0] != journal_names.path(build.WHERE.journal, 4):
+            site.drop_first_section()
         site.commit(*put(structs.replace(build.vm(2, ip="10.0.0.10"), serial_no=2)))
         past = site.ask()
         assert past.since == pytest.approx(known, abs=1)
@@ -209,7 +209,7 @@ def filled(world: simulated.World) -> Site:
     site = Site(world, limits=transaction.Limits(records=3))
     for number in range(1, 12):
         site.commit(*put(build.vm(number)))
-    assert len(build.segments(site.machine)) > 3
+    assert len(build.sections(site.machine)) > 3
     return site
 
 
@@ -238,10 +238,10 @@ def test_changes_of_other_kinds_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_a_changed_byte_or_a_missing_segment_is_reported_with_the_file(newest_first: bool) -> None:
+def test_a_changed_byte_or_a_missing_section_is_reported_with_the_file(newest_first: bool) -> None:
     with simulated.World(seed=1) as world:
         site = filled(world)
-        middle = build.segments(site.machine)[1]
+        middle = build.sections(site.machine)[1]
         site.machine.disk.flip(middle, site.machine.disk.status(middle).size // 2)
         with pytest.raises(errors.ConfigurationError, match=f"{middle}, byte offset"):
             serials(site, newest_first=newest_first)
@@ -255,7 +255,7 @@ def test_a_frame_that_is_just_being_written_is_not_read_and_no_fault() -> None:
         site = filled(world)
 
         async def work() -> None:
-            file = await site.machine.disk.append_file(build.segments(site.machine)[-1])
+            file = await site.machine.disk.append_file(build.sections(site.machine)[-1])
             await file.append(b"0123abcd 99 {half")
             file.close()
 
@@ -307,7 +307,7 @@ def test_a_search_for_texts_has_the_answer_of_a_walk_through_all_records(seed: i
         start = site.machine.clock.now()
         _random_changes(chance, site)
         if is_cut:
-            site.drop_first_segment()
+            site.drop_first_section()
         past = history.History(site.machine, build.WHERE, lambda: site.store.durable)
         answers = 0
         mac = build.vm(3, ip=ADDRESS).nics[0].mac

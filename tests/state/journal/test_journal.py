@@ -20,7 +20,7 @@ def written(world: simulated.World, machine: simulated.SimulatedRuntime) -> tran
 
 def append(world: simulated.World, machine: simulated.SimulatedRuntime, tail: bytes) -> None:
     async def work() -> None:
-        file = await machine.disk.append_file(build.segments(machine)[-1])
+        file = await machine.disk.append_file(build.sections(machine)[-1])
         await file.append(tail)
         file.close()
 
@@ -32,7 +32,7 @@ def test_a_torn_last_record_is_dropped_with_a_word_in_the_log(tail: bytes, caplo
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         written(world, machine)
-        path = build.segments(machine)[-1]
+        path = build.sections(machine)[-1]
         size = machine.disk.status(path).size
         append(world, machine, tail)
         store = build.opened(world, machine)
@@ -50,7 +50,7 @@ def test_a_torn_record_that_the_end_mark_includes_is_not_called_unacknowledged(
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         written(world, machine)
-        path = build.segments(machine)[-1]
+        path = build.sections(machine)[-1]
         build.on(world, machine, machine.disk.write(path, machine.disk.read(path)[:-3]))
         build.on(world, machine, transaction.Store.open(machine, build.WHERE, behind=recovery.Behind.COMPLETED))
         assert "dropped the last" in caplog.text
@@ -64,7 +64,7 @@ def test_a_flipped_byte_in_the_middle_stops_the_daemon_with_file_and_offset(posi
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         written(world, machine)
-        path = build.segments(machine)[-1]
+        path = build.sections(machine)[-1]
         data = machine.disk.read(path)
         lines = data.splitlines(keepends=True)
         at = position % (len(data) - len(lines[-1]))
@@ -80,18 +80,18 @@ def test_a_frame_that_was_cut_out_or_brought_from_elsewhere_breaks_the_chain() -
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         written(world, machine)
-        path = build.segments(machine)[-1]
+        path = build.sections(machine)[-1]
         lines = machine.disk.read(path).splitlines(keepends=True)
         build.on(world, machine, machine.disk.write(path, b"".join(lines[:1] + lines[2:])))
         with pytest.raises(errors.ConfigurationError, match="chain hash"):
             build.opened(world, machine)
 
 
-def test_a_missing_segment_is_noticed() -> None:
+def test_a_missing_section_is_noticed() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         written(world, machine)
-        old, last = build.segments(machine)[-1], f"{build.WHERE.journal}/{5:016d}.log"
+        old, last = build.sections(machine)[-1], f"{build.WHERE.journal}/{5:016d}.log"
         build.on(world, machine, machine.disk.rename({old: last}))
         with pytest.raises(errors.ConfigurationError, match="records 2 to 4 are missing"):
             build.opened(world, machine)
@@ -104,7 +104,7 @@ def test_the_whole_history_stays_readable_over_checkpoints() -> None:
         for number in range(1, 12):
             build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
         build.on(world, machine, store.close())
-        assert len(build.segments(machine)) > 3
+        assert len(build.sections(machine)) > 3
         records = list(journal.Replay(machine.disk, build.WHERE.journal, journal.Position()))
         assert [entry.serial for entry in records] == list(range(1, 13))
         assert records[-1].cause == build.CAUSE
@@ -126,7 +126,7 @@ def test_what_follows_a_failed_sync_of_the_daemon_before_survives_a_loss_of_powe
         assert "i2" in build.opened(world, machine).snapshot.instances
 
 
-def test_a_segment_that_a_failing_disk_left_empty_loses_nothing() -> None:
+def test_a_section_that_a_failing_disk_left_empty_loses_nothing() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         store = build.new_store(world, machine)
@@ -143,7 +143,7 @@ def test_a_segment_that_a_failing_disk_left_empty_loses_nothing() -> None:
         assert [entry.serial for entry in records] == [5, 6, 7]
 
 
-def test_no_segment_begins_while_the_one_before_cannot_be_cut_back() -> None:
+def test_no_section_begins_while_the_one_before_cannot_be_cut_back() -> None:
     """A torn frame is dropped at the end of the journal; in its middle it would be damage."""
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
@@ -159,7 +159,7 @@ def test_no_segment_begins_while_the_one_before_cannot_be_cut_back() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_segment_whose_name_could_not_be_synced_at_first_is_not_lost_with_the_power(seed: int) -> None:
+def test_a_section_whose_name_could_not_be_synced_at_first_is_not_lost_with_the_power(seed: int) -> None:
     with simulated.World(seed=seed) as world:
         machine = world.machine("one")
         store = build.new_store(world, machine)
@@ -186,19 +186,19 @@ def test_a_segment_whose_name_could_not_be_synced_at_first_is_not_lost_with_the_
         assert machine.disk.read(path) == b"frame"
 
 
-def test_a_journal_without_segments_has_no_records_and_no_size() -> None:
+def test_a_journal_without_sections_has_no_records_and_no_size() -> None:
     with simulated.World(seed=1) as world:
         replay = journal.Replay(world.machine("one").disk, build.WHERE.journal, journal.Position())
         assert list(replay) == []
-        assert (replay.segment, replay.size, replay.end) == ("", 0, journal.Position())
+        assert (replay.section, replay.size, replay.end) == ("", 0, journal.Position())
 
 
-def test_files_that_are_no_segments_are_not_read() -> None:
+def test_files_that_are_no_sections_are_not_read() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         written(world, machine)
-        before = journal.segments(machine.disk, build.WHERE.journal)
+        before = journal.sections(machine.disk, build.WHERE.journal)
         assert before
         for name in ("7.log", "0000000000000x07.log", "00000000000000007.log", "0000000000000007.old"):
             build.on(world, machine, machine.disk.write(f"{build.WHERE.journal}/{name}", b"x"))
-        assert journal.segments(machine.disk, build.WHERE.journal) == before
+        assert journal.sections(machine.disk, build.WHERE.journal) == before

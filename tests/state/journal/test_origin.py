@@ -61,7 +61,7 @@ def change_often(site: Origins) -> float:
 
 @pytest.mark.parametrize("records", [2, 3, 100])
 @pytest.mark.parametrize("near", [lambda site: None, lambda site: 0.0, lambda site: site.machine.clock.now() + 1e6])
-def test_an_address_that_came_later_is_found_across_changes_and_segments(
+def test_an_address_that_came_later_is_found_across_changes_and_sections(
     records: int, near: Callable[[Origins], float | None]
 ) -> None:
     with simulated.World(seed=1) as world:
@@ -90,11 +90,11 @@ def test_what_began_before_the_kept_records_has_no_origin() -> None:
         site.commit(*put(vm(1, ip=ADDRESS), build.vm(2)))
         for serial in (2, 3, 4):
             site.commit(*put(vm(1, ip=ADDRESS, serial=serial, mtime=site.machine.clock.now())))
-        site.drop_first_segment()
-        site.drop_first_segment()
+        site.drop_first_section()
+        site.drop_first_section()
         assert site.origin() == origin.Origin()
-        while len(build.segments(site.machine)) > 1:
-            site.drop_first_segment()
+        while len(build.sections(site.machine)) > 1:
+            site.drop_first_section()
         site.commit(*put(build.vm(5)))
         assert site.origin(2) == origin.Origin()
 
@@ -128,4 +128,4 @@ def test_a_little_is_read_for_an_object_that_never_changed(monkeypatch: pytest.M
 
         monkeypatch.setattr(site.machine.disk, "read_part", counted)
         assert site.origin().cause.job == 39
-        assert sum(sizes) < sum(site.machine.disk.status(path).size for path in build.segments(site.machine)) / 3
+        assert sum(sizes) < sum(site.machine.disk.status(path).size for path in build.sections(site.machine)) / 3

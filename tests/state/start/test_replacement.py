@@ -30,12 +30,12 @@ async def _work(store: transaction.Store, first: int, count: int) -> None:
 
 
 def _pieces(machine: simulated.SimulatedRuntime) -> list[calls.CopyPiece]:
-    segments = {path: machine.disk.status(path).size for path in build.segments(machine)}
+    sections = {path: machine.disk.status(path).size for path in build.sections(machine)}
     pieces: list[calls.CopyPiece] = []
     following: tuple[str, int] | None = ("", 0)
     while following:
         call = calls.CopyFetch(name=following[0], offset=following[1])
-        part = reading.part(machine.disk, WHERE, segments, call)
+        part = reading.part(machine.disk, WHERE, sections, call)
         pieces += part.pieces
         following = part.following
     return pieces

@@ -75,7 +75,7 @@ class Site:
         wait(self.world, 1)
 
     def first(self, machine: simulated.SimulatedRuntime | None = None) -> int:
-        return journal.segments((machine or self.machine).disk, build.WHERE.journal)[0]
+        return journal.sections((machine or self.machine).disk, build.WHERE.journal)[0]
 
     def archived(self, machine: simulated.SimulatedRuntime | None = None) -> list[int]:
         disk = (machine or self.machine).disk
@@ -95,13 +95,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small")
-def test_segments_beyond_the_size_are_removed_and_those_after_the_checkpoint_stay() -> None:
+def test_sections_beyond_the_size_are_removed_and_those_after_the_checkpoint_stay() -> None:
     with simulated.World(seed=1) as world:
         site = Site(world, journal="8M", archive="forever")
         site.run(20)
         before = history_of(site)
         site.prune()
-        size = sum(site.machine.disk.status(path).size for path in build.segments(site.machine))
+        size = sum(site.machine.disk.status(path).size for path in build.sections(site.machine))
         assert 3_000 < size <= 8_000
         assert site.first() > 1
         assert history_of(site) == [serial for serial in before if serial >= site.first()]
@@ -130,14 +130,14 @@ def history_of(site: Site) -> list[int]:
     return [record.serial for record in history.records(site.machine.disk, build.WHERE.journal)]
 
 
-def test_segments_beyond_the_age_are_removed_on_an_idle_cluster_too() -> None:
+def test_sections_beyond_the_age_are_removed_on_an_idle_cluster_too() -> None:
     with simulated.World(seed=1) as world:
         site = Site(world, journal="80s", archive="60s")
         site.run(1)
         last = site.store.durable_serial
         build.on(world, site.machine, _start(site.pruning))
         wait(world, 300)
-        # The newest segment with records stays until another begins, which the checkpoint by age has prepared.
+        # The newest section with records stays until another begins, which the checkpoint by age has prepared.
         assert site.store.checkpointer.last.serial == last
         assert history_of(site)[-1] == last
         assert site.archived() == []
@@ -275,7 +275,7 @@ def test_a_lagging_candidate_gets_the_frames_that_it_lacks_after_a_pruning() -> 
         assert site.first(site.cables.machines["n2"]) > lacks
 
 
-def test_a_candidate_that_gets_the_whole_state_anyway_keeps_no_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_candidate_that_gets_the_whole_state_anyway_keeps_no_section(monkeypatch: pytest.MonkeyPatch) -> None:
     firsts, sizes = [10, 20, 30], [100, 100, 100]
     monkeypatch.setattr(backlog, "LIMIT", 200)
     assert backlog.oldest_needed(firsts, sizes, [], end=35) == 36
@@ -355,7 +355,7 @@ def test_recovery_needs_no_record_before_the_checkpoint() -> None:
         site.run(10)
         serial = site.store.checkpointer.last.serial
         world.kill("node0")
-        for path in build.segments(site.machine):
+        for path in build.sections(site.machine):
             if int(path[-20:-4]) <= serial:
                 build.on(world, site.machine, site.machine.disk.remove(path))
         recovered = build.on(world, site.machine, recovery.recover(site.machine, build.WHERE))
@@ -380,7 +380,7 @@ def test_a_frozen_candidate_delays_neither_the_master_nor_others() -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_no_segment_is_removed_while_the_past_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_section_is_removed_while_the_past_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated.World(seed=1) as world:
         site = Site(world, journal="4M")
         site.run(20)
@@ -424,7 +424,7 @@ def test_without_a_newer_checkpoint_no_record_after_the_old_one_is_removed(monke
 
 
 @pytest.mark.usefixtures("small")
-def test_pruning_goes_on_after_the_disk_did_not_say_which_segments_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pruning_goes_on_after_the_disk_did_not_say_which_sections_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> list[int]:
         raise OSError(24, "Too many open files")
 
@@ -437,7 +437,7 @@ def test_pruning_goes_on_after_the_disk_did_not_say_which_segments_there_are(mon
         build.on(world, site.machine, start())
         site.run(20)
         with monkeypatch.context() as patch:
-            patch.setattr(journal, "segments", fail)
+            patch.setattr(journal, "sections", fail)
             wait(world, 2 * pruning.PERIOD_SECONDS)
         first = site.first()
         site.run(20)

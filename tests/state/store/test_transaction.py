@@ -27,7 +27,7 @@ def test_transactions_of_one_turn_share_one_frame_and_those_during_its_sync_the_
             await asyncio.gather(*first, *second)
 
         build.on(world, machine, many())
-        assert machine.disk.read(build.segments(machine)[-1]).count(b"\n") == 2
+        assert machine.disk.read(build.sections(machine)[-1]).count(b"\n") == 2
         assert store.durable_serial == 201
 
 
@@ -116,7 +116,7 @@ def test_a_full_disk_fails_the_commit_and_leaves_the_state_whole() -> None:
         good = store.snapshot
         resets: list[int] = []
         store.observe(lambda _, after, changes: None if changes else resets.append(after.serial))
-        size = machine.disk.status(build.segments(machine)[-1]).size
+        size = machine.disk.status(build.sections(machine)[-1]).size
         machine.disk.capacity = machine.disk.free_space("/")[1] - machine.disk.free_space("/")[0] + 10
 
         async def in_vain() -> list[object]:
@@ -129,11 +129,11 @@ def test_a_full_disk_fails_the_commit_and_leaves_the_state_whole() -> None:
         assert len(failures) == 3
         for failure in failures:
             assert isinstance(failure, errors.StorageError)
-            assert build.segments(machine)[-1] in failure.message
+            assert build.sections(machine)[-1] in failure.message
             assert "free space" in failure.hint
         assert store.snapshot is good
         assert resets == [2]
-        assert machine.disk.status(build.segments(machine)[-1]).size == size
+        assert machine.disk.status(build.sections(machine)[-1]).size == size
 
         machine.disk.capacity = None
         build.on(world, machine, store.commit(build.put(build.vm(2)), build.CAUSE))
@@ -158,7 +158,7 @@ def test_a_journal_that_cannot_be_cut_back_takes_nothing_until_it_can() -> None:
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
 @pytest.mark.parametrize("is_empty", [False, True])
-def test_a_segment_that_somebody_removes_is_noticed_by_the_next_change_and_costs_only_history(
+def test_a_section_that_somebody_removes_is_noticed_by_the_next_change_and_costs_only_history(
     how: str, is_empty: bool
 ) -> None:
     with simulated.World(seed=1) as world:
@@ -168,7 +168,7 @@ def test_a_segment_that_somebody_removes_is_noticed_by_the_next_change_and_costs
         for number in (1, 2):
             build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
         build.on(world, machine, machine.clock.sleep(3))
-        path = build.segments(machine)[-1]
+        path = build.sections(machine)[-1]
         build.on(world, machine, machine.disk.remove(path))
         if how == "replaced":
             build.on(world, machine, machine.disk.write(path, b""))

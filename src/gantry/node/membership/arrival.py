@@ -99,12 +99,12 @@ class Arrival:
         except ValueError as error:
             raise errors.ProtocolError(f"a checkpoint cannot be stored on {self._runtime.host}: {error}") from None
 
-    async def fold(self, segments: Mapping[str, int]) -> None:
-        """Bring the queue's files up to the checkpoint; ``segments`` are those since the replica's own checkpoint.
+    async def fold(self, sections: Mapping[str, int]) -> None:
+        """Bring the queue's files up to the checkpoint; ``sections`` are those since the replica's own checkpoint.
 
         They are paths, in order, with the number of bytes that count.
         """
-        archived = await self._queue.write_archived(segments)
+        archived = await self._queue.write_archived(sections)
         await self._sync()
         await self._queue.move_archived(archived)
         await self._move_files()
@@ -114,12 +114,12 @@ class Arrival:
         """Replace ``config.data`` after ``fold``; until the next sync a power failure may bring the old one back."""
         await self._disk.rename({self._arriving: self._folders.config})
 
-    async def replace(self, segments: Mapping[str, int], *, previous: str = "") -> None:
-        """Replace the replica, with its frames in ``segments`` (see ``fold``); archived jobs stay.
+    async def replace(self, sections: Mapping[str, int], *, previous: str = "") -> None:
+        """Replace the replica, with its frames in ``sections`` (see ``fold``); archived jobs stay.
 
         The replica is kept in the folder ``previous``, or removed without one.
         """
-        archived = await self._queue.write_archived(segments)
+        archived = await self._queue.write_archived(sections)
         await self._sync()
         await self._queue.move_archived(archived)
         await self._disk.rename({self._arriving: self._complete})

@@ -7,7 +7,7 @@ follow the last common one (``calls.JournalAppend``), and so the journal before 
 1. ``given-up`` records how far the replica reached (``fence``), so that a vote sees no difference.
 2. The queue's files return to what they were at the last common frame. The frames that follow are still there, so a
    master daemon that opens the replica now restores the newer files from them.
-3. The surplus segments are removed, the newest first, and the segment of the last common frame is truncated.
+3. The surplus sections are removed, the newest first, and the section of the last common frame is truncated.
 
 After a crash between two of these steps the replica is valid and ends with a frame that it had, and the master cuts the
 rest. Nothing before the replica's own checkpoint can be cut, because ``config.data`` includes it.
@@ -17,7 +17,7 @@ import dataclasses
 import logging
 
 from gantry.lib_files import queue
-from gantry.node.membership import frames, queue_files, replica_contents, segments
+from gantry.node.membership import frames, queue_files, replica_contents, sections
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
@@ -39,11 +39,11 @@ class Cut:
 class Divergence:
     """Finds and cuts the frames of a replica that its master does not have."""
 
-    def __init__(self, runtime: interface.Runtime, folders: paths.Paths, pieces: segments.Segments) -> None:
+    def __init__(self, runtime: interface.Runtime, folders: paths.Paths, journal_sections: sections.Sections) -> None:
         self._runtime = runtime
         self._disk = runtime.disk
         self._folders = folders
-        self._segments = pieces
+        self._sections = journal_sections
         self._queue = queue_files.QueueFiles(runtime, folders.queue)
 
     async def find(self, contents: replica_contents.Contents, call: calls.JournalAppend) -> Cut | None:
@@ -59,21 +59,21 @@ class Divergence:
         config = self._disk.read(self._folders.config)
         end = frames.checkpoint(config)
         lines = call.frame.encode()
-        segment, good = "", 0
+        section, good = "", 0
         common: replica_contents.Contents | None = None
         kept_jobs, cut_jobs = set[int](), set[int]()
-        for path in self._segments.after(contents.start):
-            if path > contents.segment:
+        for path in self._sections.after(contents.start):
+            if path > contents.section:
                 break
-            size = contents.good if path == contents.segment else None
+            size = contents.good if path == contents.section else None
             for line in self._disk.read(path)[:size].splitlines(keepends=True):
                 if end.digest == call.previous:
-                    common = dataclasses.replace(contents, end=end, segment=segment, good=good)
+                    common = dataclasses.replace(contents, end=end, section=section, good=good)
                     # Then it is not the last common frame: a frame that both have may be acknowledged.
                     if lines.startswith(line):
                         return None
                 end = frames.follow(end, line)
-                segment, good = path, (good if segment == path else 0) + len(line)
+                section, good = path, (good if section == path else 0) + len(line)
                 (kept_jobs if common is None else cut_jobs).update(number for number, _ in frames.jobs(line))
         return self._planned(common, frames.listed_jobs(config), kept=kept_jobs, cut=cut_jobs) if common else None
 
@@ -106,12 +106,12 @@ class Divergence:
         await self._disk.remove_all(cut.surplus)
         await self._queue.limit_serial(cut.contents.end.last_job)
         await self._disk.sync(self._folders.lib)
-        for path in reversed(self._segments.after(cut.contents.end.serial)):
-            if path != cut.contents.segment:
+        for path in reversed(self._sections.after(cut.contents.end.serial)):
+            if path != cut.contents.section:
                 await self._disk.remove(path)
                 await self._disk.sync(self._folders.lib)
-        if cut.contents.segment:
-            file = await self._disk.append_file(cut.contents.segment)
+        if cut.contents.section:
+            file = await self._disk.append_file(cut.contents.section)
             try:
                 await file.truncate(cut.contents.good)
             finally:

@@ -72,8 +72,8 @@ class KeptCopies:
 
     def _size(self, folder: str) -> int:
         journal = f"{folder}/journal"
-        segments = [f"{journal}/{name}" for name in self._disk.names(journal)] if self._disk.exists(journal) else []
-        return sum(self._disk.status(path).size for path in segments)
+        sections = [f"{journal}/{name}" for name in self._disk.names(journal)] if self._disk.exists(journal) else []
+        return sum(self._disk.status(path).size for path in sections)
 
     async def move(self, folder: str) -> None:
         """Move what is here of the node's copy into a folder, ``config.data`` first; the archive of the queue stays.

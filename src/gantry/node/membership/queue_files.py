@@ -27,12 +27,12 @@ class QueueFiles:
         self._disk = runtime.disk
         self._folder = folder
 
-    async def write_archived(self, segments: Mapping[str, int]) -> tuple[int, ...]:
+    async def write_archived(self, sections: Mapping[str, int]) -> tuple[int, ...]:
         """Write the last contents of the jobs that frames archived, unsynced; return their numbers.
 
-        ``segments`` maps the paths of segments, in order, to the number of bytes that count.
+        ``sections`` maps the paths of sections, in order, to the number of bytes that count.
         """
-        archived = await self._runtime.block(lambda: _archived(self._disk, segments))
+        archived = await self._runtime.block(lambda: _archived(self._disk, sections))
         files = {self.path(number): content for number, content in archived.items() if content is not None}
         for batch in batches(list(files)):
             for error in (await self._disk.write_all({path: files[path] for path in batch})).values():
@@ -68,11 +68,11 @@ class QueueFiles:
         return queue.archived_path(f"{self._folder}/archive", number)
 
 
-def _archived(disk: interface.Disk, segments: Mapping[str, int]) -> dict[int, bytes | None]:
+def _archived(disk: interface.Disk, sections: Mapping[str, int]) -> dict[int, bytes | None]:
     """Return the archived jobs with their last content, None for jobs that have not changed since the checkpoint."""
     archived: dict[int, bytes | None] = {}
     contents: dict[int, bytes] = {}
-    for path, size in segments.items():
+    for path, size in sections.items():
         for line in disk.read(path)[:size].splitlines(keepends=True):
             for number, content in frames.jobs(line):
                 if content is None:

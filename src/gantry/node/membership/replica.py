@@ -1,7 +1,7 @@
 """A master candidate's replica of the state: the same files as the master's own, so that a master can open them.
 
     lib/config.data                     the last stored checkpoint
-    lib/journal/<serial>.log            the frames since that checkpoint, and older ones, for history (``segments``)
+    lib/journal/<serial>.log            the frames since that checkpoint, and older ones, for history (``sections``)
     lib/queue/                          the queue's files (``queue_files``) at the time of the checkpoint
     lib/incoming/                       a checkpoint that has not arrived completely (``arrival``)
     lib/journal-end                     how far the replica ever reached (``journal_end``)
@@ -42,7 +42,7 @@ from gantry.node.membership import (
     queue_lock,
     reading,
     replica_contents,
-    segments,
+    sections,
     ssconf,
 )
 from gantry.rpc import calls
@@ -75,10 +75,10 @@ class Replica:
         self._cached: replica_contents.Contents | None = None
         self._arrival = arrival.Arrival(runtime, folders)
         self._kept = kept_copies.KeptCopies(runtime.disk, folders)
-        self._segments = segments.Segments(runtime.disk, folders.journal)
+        self._sections = sections.Sections(runtime.disk, folders.journal)
         self._open = open_file.OpenFile(runtime.disk)
-        self._divergence = divergence.Divergence(runtime, folders, self._segments)
-        self._reader = replica_contents.Reader(runtime.disk, folders, self._segments)
+        self._divergence = divergence.Divergence(runtime, folders, self._sections)
+        self._reader = replica_contents.Reader(runtime.disk, folders, self._sections)
         self._archive = retention.ArchiveFolder(runtime, f"{folders.queue}/archive", folder_size=queue.ARCHIVE_SIZE)
         self._owner = queue_lock.QueueLock(runtime, folders)
         self._mark = journal_end.JournalEnd(runtime, folders, owner=self._owner)
@@ -157,7 +157,7 @@ class Replica:
                 )
             if cut:
                 await self._cut(contents, cut)
-            self._cached = await self._append(start, end, lines=lines, begins=call.begins_segment)
+            self._cached = await self._append(start, end, lines=lines, begins=call.begins_section)
             self._mark.note(end)
             return self._state(end)
 
@@ -171,8 +171,8 @@ class Replica:
         self._cached = None
         self._open.close()
         try:
-            sizes = {contents.segment: contents.good}
-            lines = self._segments.following(kept.digest, kept.serial, sizes)
+            sizes = {contents.section: contents.good}
+            lines = self._sections.following(kept.digest, kept.serial, sizes)
             path = await self._kept.keep_frames(b"".join(lines), contents.end)
             logger.warning(
                 "records %d to %d are not the master's: cut off, and kept in %s",
@@ -217,21 +217,21 @@ class Replica:
     async def _append(
         self, contents: replica_contents.Contents, end: frames.Position, *, lines: bytes, begins: bool
     ) -> replica_contents.Contents:
-        segment = self._reader.next_segment(contents, begins=begins)
+        section = self._reader.next_section(contents, begins=begins)
         self._cached = None
         try:
             if not self._disk.exists(self._folders.journal):
                 await self._disk.make_directory(self._folders.journal)
-            await self._remove_segments(contents)
-            if contents.segment != segment:
+            await self._remove_sections(contents)
+            if contents.section != section:
                 await self._truncate(contents)
                 # An earlier attempt may have created the file without syncing its name, which later syncs omit.
-                await self._disk.write(segment, b"")
-            good = contents.good if segment == contents.segment else 0
+                await self._disk.write(section, b"")
+            good = contents.good if section == contents.section else 0
             try:
-                file = await self._open.at(segment)
+                file = await self._open.at(section)
                 if file.size > good:
-                    logger.warning("%s: truncated at byte offset %d: the rest is not valid", segment, good)
+                    logger.warning("%s: truncated at byte offset %d: the rest is not valid", section, good)
                     await file.truncate(good)
                 await file.append(lines)
             except BaseException:  # a cancelled write ends before anybody reads the file
@@ -239,23 +239,23 @@ class Replica:
                 raise
         except OSError as error:
             raise errors.StorageError(
-                f"{segment} on {self._runtime.host} cannot be written: {error.strerror}"
+                f"{section} on {self._runtime.host} cannot be written: {error.strerror}"
             ) from error
-        return self._reader.with_times(dataclasses.replace(contents, end=end, segment=segment, good=good + len(lines)))
+        return self._reader.with_times(dataclasses.replace(contents, end=end, section=section, good=good + len(lines)))
 
     async def _truncate(self, contents: replica_contents.Contents) -> None:
-        """Cut off what an interrupted append left at the end of the last segment, before another begins."""
-        if contents.segment and self._disk.status(contents.segment).size > contents.good:
-            file = await self._disk.append_file(contents.segment)
+        """Cut off what an interrupted append left at the end of the last section, before another begins."""
+        if contents.section and self._disk.status(contents.section).size > contents.good:
+            file = await self._disk.append_file(contents.section)
             try:
                 await file.truncate(contents.good)
             finally:
                 file.close()
 
-    async def _remove_segments(self, contents: replica_contents.Contents) -> None:
-        """Remove segments that do not follow from the checkpoint."""
-        for path in self._segments.after(contents.end.serial):
-            if path != contents.segment:
+    async def _remove_sections(self, contents: replica_contents.Contents) -> None:
+        """Remove sections that do not follow from the checkpoint."""
+        for path in self._sections.after(contents.end.serial):
+            if path != contents.section:
                 await self._disk.remove(path)
 
     async def store(self, call: calls.CheckpointStore, caller: str = "") -> calls.CandidateState:
@@ -309,22 +309,22 @@ class Replica:
         """Install a checkpoint in front of the frames that follow it; the lock is free while files are written."""
         async with self._lock:
             contents = await self._contents()
-            if not self._reader.ends_segment(contents, position):
-                logger.warning("ignored a checkpoint that does not end a segment here: record %d", position.serial)
+            if not self._reader.ends_section(contents, position):
+                logger.warning("ignored a checkpoint that does not end a section here: record %d", position.serial)
                 return
-            segments = self._reader.sizes(contents, until=position.serial)
-        await self._arrival.fold(segments)
+            sections = self._reader.sizes(contents, until=position.serial)
+        await self._arrival.fold(sections)
         async with self._lock:
             contents = await self._contents()
-            # A frame may have been appended to the segment that was the last.
-            if not self._reader.ends_segment(contents, position):
+            # A frame may have been appended to the section that was the last.
+            if not self._reader.ends_section(contents, position):
                 return
             self._cached = None
             await self._truncate(contents)
             await self._arrival.install()
             folded = dataclasses.replace(contents, start=position.serial, config_time=self._reader.config_time())
             if contents.end.serial == position.serial:
-                folded = dataclasses.replace(folded, segment="", good=0)
+                folded = dataclasses.replace(folded, section="", good=0)
             self._cached = self._reader.with_times(folded)
         await self._disk.sync(self._folders.lib)
 
@@ -364,7 +364,7 @@ class Replica:
             contents = await self._contents()
             if contents.end.digest == call.after:
                 return ()
-            lines = self._segments.following(call.after, call.serial, {contents.segment: contents.good})
+            lines = self._sections.following(call.after, call.serial, {contents.section: contents.good})
             return tuple(line.decode() for line in frames.first(lines))
 
     async def prune(self, call: calls.ReplicaPrune) -> int:
@@ -374,7 +374,7 @@ class Replica:
             try:
                 async with self._lock:
                     before = min(call.before, (await self._contents()).start + 1)
-                    await self._segments.prune(call.journal, before=before, now=self._clock.now())
+                    await self._sections.prune(call.journal, before=before, now=self._clock.now())
                 return await self._archive.trim(call.archive, most=call.most)
             except OSError as error:
                 raise errors.StorageError(
@@ -387,8 +387,8 @@ class Replica:
             contents = await self._contents()
             if not contents.end.serial:
                 raise errors.WrongStateError(f"{self._runtime.host} has no copy of the state that can be read")
-            segments = {path: self._reader.counted(contents, path) for path in self._segments.after(0)}
-            return reading.part(self._disk, self._folders, segments, call)
+            sections = {path: self._reader.counted(contents, path) for path in self._sections.after(0)}
+            return reading.part(self._disk, self._folders, sections, call)
 
     async def _contents(self) -> replica_contents.Contents:
         if self._cached is None or not self._reader.is_unchanged(self._cached):
@@ -415,11 +415,11 @@ class Replica:
     async def _sync(self, loaded: replica_contents.Contents) -> None:
         """Bring the loaded files to stable storage.
 
-        A previous daemon's sync may have failed, which the kernel reports only once, so the segment is rewritten.
+        A previous daemon's sync may have failed, which the kernel reports only once, so the section is rewritten.
         """
         try:
-            if loaded.segment:
-                await self._disk.write(loaded.segment, self._disk.read(loaded.segment))
+            if loaded.section:
+                await self._disk.write(loaded.section, self._disk.read(loaded.section))
             if loaded.config_time:
                 await self._disk.sync(self._folders.lib)
         except OSError as error:

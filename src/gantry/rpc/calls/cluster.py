@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import ClassVar
 
+import msgspec
+
 from gantry.rpc.calls import proofs
 from gantry.rpc.calls.base import FAST, Call, Count, Epoch, Message
 from gantry.rpc.calls.texts import Content, Line, Name, Path
@@ -175,8 +177,8 @@ class LeaseStatus(Call[LeaseState], frozen=True):
 class JournalAppend(Call[CandidateState], frozen=True):
     """Append frames of the journal, verbatim, to a candidate's copy: ``frame`` is one line or more.
 
-    ``begins_segment`` says that the master's journal has a segment that begins with the first of them, so that the
-    candidate's segments begin with the same records. Refused when ``epoch`` is lower than the candidate has seen
+    ``begins_section`` says that the master's journal has a section that begins with the first of them, so that the
+    candidate's sections begin with the same records. Refused when ``epoch`` is lower than the candidate has seen
     (FencedError) or granted, or belongs to another node (NotGrantedError); when ``previous`` is not the hash the copy
     ends with nothing is written, and the result shows where it ends.
 
@@ -190,7 +192,7 @@ class JournalAppend(Call[CandidateState], frozen=True):
     epoch: Epoch
     previous: Line
     frame: Content
-    begins_segment: bool = False
+    begins_section: bool = msgspec.field(default=False, name="begins_segment")
     replaces: Line = ""
 
 
@@ -201,7 +203,7 @@ class CheckpointStore(Call[CandidateState], frozen=True):
     of the whole ``config.data``. The candidate keeps its copy until the ``last`` part has arrived. With ``replace`` the
     checkpoint then takes the place of the copy and of its journal. Without, only the copy's own checkpoint is replaced
     and the journal stays, frames that were appended meanwhile included; a checkpoint that is not the end of one of the
-    copy's segments is ignored. ProtocolError for a part that does not follow the one before it: then the whole has to
+    copy's sections is ignored. ProtocolError for a part that does not follow the one before it: then the whole has to
     be sent again.
     """
 
@@ -219,7 +221,7 @@ class CheckpointStore(Call[CandidateState], frozen=True):
 class JournalFetch(Call[tuple[str, ...]], frozen=True):
     """Ask for the frames that follow the one with chain hash ``after`` in a node's journal, in order.
 
-    ``serial`` is that frame's last record: older segments are not searched. Empty when the journal does not have that
+    ``serial`` is that frame's last record: older sections are not searched. Empty when the journal does not have that
     frame, or ends with it. The result may be incomplete; the caller asks again.
     """
 
@@ -230,7 +232,7 @@ class JournalFetch(Call[tuple[str, ...]], frozen=True):
 
 
 class ReplicaPrune(Call[int], frozen=True):
-    """Remove the oldest segments and archived jobs of a candidate's copy that are beyond the limits.
+    """Remove the oldest sections and archived jobs of a candidate's copy that are beyond the limits.
 
     Records from serial ``before`` on stay, and so do those after the copy's own checkpoint. At most ``most`` archived
     jobs are removed; the result is their number, and the caller asks again if there may be more.

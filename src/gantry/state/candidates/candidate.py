@@ -8,24 +8,24 @@ and continues from there.
 
 A candidate that keeps up gets each checkpoint that the master writes, so that its journal since the checkpoint stays
 short. That takes nothing away: the candidate appends and acknowledges frames meanwhile, by calls beside those of the
-checkpoint, and keeps its older segments as history. One candidate is refreshed after another.
+checkpoint, and keeps its older sections as history. One candidate is refreshed after another.
 
 The duties of a candidate. Its folder is laid out like the master's (``config.data``, ``journal/``, ``queue/``), so
 that ``store.transaction.Store.open`` can open it as it is:
 
-- Its copy ends with the last frame of the segments that begin after the serial of ``config.data``; where there is none,
+- Its copy ends with the last frame of the sections that begin after the serial of ``config.data``; where there is none,
   with that serial, the one of ``journal`` in ``config.data``. Serial, digest (SHA-256 of the frame's line) and
   epoch are read from there at the start; bytes after the last valid line are cut off. No copy at all is serial 0,
   digest "" and epoch 0.
 - JournalAppend: an ``epoch`` below the copy's is refused with FencedError. Where ``previous`` is not the copy's
   digest, nothing is written. Else checksum and length of each line are checked, the lines are appended verbatim to the
-  newest segment, or begin one if the call says so, and are synced before the answer; the copy's serial and epoch are
-  then those of the last record. After a checkpoint with serial S the first frame begins the segment S + 1. Where
+  newest section, or begin one if the call says so, and are synced before the answer; the copy's serial and epoch are
+  then those of the last record. After a checkpoint with serial S the first frame begins the section S + 1. Where
   ``replaces`` is the copy's digest, the frames after ``previous`` are cut off first, unless they have the epoch of the
   call, or the checkpoint includes them; what the copy reached is recorded before that, for votes.
 - CheckpointStore: a lower epoch is refused likewise. The parts are kept beside the copy, which stays as it is until the
   last part; what happens then leaves one valid copy at each moment, or none, but never a mixture. A checkpoint that
-  does not replace the copy must be where a segment of it ends. A part that does not follow the previous part is
+  does not replace the copy must be where a section of it ends. A part that does not follow the previous part is
   refused, and the whole transfer begins again.
 - The answer is always the end of the copy after the call.
 """
@@ -76,7 +76,7 @@ class NoCaller:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A frame under way; ``position`` is the end of a copy that has it, ``begins`` says that it begins a segment."""
+    """A frame under way; ``position`` is the end of a copy that has it, ``begins`` says that it begins a section."""
 
     line: bytes
     previous: str
@@ -209,7 +209,7 @@ class Candidate:
                 try:
                     await self._advance()
                 except (errors.GantryError, OSError) as error:
-                    # An OSError is of the journal here, such as a segment that is pruned while it is read.
+                    # An OSError is of the journal here, such as a section that is pruned while it is read.
                     self.digest = None
                     self._owner.lose(self, str(error))
                     await self._wait()
@@ -250,7 +250,7 @@ class Candidate:
             await self._replace()
 
     def _gathered(self, sent: Sent) -> backlog.Lines:
-        """Return a frame with those in memory that follow it in its segment, up to a bounded size."""
+        """Return a frame with those in memory that follow it in its section, up to a bounded size."""
         lines, last = [sent.line], sent
         size = len(sent.line)
         while (after := self._owner.chain.after(last.position.digest)) is not None:
@@ -271,7 +271,7 @@ class Candidate:
                 epoch=max(lines.end.epoch, self._owner.granted_epoch),
                 previous=lines.previous,
                 frame=lines.lines.decode(),
-                begins_segment=lines.begins,
+                begins_section=lines.begins,
                 replaces=replaces,
             )
         )

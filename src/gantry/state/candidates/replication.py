@@ -135,7 +135,7 @@ class Candidates:
         self.journal = journal
 
     def refresh(self, checkpoint: copies.Copy) -> None:
-        """Bring a checkpoint that ends a segment of the journal to the candidates, to one after another."""
+        """Bring a checkpoint that ends a section of the journal to the candidates, to one after another."""
         self.checkpoint = checkpoint
         self.chain.news.notify()
 
@@ -195,10 +195,10 @@ class Candidates:
         """Return the names of the candidates that do not hold the newest frame."""
         return sorted(member.target.name for member in self._behind())
 
-    def publish(self, line: bytes, position: Position, *, begins_segment: bool = False) -> None:
-        """Send a frame to all, in the background; ``position`` is its end. It may begin a segment of the journal."""
+    def publish(self, line: bytes, position: Position, *, begins_section: bool = False) -> None:
+        """Send a frame to all, in the background; ``position`` is its end. It may begin a section of the journal."""
         behind = any(not self._has_newest(member) for member in self._candidates.values())
-        sent = candidate.Sent(line, self.chain.head.digest, position, begins_segment)
+        sent = candidate.Sent(line, self.chain.head.digest, position, begins_section)
         self.chain.add(sent, backlog=candidate.BACKLOG if behind else 0)
 
     async def acknowledged(self) -> bool:

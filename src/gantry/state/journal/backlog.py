@@ -23,7 +23,7 @@ BATCH = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Frames that follow each other: ``end`` is the position after them, ``begins`` says that they begin a segment."""
+    """Frames that follow each other: ``end`` is the position after them, ``begins`` says that they begin a section."""
 
     lines: bytes
     previous: str
@@ -40,24 +40,24 @@ def read(
     of a configuration that was edited by hand): no frame leads from the state before to the state after it. Nothing is
     yielded if that frame is not in the journal, or if there are more than ``LIMIT`` bytes after it.
     """
-    firsts = journal.segments(disk, folder)
+    firsts = journal.sections(disk, folder)
     firsts = firsts[max(bisect.bisect_right(firsts, serial + 1) - 1, 0) :]
     size = sum(disk.status(journal_names.path(folder, first)).size for first in firsts)
     if not digest or not firsts or firsts[0] > serial + 1 or size > LIMIT:
         return
     for first in firsts:
-        for lines in _segment(disk, folder, first=first, serial=serial, digest=digest, until=until):
+        for lines in _section(disk, folder, first=first, serial=serial, digest=digest, until=until):
             serial, digest = lines.end.serial, lines.end.digest
             yield lines
 
 
 def ends(disk: interface.Disk, folder: str, *, serial: int) -> Iterator[list[journal.Position]]:
-    """Yield where the frames end up to record ``serial``, of one segment after another, the newest first; no epochs.
+    """Yield where the frames end up to record ``serial``, of one section after another, the newest first; no epochs.
 
-    Segments from which ``read`` would send nothing, because more than ``LIMIT`` bytes follow, are left out.
+    Sections from which ``read`` would send nothing, because more than ``LIMIT`` bytes follow, are left out.
     """
     try:
-        firsts = journal.segments(disk, folder)
+        firsts = journal.sections(disk, folder)
         sizes = [disk.status(journal_names.path(folder, first)).size for first in firsts]
     except FileNotFoundError:  # the oldest was removed meanwhile, as it is beyond the retention
         return
@@ -74,16 +74,16 @@ def ends(disk: interface.Disk, folder: str, *, serial: int) -> Iterator[list[jou
 
 
 def _remaining(sizes: Sequence[int]) -> list[int]:
-    """Return the bytes from the beginning of each segment to the end of the journal."""
+    """Return the bytes from the beginning of each section to the end of the journal."""
     return list(itertools.accumulate(reversed(sizes)))[::-1]
 
 
 def oldest_needed(firsts: Sequence[int], sizes: Sequence[int], serials: Iterable[int | None], *, end: int) -> int:
-    """Return the first serial of the oldest segment that ``read`` needs for the frames after any of the serials.
+    """Return the first serial of the oldest section that ``read`` needs for the frames after any of the serials.
 
-    The segments begin with ``firsts`` and have ``sizes``; the journal ends with record ``end``. None is an unknown
-    serial: then all segments are needed that ``read`` might send. A candidate that would get the whole state needs
-    none. The answer is ``end + 1`` if no segment is needed.
+    The sections begin with ``firsts`` and have ``sizes``; the journal ends with record ``end``. None is an unknown
+    serial: then all sections are needed that ``read`` might send. A candidate that would get the whole state needs
+    none. The answer is ``end + 1`` if no section is needed.
     """
     remaining = _remaining(sizes)
     needed = [end + 1]
@@ -97,7 +97,7 @@ def oldest_needed(firsts: Sequence[int], sizes: Sequence[int], serials: Iterable
     return min(needed)
 
 
-def _segment(
+def _section(
     disk: interface.Disk,
     folder: str,
     *,
@@ -106,7 +106,7 @@ def _segment(
     digest: str,
     until: Callable[[], journal.Position],
 ) -> Iterator[Lines]:
-    """Yield what one segment has of these frames."""
+    """Yield what one section has of these frames."""
     gathered, previous, begins, end = b"", digest, False, first - 1
     for journal_frame in _frames(disk, journal_names.path(folder, first)):
         head = until()
@@ -127,7 +127,7 @@ def _segment(
 
 
 def _frames(disk: interface.Disk, path: str) -> Iterator[frame.Frame]:
-    """Yield the frames of a segment up to damage, or up to the one that is being written."""
+    """Yield the frames of a section up to damage, or up to the one that is being written."""
     try:
         yield from frame.scan(disk.read(path))
     except (OSError, frame.DamageError):

@@ -25,9 +25,9 @@ async def last_common(
 
     None if there is no such frame, or if the journal has the end of the candidate's too. Epochs are not read.
     """
-    segments = backlog.ends(runtime.disk, folder, serial=serial)
+    sections = backlog.ends(runtime.disk, folder, serial=serial)
     known: dict[str, journal.Position] = {}
-    while digest and (ends := await runtime.block(lambda: next(segments, None))) is not None:
+    while digest and (ends := await runtime.block(lambda: next(sections, None))) is not None:
         known |= {end.digest: end for end in ends}
         if digest in known:
             return None

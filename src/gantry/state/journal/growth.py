@@ -1,6 +1,6 @@
 """How far the journal has grown since the last checkpoint, and when the next one is due. ``store.checkpointer`` counts.
 
-A checkpoint bounds the time of a start, and begins a segment: only whole segments are removed (``store.pruning``). So
+A checkpoint bounds the time of a start, and begins a section: only whole sections are removed (``store.pruning``). So
 one is also due when the records since the last make up an eighth of what the retention keeps, by age or by size.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gantry.model import retention
 
 SHARE = 8
-"""Segments in which at least the journal is kept, so that it exceeds its limits by an eighth at most."""
+"""Sections in which at least the journal is kept, so that it exceeds its limits by an eighth at most."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ def limits_for(objects: int) -> Limits:
 class Growth:
     """Records and bytes since the checkpoint, and the time of the first record, None without one.
 
-    ``members_changed``: nodes joined, left or changed their role. ``segment_lost``: somebody has removed the journal's
-    newest segment, so only a checkpoint has what was in it.
+    ``members_changed``: nodes joined, left or changed their role. ``section_lost``: somebody has removed the journal's
+    newest section, so only a checkpoint has what was in it.
     """
 
     records: int = 0
     size: int = 0
     began: float | None = None
     members_changed: bool = False
-    segment_lost: bool = False
+    section_lost: bool = False
 
     def add(self, records: int, size: int, *, now: float) -> None:
         """Count a frame."""
@@ -52,7 +52,7 @@ class Growth:
 
     def is_due(self, limits: Limits, keep: retention.Retention, *, now: float) -> bool:
         """Return whether a checkpoint is due."""
-        if self.members_changed or self.segment_lost:
+        if self.members_changed or self.section_lost:
             return True
         if not self.records:
             return False

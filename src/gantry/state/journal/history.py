@@ -1,20 +1,20 @@
 """History: what the kept journal says about the past, read while the daemon continues to write it.
 
-``records`` walks the kept segments (``journal``), oldest or newest record first, with one segment in memory at a time
+``records`` walks the kept sections (``journal``), oldest or newest record first, with one section in memory at a time
 (64 MiB or 20,000 records, ``store.transaction.Limits``). ``holdings`` folds records into who had which address of a
 network, from when to when, by which jobs: it compares each instance and port before and after a record, which shows
 what the record allocated and released. The front ends call ``History``.
 
 Cost: linear in the bytes of the journal for every question; there is no index, and nothing is kept between questions.
-Only ``origins``, about what exists now, usually reads a single segment. A question about one address, MAC address or
+Only ``origins``, about what exists now, usually reads a single section. A question about one address, MAC address or
 owner decodes only the records that contain its text or the UUID of an owner that once had it: a search in memory finds
 them, a tenth of the work of decoding all. It reads the journal to its end also for a moment long ago, because the
-answer has the end of what was true then, and clocks of masters may differ, so that times of segments prove nothing.
+answer has the end of what was true then, and clocks of masters may differ, so that times of sections prove nothing.
 The walk runs in a thread, only one at a time, because the journal's own syncs need the same threads. It delays the
 event loop for at most the time to decode a frame, or 5 ms, the interval in which Python switches threads.
 
 Facts from before the first kept record are not guessed: an address that had an owner by then has no start time, and
-earlier owners are unknown. Only durable records are read. Segments are removed between two walks, never during one.
+earlier owners are unknown. Only durable records are read. Sections are removed between two walks, never during one.
 """
 
 import asyncio
@@ -142,7 +142,7 @@ def records(
     Checksums and the chain of what is read are checked; ConfigurationError names file and offset of damage. The
     journal ends before a frame that is just being written.
     """
-    firsts = journal.segments(disk, folder)
+    firsts = journal.sections(disk, folder)
     chosen = firsts[max(bisect.bisect_right(firsts, after + 1) - 1, 0) :]
     neighbour: frame.Frame | None = None
     for first in reversed(chosen) if newest_first else chosen:
@@ -166,8 +166,8 @@ def records(
 
 
 def check(disk: interface.Disk, folder: str, *, most: int) -> Check:
-    """Check the newest segments (``History.check``)."""
-    firsts = journal.segments(disk, folder)
+    """Check the newest sections (``History.check``)."""
+    firsts = journal.sections(disk, folder)
     size, start = 0, 0
     for first in reversed(firsts):
         size += disk.status(journal_names.path(folder, first)).size
@@ -386,7 +386,7 @@ class History:
         self._folder = where.journal
         self._safe = safe
         self._turn = asyncio.Lock()
-        # The first segment and the first record in it: the record is read again only after a removal.
+        # The first section and the first record in it: the record is read again only after a removal.
         self._start: tuple[int, Start] = (0, Start())
 
     def records(self, *, after: int = 0) -> Iterator[record.Record]:
@@ -403,7 +403,7 @@ class History:
         return records(disk, folder, kinds=ALLOCATIONS, contains=about(disk, folder, texts))
 
     async def prune(self, keep: retention.Retention, *, before: int) -> int:
-        """Remove the oldest segments beyond the limits; see ``journal.prune``."""
+        """Remove the oldest sections beyond the limits; see ``journal.prune``."""
         async with self._turn:
             now = self._runtime.clock.now()
             return await journal.prune(self._runtime.disk, self._folder, keep, before=before, now=now)
@@ -411,13 +411,13 @@ class History:
     async def start(self) -> Start:
         """Return the first kept record; before it, nothing is known."""
         disk, folder = self._runtime.disk, self._folder
-        first = next(iter(journal.segments(disk, folder)), 0)
+        first = next(iter(journal.sections(disk, folder)), 0)
         if first != self._start[0]:
             self._start = first, _START.decode(await self.walk(lambda: _ENCODER.encode(start(disk, folder))))
         return self._start[1]
 
     async def check(self, *, most: int = CHECKED) -> Check:
-        """Read the newest segments, ``most`` bytes or a little more, and check every byte and the chain."""
+        """Read the newest sections, ``most`` bytes or a little more, and check every byte and the chain."""
         encoded_check = await self.walk(lambda: _ENCODER.encode(check(self._runtime.disk, self._folder, most=most)))
         return _CHECK.decode(encoded_check)
 

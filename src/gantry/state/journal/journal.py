@@ -1,11 +1,11 @@
-"""The journal: every change in order, in segments of frames, ``journal/<first serial, 16 digits>.log``.
+"""The journal: every change in order, in sections of frames, ``journal/<first serial, 16 digits>.log``.
 
 ``store.transaction`` appends, a frame at a time; recovery reads what follows the checkpoint; ``frame`` describes a
-line. A segment holds the records from its name's serial up to the next segment's; a checkpoint at serial S starts the
-segment S + 1, and older ones stay, for history, until they are beyond the retention (``store.pruning``). The chain of
-hashes runs through all segments. A write that failed is cut off before anything else is written, here or in the next
-segment, so what follows the last acknowledged frame is at most one torn frame. An empty segment is ignored: a failing
-disk may leave it behind, and the segment before it continues.
+line. A section holds the records from its name's serial up to the next section's; a checkpoint at serial S starts the
+section S + 1, and older ones stay, for history, until they are beyond the retention (``store.pruning``). The chain of
+hashes runs through all sections. A write that failed is cut off before anything else is written, here or in the next
+section, so what follows the last acknowledged frame is at most one torn frame. An empty section is ignored: a failing
+disk may leave it behind, and the section before it continues.
 """
 
 import errno
@@ -42,7 +42,7 @@ def damaged(path: str, what: str, *, offset: int | None = None) -> errors.Config
 class Replay:
     """Reads the records after ``start``, checking every byte; iterate once, then ``end`` is the position reached.
 
-    ``segment`` is the path of the last segment, empty if there is none; ``size`` is the length of its valid part, and
+    ``section`` is the path of the last section, empty if there is none; ``size`` is the length of its valid part, and
     ``torn`` describes the torn frame after it.
     """
 
@@ -50,29 +50,29 @@ class Replay:
         self._disk = disk
         self._folder = folder
         self.start = self.end = start
-        self.segment = ""
+        self.section = ""
         self.size = 0
         self.torn = ""
 
     def __iter__(self) -> Iterator[record.Record]:
         """Yield the records; raises ConfigurationError that names file and offset of the damage."""
-        firsts = [serial for serial in segments(self._disk, self._folder) if serial > self.start.serial]
+        firsts = [serial for serial in sections(self._disk, self._folder) if serial > self.start.serial]
         for first in firsts:
-            self.segment = journal_names.path(self._folder, first)
+            self.section = journal_names.path(self._folder, first)
             self.size = 0
             if first != self.end.serial + 1:
-                raise damaged(self.segment, f"records {self.end.serial + 1} to {first - 1} are missing before it")
+                raise damaged(self.section, f"records {self.end.serial + 1} to {first - 1} are missing before it")
             try:
                 yield from self._read()
             except frame.TornError as error:
                 if first != firsts[-1]:
-                    raise damaged(self.segment, error.what, offset=error.offset) from None
+                    raise damaged(self.section, error.what, offset=error.offset) from None
                 self.torn = error.what
             except frame.DamageError as error:
-                raise damaged(self.segment, error.what, offset=error.offset) from None
+                raise damaged(self.section, error.what, offset=error.offset) from None
 
     def _read(self) -> Iterator[record.Record]:
-        for line in frame.scan(self._disk.read(self.segment)):
+        for line in frame.scan(self._disk.read(self.section)):
             if line.previous != self.end.digest:
                 raise frame.DamageError(line.offset, "the frame does not follow the one before it (chain hash)")
             for raw in line.records:
@@ -91,7 +91,7 @@ class Replay:
 
 
 class Journal:
-    """The end of the journal, where frames are appended; ``written`` counts bytes in the current segment."""
+    """The end of the journal, where frames are appended; ``written`` counts bytes in the current section."""
 
     def __init__(self, disk: interface.Disk, folder: str, *, path: str, file: interface.AppendFile) -> None:
         self._disk = disk
@@ -108,9 +108,9 @@ class Journal:
         With ``is_behind``, other files tell of records after that.
         """
         await disk.make_directory(folder)
-        path = replay.segment or journal_names.path(folder, replay.end.serial + 1)
+        path = replay.section or journal_names.path(folder, replay.end.serial + 1)
         content = b""
-        if replay.segment:
+        if replay.section:
             content = disk.read(path)
             if replay.torn:
                 logger.warning(
@@ -130,7 +130,7 @@ class Journal:
         """Write a frame and return when it is on stable storage; raises OSError when it is not.
 
         After an error the journal is as before; if even cutting it back failed, the next call tries that first. It is
-        an error, too, if somebody has removed the segment or put another file in its place: what it has is lost when
+        an error, too, if somebody has removed the section or put another file in its place: what it has is lost when
         the daemon ends.
         """
         await self._repair()
@@ -149,7 +149,7 @@ class Journal:
         self.written += len(line)
 
     def is_in_place(self) -> bool:
-        """Return whether the current segment is still the file to which frames are written."""
+        """Return whether the current section is still the file to which frames are written."""
         return self._file.is_at(self.path)
 
     async def _repair(self) -> None:
@@ -158,7 +158,7 @@ class Journal:
             self._dirty = False
 
     async def rotate(self, serial: int) -> None:
-        """Start the segment whose first record is ``serial``; raises OSError, and then the current one stays."""
+        """Start the section whose first record is ``serial``; raises OSError, and then the current one stays."""
         path = journal_names.path(self._folder, serial)
         if path == self.path and self.is_in_place():
             return
@@ -175,13 +175,13 @@ class Journal:
 
 
 async def prune(disk: interface.Disk, folder: str, keep: retention.Retention, *, before: int, now: float) -> int:
-    """Remove the oldest segments beyond the limits, except for records from serial ``before`` on; see ``retention``."""
-    paths = {first: journal_names.path(folder, first) for first in segments(disk, folder)}
-    return await retention.prune_segments(disk, paths, keep, before=before, now=now)
+    """Remove the oldest sections beyond the limits, except for records from serial ``before`` on; see ``retention``."""
+    paths = {first: journal_names.path(folder, first) for first in sections(disk, folder)}
+    return await retention.prune_sections(disk, paths, keep, before=before, now=now)
 
 
-def segments(disk: interface.Disk, folder: str) -> list[int]:
-    """Return the serials that the kept segments begin with, in order; empty segments are skipped."""
+def sections(disk: interface.Disk, folder: str) -> list[int]:
+    """Return the serials that the kept sections begin with, in order; empty sections are skipped."""
     if not disk.exists(folder):
         return []
     firsts = journal_names.firsts(disk.names(folder))

@@ -1,8 +1,8 @@
 """Since when an object of the state has a property, and by which job: found in the journal by the object's text.
 
 ``History.origins`` calls ``find`` in a thread. A record contains the UUID of each object that it puts, so the bytes of
-a segment are searched for that text, and only the lines that contain it are decoded. The search begins at the time of
-the object's last change, which the segments' files and the times of the lines find by bisection, and goes back from
+a section are searched for that text, and only the lines that contain it are decoded. The search begins at the time of
+the object's last change, which the sections' files and the times of the lines find by bisection, and goes back from
 there, to the record that gave the object the property.
 
 Cost: a few hundred kilobytes for an object that never changed after its creation, whatever the number of objects and
@@ -59,7 +59,7 @@ class Search:
 
 def find(disk: interface.Disk, folder: str, search: Search) -> Origin:
     """Return the origin of a property; damage of the journal counts as its end."""
-    firsts = journal.segments(disk, folder)
+    firsts = journal.sections(disk, folder)
     paths = [journal_names.path(folder, first) for first in firsts]
     begin = bisect.bisect_left(paths, search.near, key=lambda path: disk.status(path).mtime)
     puts = _Puts(disk, paths, search)
@@ -79,7 +79,7 @@ def find(disk: interface.Disk, folder: str, search: Search) -> Origin:
 class _Put:
     """A record that puts the object, or removes it (None): where its line begins, its number in the line."""
 
-    segment: int
+    section: int
     offset: int
     index: int
     time: float
@@ -88,24 +88,24 @@ class _Put:
 
 
 class _Puts:
-    """The records that put or remove the object of a search, in the segments ``paths``."""
+    """The records that put or remove the object of a search, in the sections ``paths``."""
 
     def __init__(self, disk: interface.Disk, paths: list[str], search: Search) -> None:
-        self._segments = [_Segment(disk, path) for path in paths]
+        self._sections = [_Section(disk, path) for path in paths]
         self._search = search
         self._needle = search.needle.encode()
 
     def present(self, begin: int) -> _Put | None:
-        """Return the record that made the object as it is now; ``begin`` is the segment of its last change."""
-        for number in range(begin, len(self._segments)):
-            segment = self._segments[number]
-            offset, step = segment.line_at(self._search.near) if number == begin else 0, FIRST_BLOCK
-            while offset < segment.size:
+        """Return the record that made the object as it is now; ``begin`` is the section of its last change."""
+        for number in range(begin, len(self._sections)):
+            section = self._sections[number]
+            offset, step = section.line_at(self._search.near) if number == begin else 0, FIRST_BLOCK
+            while offset < section.size:
                 for put in self._puts(number, offset, offset + step):
                     if put.value == self._search.value:
                         return put
                 offset, step = offset + step, min(2 * step, BLOCK)
-        for put in self._backward(len(self._segments) - 1, None):
+        for put in self._backward(len(self._sections) - 1, None):
             if put.value == self._search.value:
                 return put
         return None
@@ -114,7 +114,7 @@ class _Puts:
         """Yield the earlier records about the object, the newest first, up to its creation."""
         if _is_creation(put.value):
             return
-        for earlier in self._backward(put.segment, put):
+        for earlier in self._backward(put.section, put):
             yield earlier
             if _is_creation(earlier.value):
                 return
@@ -122,24 +122,24 @@ class _Puts:
     def _backward(self, newest: int, stop: _Put | None) -> Iterator[_Put]:
         """Yield the records before ``stop``, the newest first."""
         for number in range(newest, -1, -1):
-            high = self._segments[number].size if stop is None or stop.segment != number else stop.offset + 1
+            high = self._sections[number].size if stop is None or stop.section != number else stop.offset + 1
             while high > 0:
                 low = max(0, high - BLOCK)
                 for put in reversed(list(self._puts(number, low, high))):
-                    if stop is None or (put.segment, put.offset, put.index) < (stop.segment, stop.offset, stop.index):
+                    if stop is None or (put.section, put.offset, put.index) < (stop.section, stop.offset, stop.index):
                         yield put
                 high = low
 
     def _puts(self, number: int, low: int, high: int) -> Iterator[_Put]:
         """Yield the records about the object in the lines that begin from ``low`` up to, not including, ``high``."""
-        base, data = self._segments[number].lines(low, high)
+        base, data = self._sections[number].lines(low, high)
         offset = 0
         while (position := data.find(self._needle, offset)) >= 0:
             start = data.rfind(b"\n", 0, position) + 1
             offset = data.find(b"\n", position) + 1 or len(data)
             yield from self._of_line(number, base + start, data[start:offset])
 
-    def _of_line(self, segment: int, offset: int, line: bytes) -> Iterator[_Put]:
+    def _of_line(self, section: int, offset: int, line: bytes) -> Iterator[_Put]:
         """Yield the records of a line that put or remove the object, in order."""
         try:
             (whole,) = frame.scan(line)
@@ -154,11 +154,11 @@ class _Puts:
             for change in journal_record.changes:
                 if change.key == key:
                     value = change.value if isinstance(change, kinds.Put) else None
-                    yield _Put(segment, offset, index, journal_record.time, journal_record.cause, value)
+                    yield _Put(section, offset, index, journal_record.time, journal_record.cause, value)
 
 
-class _Segment:
-    """The lines of a segment, of which only parts are read."""
+class _Section:
+    """The lines of a section, of which only parts are read."""
 
     def __init__(self, disk: interface.Disk, path: str) -> None:
         self._disk = disk

@@ -159,7 +159,7 @@ def _apply(recovered: Recovered, journal_record: record.Record, *, unread: dict[
         recovered.state = recovered.state.apply(changes, serial=journal_record.serial)
     except (errors.GantryError, ValueError) as error:
         raise journal.damaged(
-            recovered.replay.segment, f"record {journal_record.serial} does not apply: {error}"
+            recovered.replay.section, f"record {journal_record.serial} does not apply: {error}"
         ) from None
     recovered.replayed += 1
 

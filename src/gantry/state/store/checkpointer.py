@@ -1,7 +1,7 @@
 """The checkpointer: how far the journal has grown, and the checkpoint that is written beside the commits.
 
 ``transaction.Store`` owns it. It counts each frame (``journal.growth``), asks after each group whether a checkpoint is
-due, and passes the durable state to ``begin``. At most one checkpoint is written at a time. First a new segment begins
+due, and passes the durable state to ``begin``. At most one checkpoint is written at a time. First a new section begins
 at the end of the journal; then a task writes the jobs' files and ``config.data``. A failure is logged and changes
 nothing: the journal holds everything that the file would.
 """
@@ -68,7 +68,7 @@ class Checkpointer:
         return self.growth.is_due(limits, keep, now=self._runtime.clock.now())
 
     async def begin(self, state: snapshot.Snapshot, position: journal.Position) -> None:
-        """Start a segment at the end of the journal, and write the checkpoint of that moment concurrently."""
+        """Start a section at the end of the journal, and write the checkpoint of that moment concurrently."""
         before, self.growth = self.growth, growth.Growth()
         try:
             await self._journal.rotate(position.serial + 1)
@@ -78,9 +78,9 @@ class Checkpointer:
             self._task = asyncio.create_task(self._write(state, position, before), name="checkpoint")
 
     def _note_failure(self, error: OSError, before: growth.Growth) -> None:
-        """Log a failure; if the journal lacks a segment, the next change begins another checkpoint."""
-        self.growth.segment_lost |= before.segment_lost
-        content = "a segment of the journal is missing" if before.segment_lost else "the journal holds everything"
+        """Log a failure; if the journal lacks a section, the next change begins another checkpoint."""
+        self.growth.section_lost |= before.section_lost
+        content = "a section of the journal is missing" if before.section_lost else "the journal holds everything"
         logger.error("no checkpoint was written, %s: %s", content, error)
 
     async def finish(self) -> None:

@@ -2,8 +2,8 @@
 
 A round runs after each checkpoint and every ``PERIOD_SECONDS``, so that it runs on an idle cluster too:
 
-1. A checkpoint begins if one is due by the age of the records (``journal.growth``): only whole segments can be removed.
-2. Segments beyond the retention are removed, the oldest first. Those that a start needs, after the checkpoint, stay;
+1. A checkpoint begins if one is due by the age of the records (``journal.growth``): only whole sections can be removed.
+2. Sections beyond the retention are removed, the oldest first. Those that a start needs, after the checkpoint, stay;
    so do those that a candidate will be sent or may ask for because it lags (``journal.backlog``).
 3. Archived jobs beyond the retention are removed in the order of their numbers, in batches.
 4. Each candidate does the same with its own files (call ReplicaPrune): it may have an older past than the master.
@@ -111,12 +111,12 @@ class Pruning:
         self._failing.add(key)
 
     def _oldest_needed(self) -> int:
-        """Return the first serial of the oldest segment that a candidate needs; one above the journal if none does.
+        """Return the first serial of the oldest section that a candidate needs; one above the journal if none does.
 
-        All segments are needed while the disk does not say which there are.
+        All sections are needed while the disk does not say which there are.
         """
         try:
-            firsts = journal.segments(self._disk, self._where.journal)
+            firsts = journal.sections(self._disk, self._where.journal)
             sizes = [self._disk.status(journal_names.path(self._where.journal, first)).size for first in firsts]
         except OSError:
             return 0

@@ -398,8 +398,8 @@ class Store:
             logger.error("%s", message)
             hint = f"free space on the file system of {self._where.journal}, then repeat the operation"
             if not self._journal.is_in_place():
-                # What is in memory is all that the segment had, so a checkpoint makes up for it.
-                self.checkpointer.growth.segment_lost = True
+                # What is in memory is all that the section had, so a checkpoint makes up for it.
+                self.checkpointer.growth.section_lost = True
                 hint = "repeat the operation: the whole state is being written to config.data; its history has a gap"
             if not ours.records:
                 self._take_back(errors.StorageError, message, hint=hint)
@@ -413,7 +413,7 @@ class Store:
         self._appending = group.Group()
         # Not earlier: a change that is undone here must not stay on a candidate, which may become the master.
         position = journal.Position(ours.last.serial, frame.digest(line), ours.epoch)
-        self._candidates.publish(line, position, begins_segment=self._journal.written == len(line))
+        self._candidates.publish(line, position, begins_section=self._journal.written == len(line))
         return line
 
     def _take_back(self, kind: type[errors.GantryError], message: str, *, hint: str) -> None:

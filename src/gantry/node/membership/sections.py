@@ -1,4 +1,4 @@
-"""The segments of the journal in a master candidate's replica: their files, and a search in them. ``replica`` uses it.
+"""The sections of the journal in a master candidate's replica: their files, and a search in them. ``replica`` uses it.
 
 lib/journal/<serial of the first record, 16 digits>.log
 """
@@ -10,19 +10,19 @@ from gantry.node.membership import frames
 from gantry.runtime import interface, retention
 
 
-class Segments:
-    """The segments in the folder ``folder``; empty ones are ignored."""
+class Sections:
+    """The sections in the folder ``folder``; empty ones are ignored."""
 
     def __init__(self, disk: interface.Disk, folder: str) -> None:
         self._disk = disk
         self._folder = folder
 
     def path(self, serial: int) -> str:
-        """Return the path of the segment whose first record is ``serial``."""
+        """Return the path of the section whose first record is ``serial``."""
         return journal_names.path(self._folder, serial)
 
     def after(self, serial: int) -> list[str]:
-        """Return the paths of the segments that begin after a serial, in order."""
+        """Return the paths of the sections that begin after a serial, in order."""
         return [self.path(first) for first in self._firsts(after=serial)]
 
     def _firsts(self, *, after: int = -1) -> list[int]:
@@ -34,7 +34,7 @@ class Segments:
     def following(self, digest: str, serial: int, sizes: Mapping[str, int]) -> list[bytes]:
         """Return the frames after the one with a chain hash, which ends with record ``serial``; empty without it.
 
-        Of a segment in ``sizes`` only that many bytes count.
+        Of a section in ``sizes`` only that many bytes count.
         """
         following: list[bytes] = []
         paths = self.after(0)
@@ -48,6 +48,6 @@ class Segments:
         return []
 
     async def prune(self, keep: retention.Retention, *, before: int, now: float) -> None:
-        """Remove the oldest segments beyond the limits, except for records from serial ``before`` on."""
+        """Remove the oldest sections beyond the limits, except for records from serial ``before`` on."""
         paths = {first: self.path(first) for first in self._firsts()}
-        await retention.prune_segments(self._disk, paths, keep, before=before, now=now)
+        await retention.prune_sections(self._disk, paths, keep, before=before, now=now)
