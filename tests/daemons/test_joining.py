@@ -14,7 +14,7 @@ from tests.node import samples
 
 from gantry import errors, security
 from gantry.daemons import joining
-from gantry.rpc import calls, client, targets
+from gantry.rpc import calls, exchange, targets
 from gantry.runtime import http_interface, interface, paths
 
 TOKEN = "5" * 48
@@ -133,11 +133,11 @@ async def test_no_token_goes_to_a_key_that_takes_the_place_of_the_proven_one(sit
         async with site.door(door, own) as port:
             target = targets.Target("", "m", "127.0.0.1", port)
             if accepted:
-                await client.exchange(connection.http, target, call, headers={})
+                await exchange.make(connection.http, target, call, headers={})
                 assert connection.key() == key
             else:
                 with pytest.raises(errors.RemoteError, match="another key than before"):
-                    await client.exchange(connection.http, target, call, headers={})
+                    await exchange.make(connection.http, target, call, headers={})
     await connection.http.close()
     assert len(door.received) == 1
 

@@ -13,7 +13,7 @@ import pytest
 
 from gantry import errors, security
 from gantry.daemons import joining
-from gantry.rpc import calls, client, targets
+from gantry.rpc import calls, exchange, targets
 from gantry.runtime import http_interface, simulated
 from gantry.sim import cluster
 
@@ -305,7 +305,7 @@ async def _attempt(here: Site, call: calls.Call[object]) -> object:
     """Make a call to the master's node as a machine without a certificate does."""
     tls = http_interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
     network = here.machine("node3").network
-    return await client.exchange(
+    return await exchange.make(
         network.http_client(tls=tls), targets.Target("", "m", here.lab.address("node1"), 1811), call, headers={}
     )
 

@@ -20,7 +20,7 @@ import msgspec
 
 from gantry import errors, security
 from gantry.lib_files import member as member_file
-from gantry.rpc import calls, client, targets
+from gantry.rpc import calls, exchange, targets
 from gantry.runtime import http_interface, interface, paths
 
 PORT = 1811
@@ -167,7 +167,7 @@ class Joining:
         nonce = self._runtime.random.token(security.invitation.NONCE_BYTES).hex()
         call = calls.ProveInvitation(invitation=security.invitation.id_of(secret_hash), nonce=nonce)
         try:
-            proven = await client.exchange(connection.http, target, call, headers={})
+            proven = await exchange.make(connection.http, target, call, headers={})
         except errors.ProtocolError as error:
             raise errors.WrongStateError(
                 f"{target.address} port {target.port} cannot admit this machine: {error.message}",
@@ -197,7 +197,7 @@ class Joining:
         failures = 0
         while True:
             try:
-                progress = await client.exchange(connection.http, target, call, headers={})
+                progress = await exchange.make(connection.http, target, call, headers={})
             except errors.GantryError as error:
                 failures += 1
                 if self._has_joined():
