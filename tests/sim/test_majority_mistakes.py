@@ -15,11 +15,11 @@ from gantry.node.membership import replica
 from gantry.rpc import calls, targets
 from gantry.runtime.simulated import opened
 from gantry.sim import acknowledged, invariants, outcome
-from gantry.state.candidates import lease, replication
+from gantry.state.candidates import lease, needed_copies, replication
 
 
 def a_majority_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    def is_met(self: replication.Candidates, rule: replication.Rule, _: replication.Rule | None) -> bool:
+    def is_met(self: replication.Candidates, rule: needed_copies.Rule, _: needed_copies.Rule | None) -> bool:
         return rule.is_majority(self._holders(rule)) or all(member.lost for member in self._behind())
 
     patch.setattr(replication.Candidates, "_is_met", is_met)

@@ -27,7 +27,7 @@ from gantry.rpc import calls
 from gantry.runtime import http_interface
 from gantry.runtime.simulated import disk, opened
 from gantry.sim import acknowledged, cluster, faults, fenced, invariants, node_disks, outcome
-from gantry.state.candidates import replication
+from gantry.state.candidates import needed_copies
 from gantry.state.journal import journal, record
 from gantry.state.objects import indexes
 from gantry.state.objects import snapshot as states
@@ -54,12 +54,12 @@ def shown_before_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def majority_counts_one_too_many(patch: pytest.MonkeyPatch) -> None:
-    original = replication.Rule.is_majority
+    original = needed_copies.Rule.is_majority
 
-    def is_majority(self: replication.Rule, holders: int) -> bool:
+    def is_majority(self: needed_copies.Rule, holders: int) -> bool:
         return original(self, holders + 1)
 
-    patch.setattr(replication.Rule, "is_majority", is_majority)
+    patch.setattr(needed_copies.Rule, "is_majority", is_majority)
 
 
 def silent_nodes_count_as_yes(patch: pytest.MonkeyPatch) -> None:

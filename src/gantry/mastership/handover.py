@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from gantry.model import cluster
 from gantry.operations import base
-from gantry.state.candidates import replication
+from gantry.state.candidates import needed_copies
 from gantry.state.objects import snapshot as states
 
 
@@ -30,6 +30,6 @@ def lost_candidates(state: states.Snapshot, own: str, reached: Collection[str]) 
     owner, keeping = state.the_cluster, (cluster.Role.CANDIDATE, cluster.Role.MASTER)
     members = {node.uuid: node for node in state.nodes.values() if node.uuid != own and node.role(owner) in keeping}
     lost = sorted((node for node in members.values() if node.name not in reached), key=lambda node: node.name)
-    rule = replication.Rule(state.serial, state.replication_policy, frozenset(members))
+    rule = needed_copies.Rule(state.serial, state.replication_policy, frozenset(members))
     reached_copies = 1 + len(members) - len(lost)
     return [] if rule.policy.continues_alone or reached_copies >= rule.needed else lost

@@ -11,7 +11,7 @@ from gantry.model import cluster_settings
 from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
-from gantry.state.candidates import candidate, copies, replication
+from gantry.state.candidates import candidate, copies, needed_copies, replication
 from gantry.state.files import checkpoint
 from gantry.state.journal import backlog, history
 from gantry.state.objects import snapshot as states
@@ -586,7 +586,7 @@ def test_a_change_without_one_candidate_meets_each_majority_of_those_before(
     count: int, policy: cluster_settings.Replication
 ) -> None:
     members = frozenset(f"n{number}" for number in range(count))
-    enough = replication.Rule(1, policy, members).copies_before(replication.Rule(2, policy, members - {"n0"}))
+    enough = needed_copies.Rule(1, policy, members).copies_before(needed_copies.Rule(2, policy, members - {"n0"}))
     assert enough is not None
     most_without = 1 + count - enough
     assert 2 * most_without <= 1 + count
@@ -612,7 +612,7 @@ def test_any_other_change_of_the_rules_needs_the_copies_of_the_rule_before(
     after: tuple[cluster_settings.Replication, str],
     enough: int | None,
 ) -> None:
-    first, second = (replication.Rule(0, policy, frozenset(names)) for policy, names in (before, after))
+    first, second = (needed_copies.Rule(0, policy, frozenset(names)) for policy, names in (before, after))
     assert first.copies_before(second) == enough
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from gantry import errors
 from gantry.rpc import calls, targets
-from gantry.state.candidates import candidate, replication
+from gantry.state.candidates import candidate, needed_copies, replication
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Lease:
         """Return when the right ends: a majority by every rule in force renewed the lease that late."""
         return min((self._end(rule) for rule in self._candidates.rules), default=float("inf"))
 
-    def _end(self, rule: replication.Rule) -> float:
+    def _end(self, rule: needed_copies.Rule) -> float:
         needed = (1 + len(rule.members)) // 2
         if rule.policy.continues_alone or not needed:
             return float("inf")

@@ -1,8 +1,8 @@
 """Copies of the state on the master candidates: every frame goes to each of them, and a commit waits for enough copies.
 
 ``store.transaction`` publishes a frame that is on its own disk, then waits until enough candidates have it. One task
-per candidate (``candidate``) follows the chain of frames. A ``Rule`` says how many are enough: a policy of the cluster
-(explanation/replication.md) over the candidates.
+per candidate (``candidate``) follows the chain of frames. A rule (``needed_copies``) says how many are enough: a policy
+of the cluster (explanation/replication.md) over the candidates.
 
 - ``majority``: more than half of the candidates, the master included. ``all``: every candidate. A commit waits as long
   as that takes. After ``timeout`` seconds the master is *stalled*: the front ends answer NotMasterError to changes, and
@@ -28,14 +28,13 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster_settings
 from gantry.rpc import targets
 from gantry.rpc.calls import reach
 from gantry.runtime import interface
-from gantry.state.candidates import candidate, copies
+from gantry.state.candidates import candidate, copies, needed_copies
 from gantry.state.journal.journal import Position
 
 logger = logging.getLogger(__name__)
@@ -49,41 +48,6 @@ TIMEOUT = 5.0
 
 Refusal = errors.FencedError | errors.UnknownCallerError
 """A node's refusal to obey this master."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """How many copies are enough from record ``serial`` on; ``members`` are the candidates without the master."""
-
-    serial: int
-    policy: cluster_settings.Replication
-    members: frozenset[str]
-
-    def is_majority(self, holders: int) -> bool:
-        """Return whether the master and ``holders`` of the members are more than half of the candidates."""
-        return 2 * (1 + holders) > 1 + len(self.members)
-
-    @property
-    def needed(self) -> int:
-        """Return how many copies are enough, the master's included, as long as the candidates answer."""
-        return self.policy.copies_needed(1 + len(self.members))
-
-    def copies_before(self, following: "Rule") -> int | None:
-        """Return how many copies on members of ``following`` are enough by this rule for the change to that; or None.
-
-        The change must not be missing to any later master. Whoever becomes one needs more than half of the candidates
-        that it knows. If it does not know the change, these are the members here, with the master. So it meets the
-        change if that is on a half of them, rounded up. The present master is one of these; it helps nobody to the role
-        as long as its daemon runs. Copies of the removed candidate do not count, as it may delete them.
-        """
-        count = 1 + len(self.members)
-        if self.policy.continues_alone:
-            return None
-        if following.members < self.members and len(self.members - following.members) == 1:
-            return count - count // 2
-        if following.members == self.members and following.policy.is_weaker(self.policy):
-            return count // 2 + 1
-        return None
 
 
 class Candidates:
@@ -118,7 +82,7 @@ class Candidates:
         self._progress = candidate.Signal()
         # Wakes those who wait for the end of a rule.
         self.rules_in_force = candidate.Signal()
-        self._rules: list[Rule] = [Rule(0, cluster_settings.Replication.SEED, frozenset())]
+        self._rules: list[needed_copies.Rule] = [needed_copies.Rule(0, cluster_settings.Replication.SEED, frozenset())]
         # Whether the policy was ``seed`` at any time, so that a former master may go on alone.
         self._could_continue_alone = False
         self._closing = False
@@ -146,7 +110,7 @@ class Candidates:
 
         Only for an opened store. A lower serial than before means that the records from there on were undone.
         """
-        rule = Rule(serial, policy, frozenset(target.uuid for target in candidates))
+        rule = needed_copies.Rule(serial, policy, frozenset(target.uuid for target in candidates))
         self._could_continue_alone |= policy.continues_alone
         self._rules = [earlier for earlier in self._rules if earlier.serial < serial]
         if not self._rules or (self._rules[-1].policy, self._rules[-1].members) != (rule.policy, rule.members):
@@ -175,7 +139,7 @@ class Candidates:
             self._candidates.pop(uuid).task.cancel()
 
     @property
-    def rules(self) -> Sequence[Rule]:
+    def rules(self) -> Sequence[needed_copies.Rule]:
         """Return the rules in force: those for changes that are not acknowledged yet, and the one before them."""
         return self._rules
 
@@ -333,7 +297,7 @@ class Candidates:
             f"missing: {', '.join(names) or 'none'}"
         )
 
-    def _needed(self) -> list[Rule]:
+    def _needed(self) -> list[needed_copies.Rule]:
         """Return the rules for the newest frame, in order."""
         serial = self.chain.head.serial
         return [rule for rule in self._rules if rule.serial <= serial] or self._rules[:1]
@@ -341,7 +305,7 @@ class Candidates:
     def _behind(self) -> list[candidate.Candidate]:
         return [member for member in self._candidates.values() if not self._has_newest(member)]
 
-    def _holders(self, rule: Rule) -> int:
+    def _holders(self, rule: needed_copies.Rule) -> int:
         return sum(uuid in rule.members and self._has_newest(member) for uuid, member in self._candidates.items())
 
     def _settled(self) -> bool:
@@ -351,7 +315,7 @@ class Candidates:
         rules = self._needed()
         return all(map(self._is_met, rules, [*rules[1:], None]))
 
-    def _is_met(self, rule: Rule, following: Rule | None) -> bool:
+    def _is_met(self, rule: needed_copies.Rule, following: needed_copies.Rule | None) -> bool:
         enough = rule.copies_before(following) if following else None
         if following and enough and 1 + self._holders(following) >= enough:
             return True
