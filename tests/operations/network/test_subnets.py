@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import network, opcodes
-from gantry.operations.network import pools, subnets
+from gantry.operations.network import pools, subnet_differences, subnets
 
 Mod, PoolMod, Spec, PoolSpec = opcodes.SubnetMod, opcodes.PoolMod, opcodes.SubnetSpec, opcodes.PoolSpec
 Range = opcodes.RangeSpec
@@ -326,7 +326,7 @@ def test_differences_are_reported() -> None:
     after = changed(modify(ident="lan", dhcp=False, gateway="none", name="x"), after)
     after = changed(Mod(action="remove", ident="2001:db8::/64"), after, known_owners=[])
     after = changed(Mod(action="add", cidr="10.0.0.0/24", gateway="10.0.0.1", pool=True), after)
-    assert subnets.describe(NET, after) == [
+    assert subnet_differences.describe(NET, after) == [
         "remove subnet 2001:db8::/64",
         "subnet 192.0.2.0/24: name lan becomes x",
         "subnet 192.0.2.0/24: gateway 192.0.2.1 becomes none",
@@ -337,7 +337,7 @@ def test_differences_are_reported() -> None:
         "add subnet 10.0.0.0/24 with gateway 10.0.0.1",
         "add pool 10.0.0.0-10.0.0.255",
     ]
-    assert subnets.describe(NET, NET) == []
+    assert subnet_differences.describe(NET, NET) == []
 
 
 def test_what_a_network_gains_is_what_its_subnets_did_not_have() -> None:

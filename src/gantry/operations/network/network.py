@@ -19,6 +19,7 @@ from gantry.operations.network import (
     nics,
     pools,
     prefix_allocator,
+    subnet_differences,
     subnets,
     views,
 )
@@ -65,13 +66,13 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
             new = subnets.add(new, prefix_allocator.cut(snapshot, new, spec), uuid=inputs.uuid())
         for pool in op.pools:
             new = pools.add(new, pool, force=op.force)
-        new = subnets.dated(empty, _reserve(snapshot, empty, new, op=op), now=inputs.now)
+        new = subnet_differences.dated(empty, _reserve(snapshot, empty, new, op=op), now=inputs.now)
         first = f"create network {new.name}" + ("" if new.subnets else ", layer 2 only")
         if new.wire:
             first += f", {'segment ' if new.segment else ''}{choice.text(new.wire)}"
         groups = connections.connected(snapshot, new, inputs.now) if self.op.connect else []
         lines = [
-            *subnets.describe(empty, new),
+            *subnet_differences.describe(empty, new),
             *(f"connect it to node group {group.name}: {group.networks[new.uuid].link}" for group in groups),
         ]
         return base.Plan(
@@ -174,10 +175,15 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
         if new == net:
             lines = [f"nothing changes: network {net.name} already has these settings"]
             return base.Plan(lines=lines, result=lambda: views.with_subnets(snapshot, net) | {"lines": lines})
-        changed = base.changed(subnets.dated(net, new, now=inputs.now), inputs.now)
+        changed = base.changed(subnet_differences.dated(net, new, now=inputs.now), inputs.now)
         ports = list(address_users.ports_after(snapshot, net, new))
         released = [f"port {port.name or port.uuid} loses its address in a removed subnet" for port in ports]
-        lines = [f"change network {net.name}", *_differences(net, new), *subnets.describe(net, new), *released]
+        lines = [
+            f"change network {net.name}",
+            *_differences(net, new),
+            *subnet_differences.describe(net, new),
+            *released,
+        ]
         return base.Plan(
             lines=lines,
             changes=[states.Put(changed), *(states.Put(base.changed(port, inputs.now)) for port in ports)],
