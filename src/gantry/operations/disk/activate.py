@@ -2,7 +2,7 @@
 
 from gantry.model import lock, opcodes
 from gantry.operations import base, fill
-from gantry.operations.disk_planning import volumes
+from gantry.operations.disk_planning import requirements, volumes
 from gantry.rpc import calls
 from gantry.state.objects import snapshot as states
 
@@ -17,11 +17,11 @@ class InstanceActivateDisks(base.Unit[opcodes.InstanceActivateDisks, None]):
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its nodes."""
-        return volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
+        return requirements.locks(snapshot, snapshot.instance(self.op.instance_name))
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
         """Check that the primary node is online and answers."""
-        await volumes.running(self.environment, snapshot, snapshot.instance(self.op.instance_name))
+        await requirements.running(self.environment, snapshot, snapshot.instance(self.op.instance_name))
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Activate all disks; a failure deactivates them all."""
@@ -54,13 +54,13 @@ class InstanceDeactivateDisks(base.Unit[opcodes.InstanceDeactivateDisks, None]):
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its nodes."""
-        return volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
+        return requirements.locks(snapshot, snapshot.instance(self.op.instance_name))
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
         """Refuse an instance that runs; ``force`` skips this check, and disks in use stay active."""
         vm = snapshot.instance(self.op.instance_name)
         if not self.op.force:
-            volumes.check_stopped(vm, await volumes.running(self.environment, snapshot, vm))
+            requirements.check_stopped(vm, await requirements.running(self.environment, snapshot, vm))
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Deactivate all disks."""

@@ -15,7 +15,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import instance, lock, opcodes, templates
 from gantry.operations import base, device_index, draws, fill
-from gantry.operations.disk_planning import disk_owners, disk_spec, volumes
+from gantry.operations.disk_planning import disk_owners, disk_spec, requirements, volumes
 from gantry.rpc import calls, targets
 from gantry.state.objects import snapshot as states
 
@@ -110,7 +110,7 @@ async def ask(
     new_disks = [*zip(uuids, await environment.nodes.call(target, paths), strict=True)]
     recorder = draws.Recorder(environment.inputs)
     new = Change(environment, snapshot, vm, changes, Facts(new_disks, moved=moved), inputs=recorder.inputs).vm
-    await volumes.check_free_space(environment, snapshot, new, only=uuids)
+    await requirements.check_free_space(environment, snapshot, new, only=uuids)
     physical_volumes = await volumes.Volumes(environment, snapshot, new, only=uuids).choose_physical_volumes()
     return Facts(new_disks, physical_volumes, moved, recorder.drawn())
 

@@ -20,7 +20,7 @@ from gantry.model import base as entities
 from gantry.model import instance, lock, opcodes, parameters, templates
 from gantry.operations import base, draws, fill
 from gantry.operations.disk import changes
-from gantry.operations.disk_planning import disk_spec, remirror, transfer, volumes
+from gantry.operations.disk_planning import disk_spec, remirror, requirements, transfer, volumes
 from gantry.operations.move import relocation
 from gantry.operations.placement import builtin_allocator, node_choice
 from gantry.rpc import calls
@@ -68,7 +68,7 @@ async def ask(
             )
         return await changes.ask(environment, snapshot, vm, op.disks)
     _check(snapshot, vm, op, template=template)
-    volumes.check_stopped(vm, await volumes.running(environment, snapshot, vm))
+    requirements.check_stopped(vm, await requirements.running(environment, snapshot, vm))
     if not vm.disks or vm.disk_template == MIRRORED:
         return Facts()
     secondary = node_choice.Choice([])
@@ -318,7 +318,7 @@ class Copying(Conversion):
     async def choose_physical_volumes(self) -> volumes.PhysicalVolumes:
         """Ask the node for free space and physical volumes."""
         new = {disk.uuid for disk in self.vm.disks}
-        await volumes.check_free_space(self._environment, self._snapshot, self.vm, only=new)
+        await requirements.check_free_space(self._environment, self._snapshot, self.vm, only=new)
         return await self._all(self.vm).choose_physical_volumes()
 
     def steps(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gantry import errors
 from gantry.model import instance, lock, opcodes, parameters
 from gantry.operations import base, fill, hook_environment, parameter_levels
-from gantry.operations.disk_planning import disk_spec, volumes
+from gantry.operations.disk_planning import disk_spec, requirements, volumes
 from gantry.rpc import calls
 from gantry.state.objects import snapshot as states
 
@@ -32,11 +32,11 @@ class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its nodes."""
-        return volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
+        return requirements.locks(snapshot, snapshot.instance(self.op.instance_name))
 
     def _growth(self, snapshot: states.Snapshot) -> _Growth:
         vm = snapshot.instance(self.op.instance_name)
-        disk = vm.disks[volumes.index_of(vm, self.op.disk)]
+        disk = vm.disks[requirements.index_of(vm, self.op.disk)]
         amount = parameters.size(self.op.amount)
         size = amount if self.op.absolute else disk.size + amount
         if size <= disk.size:
@@ -58,7 +58,7 @@ class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
             there = snapshot.target(snapshot.nodes[uuid])
             check = calls.BlockdevGrow(disk=disk, size=growth.size, backing=True, dry_run=True)
             await self.environment.nodes.call(there, check)
-        return await volumes.running(self.environment, snapshot, vm)
+        return await requirements.running(self.environment, snapshot, vm)
 
     def plan(self, snapshot: states.Snapshot, facts: Running) -> base.Plan:
         """Grow the volumes under the disk on all nodes, the disk, and the guest's view; record the size last."""

@@ -15,7 +15,7 @@ from gantry import errors
 from gantry.ipam import mirrors
 from gantry.model import cluster, instance, lock, opcodes, parameters
 from gantry.operations import base, hook_environment, parameter_levels
-from gantry.operations.disk_planning import disk_spec, volumes
+from gantry.operations.disk_planning import disk_spec, requirements, volumes
 from gantry.operations.move import relocation
 from gantry.operations.placement import builtin_allocator, iallocator, node_choice
 from gantry.rpc import calls
@@ -40,7 +40,7 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance; share its present and new nodes, or all nodes if an allocator chooses."""
-        own = volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
+        own = requirements.locks(snapshot, snapshot.instance(self.op.instance_name))
         names = [snapshot.node(name).uuid for name in self.op.nodes] + ([lock.ALL_NAMES] if self.op.iallocator else [])
         return {**own, **{(lock.Level.NODE, name): lock.Mode.SHARED for name in names}}
 
@@ -52,7 +52,7 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
         if op.nodes and op.iallocator:
             raise errors.InvalidError("nodes and an allocator exclude each other", hint="specify only one of them")
         if not snapshot.nodes[vm.primary_node].offline:
-            volumes.check_stopped(vm, await volumes.running(self.environment, snapshot, vm))
+            requirements.check_stopped(vm, await requirements.running(self.environment, snapshot, vm))
         changed = self._changes(vm)
         chosen = frozenset(vm.disks[index].uuid for index in changed) or frozenset(disk.uuid for disk in vm.disks)
         facts = Facts(chosen, [snapshot.node(name) for name in op.nodes], {})
@@ -71,7 +71,7 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
         parameter_levels.check_policy(snapshot, new, before=vm)
         await self._check_lost(snapshot, vm, new, chosen)
         own = volumes.Volumes(self.environment, snapshot, new, only=chosen)
-        await volumes.check_free_space(self.environment, snapshot, new, only=chosen)
+        await requirements.check_free_space(self.environment, snapshot, new, only=chosen)
         return replace(facts, physical_volumes=await own.choose_physical_volumes())
 
     async def _check_lost(
@@ -99,7 +99,7 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
         changes: dict[int, opcodes.DiskMod] = {}
         for entry in self.op.disks:
             index, change = (entry, opcodes.DiskMod()) if isinstance(entry, int) else (entry.index, entry.disk)
-            if volumes.index_of(vm, index) in changes:
+            if requirements.index_of(vm, index) in changes:
                 raise errors.InvalidError(f"disk {index} is listed twice")
             if change != opcodes.DiskMod(size=change.size, mode=change.mode):
                 raise errors.InvalidError(f"disk {index}: only size and mode of a recreated disk can change")

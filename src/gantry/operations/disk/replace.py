@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from gantry import errors
 from gantry.model import cluster, instance, lock, opcodes
 from gantry.operations import base, fill, hook_environment
-from gantry.operations.disk_planning import remirror, volumes
+from gantry.operations.disk_planning import remirror, requirements, volumes
 from gantry.operations.move import relocation
 from gantry.operations.placement import builtin_allocator, node_choice
 from gantry.rpc import calls
@@ -57,7 +57,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance; share its nodes and the new node, or all nodes if the new node must be chosen."""
-        own = volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
+        own = requirements.locks(snapshot, snapshot.instance(self.op.instance_name))
         if self.op.mode != NEW:
             return own
         new = snapshot.node(self.op.remote_node).uuid if self.op.remote_node else lock.ALL_NAMES
@@ -68,11 +68,11 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
         vm = snapshot.instance(self.op.instance_name)
         if not vm.secondary_nodes:
             raise errors.WrongStateError(f"instance {vm.name} has no mirrored disks, so no side can be replaced")
-        chosen = frozenset(vm.disks[volumes.index_of(vm, index)].uuid for index in self.op.disks) or frozenset(
+        chosen = frozenset(vm.disks[requirements.index_of(vm, index)].uuid for index in self.op.disks) or frozenset(
             disk.uuid for disk in vm.disks
         )
         self._check_arguments(vm, chosen)
-        runs = bool(await volumes.running(self.environment, snapshot, vm))
+        runs = bool(await requirements.running(self.environment, snapshot, vm))
         disk_states = await self._query(snapshot, vm)
         mode = broken_side(vm, chosen, disk_states) if self.op.mode == AUTO else self.op.mode
         if not mode:

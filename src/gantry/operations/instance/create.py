@@ -16,7 +16,7 @@ from gantry.model import allowed, cluster, confidential, instance, lock, opcodes
 from gantry.model import base as entities
 from gantry.operations import base, draws, fill, hook_environment, parameter_levels
 from gantry.operations.backup import restore
-from gantry.operations.disk_planning import disk_owners, disk_spec, transfer, volumes
+from gantry.operations.disk_planning import disk_owners, disk_spec, requirements, transfer, volumes
 from gantry.operations.network import attached_ports, nics
 from gantry.operations.os import os_check
 from gantry.operations.placement import builtin_allocator, iallocator, node_choice
@@ -111,7 +111,7 @@ class _Creation:
         facts = Facts(self.op, chosen, uuids, disk_ids, sizes, export=export, why=tuple(self._why))
         if any(spec.adopt for spec in self.op.disks):
             draft = self._draft(snapshot, facts, self.environment.inputs, allocate=False)
-            known, adopted = await volumes.adoptable(self.environment, snapshot, draft, self.op.disks)
+            known, adopted = await requirements.adoptable(self.environment, snapshot, draft, self.op.disks)
             facts = replace(facts, sizes=known, adopted=adopted)
         draft = self._draft(snapshot, facts, recorder.inputs, allocate=False)
         facts = replace(facts, drawn=recorder.drawn())
