@@ -1,10 +1,12 @@
 """Actions: single requests to an API server or a Gantry cluster.
 
-``reconcile_claim`` and ``reconcile_pool`` return actions; the controllers apply them in order, up to the first failure.
-Each action may be repeated or lost: the next decision follows from what the server then has.
-
-The controllers put each object that a server answers into the cache (``put``) and remove each 404 (``remove``).
+``reconcile_claim`` and ``reconcile_pool`` return actions; the controllers carry them out in order, up to the first
+failure (``carry_out``). Each action may be repeated or lost: the next decision follows from what the server then has.
+What a controller has to do for each action is the contract of ``Executor``.
 """
+
+from collections.abc import Iterable
+from typing import Protocol, assert_never
 
 import msgspec
 
@@ -16,12 +18,7 @@ Claim = ipam.IPClaim | capi.IPAddressClaim
 
 
 class Create(msgspec.Struct, frozen=True):
-    """Create an address object for a claim.
-
-    On 409 AlreadyExists, get the object of that name and call ``Cache.handle_collision``. If the server rejects the
-    object, apply ``creation_refused``. If the outcome is unknown, call ``Cache.finish`` with ``again`` after a
-    back-off: the claim keeps its assumed address.
-    """
+    """Create an address object for a claim."""
 
     address: Address
     claim: meta.Ref
@@ -37,12 +34,9 @@ class Version(msgspec.Struct, frozen=True):
 class Patch(msgspec.Struct, frozen=True):
     """Merge a JSON body into an object (RFC 7386), or into its status.
 
-    The body contains the object's resource version: after a 409 Conflict, read the object again first.
-
-    Before the request, get the objects in ``absent``, because the cache may be stale. If one exists, call
-    ``Cache.handle_existing`` and stop. Thus, of two claims of different kinds that picked the same address at the same
-    time, at least one sees the other's address before it is bound to its own. Get ``current`` first too, and do the
-    same if its version has changed.
+    The body contains the object's resource version. The objects in ``absent`` must not exist on the server, where the
+    cache may be behind. Thus, of two claims of different kinds that picked the same address at the same time, at least
+    one sees the other's address before it is bound to its own. Nor may the version of ``current`` have changed.
     """
 
     ref: meta.Ref
@@ -56,8 +50,7 @@ class Patch(msgspec.Struct, frozen=True):
 class Delete(msgspec.Struct, frozen=True):
     """Delete the object with this UID (as a precondition).
 
-    ``absent`` and ``current`` are as in ``Patch``. If the answered object still has ``finalizer``, remove it at once,
-    based on the answered version; otherwise the next decision does.
+    ``absent`` and ``current`` are as in ``Patch``. ``finalizer`` is removed too, if the object has it.
     """
 
     ref: meta.Ref
@@ -69,19 +62,16 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Reserve(msgspec.Struct, frozen=True):
-    """Reserve an address in the cluster that a pool is bound to; an existing reservation is a success.
-
-    Report the result to ``Cache.networks``: ``add_reservation``, or ``refuse_reservation`` with the current owner.
-    """
+    """Reserve an address in the cluster that a pool is bound to; an existing reservation is a success."""
 
     reservation: cluster_reservations.Reservation
 
 
 class Release(msgspec.Struct, frozen=True):
-    """Release a reservation; a missing one is a success. Report it to ``Cache.networks`` (``remove_reservation``).
+    """Release a reservation; a missing one is a success.
 
-    ``ref`` is the claim; ``absent`` and ``current`` are as in ``Patch``. Also get the address objects in ``unless``: if
-    one belongs to the claim and has the reserved address, call ``Cache.handle_existing`` and stop.
+    ``ref`` is the claim; ``absent`` and ``current`` are as in ``Patch``. None of the address objects in ``unless`` may
+    belong to the claim and have the reserved address.
     """
 
     ref: meta.Ref
@@ -109,6 +99,62 @@ class Report(msgspec.Struct, frozen=True):
 
 
 Action = Create | Patch | Delete | Reserve | Release | Report
+
+
+class Executor(Protocol):
+    """Carries out actions against an API server and a cluster (``controllers.apply``); each method raises if it fails.
+
+    Each object that the server answers is put into the cache at once, and each that it does not have is removed. Before
+    a request, it reads the objects that the action's preconditions name. If one is not met, it calls
+    ``Cache.handle_existing`` and raises, without the request.
+    """
+
+    async def create_address(self, action: Create) -> None:
+        """Create an address object.
+
+        If the name exists (409 AlreadyExists), read that object and call ``Cache.handle_collision``. A rejected object
+        becomes the claim's error (``reconcile_claim.creation_refused``). If the outcome is unknown, the claim keeps its
+        assumed address, and ``Cache.finish`` is called with ``again`` after a back-off.
+        """
+        ...
+
+    async def change(self, action: Patch | Delete) -> None:
+        """Patch or delete an object; after a conflict, read it again.
+
+        If the answer to a deletion still has the finalizer of the action, remove that at once, based on the answered
+        version; otherwise the next decision does.
+        """
+        ...
+
+    async def reserve(self, action: Reserve) -> None:
+        """Reserve an address: ``Cache.networks.add_reservation``, or ``refuse_reservation`` with the present owner."""
+        ...
+
+    async def release(self, action: Release) -> None:
+        """Release a reservation: ``Cache.networks.remove_reservation``."""
+        ...
+
+    def report(self, action: Report) -> None:
+        """Write an Event, some time."""
+        ...
+
+
+async def carry_out(steps: Iterable[Action], executor: Executor) -> None:
+    """Carry out actions in order, up to the first that fails."""
+    for action in steps:
+        match action:
+            case Create():
+                await executor.create_address(action)
+            case Patch() | Delete():
+                await executor.change(action)
+            case Reserve():
+                await executor.reserve(action)
+            case Release():
+                await executor.release(action)
+            case Report():
+                executor.report(action)
+            case _:
+                assert_never(action)
 
 
 def report(about: meta.Resource, reason: str, message: str, *, warning: bool = False) -> Report:

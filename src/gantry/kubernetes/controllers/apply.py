@@ -14,7 +14,7 @@ import msgspec
 
 from gantry import errors
 from gantry.kubernetes.api import capi, definitions, ipam, meta, schema
-from gantry.kubernetes.claims import actions, cache
+from gantry.kubernetes.claims import actions, cache, cluster_reservations
 from gantry.kubernetes.controllers import client, events, reflector
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Cluster(Protocol):
 
 
 class Applier:
-    """Applies actions; ``version_of`` returns the version in which a group is read."""
+    """Applies actions, as an ``actions.Executor``; ``version_of`` returns the version in which a group is read."""
 
     def __init__(
         self,
@@ -73,28 +73,30 @@ class Applier:
 
     async def apply(self, steps: tuple[actions.Action, ...]) -> None:
         """Apply actions in order, up to the first that fails."""
-        for action in steps:
-            if isinstance(action, actions.Report):
-                self._recorder.add(action)
-            elif isinstance(action, actions.Create):
-                await self._create(action)
-            elif isinstance(action, actions.Reserve | actions.Release):
-                await self._apply_reservation(action)
-            else:
-                await self._change(action)
+        await actions.carry_out(steps, self)
 
-    async def _apply_reservation(self, action: actions.Reserve | actions.Release) -> None:
+    def report(self, action: actions.Report) -> None:
+        """Write an Event; see ``actions.Executor``."""
+        self._recorder.add(action)
+
+    async def reserve(self, action: actions.Reserve) -> None:
+        """Reserve an address; see ``actions.Executor``."""
+        await self._cluster_of(action.reservation).reserve(action)
+
+    async def release(self, action: actions.Release) -> None:
+        """Release a reservation; see ``actions.Executor``."""
+        cluster = self._cluster_of(action.reservation)
+        await self._check_preconditions(action)
+        for ref in action.unless:
+            body = await self._server.find(self._path(ref))
+            if body and action.is_needed_by(definitions.decode(body)):
+                self._handle_existing(action, body)
+        await cluster.release(action)
+
+    def _cluster_of(self, reservation: cluster_reservations.Reservation) -> Cluster:
         if self._cluster is None:
-            raise errors.InternalError(f"no cluster is configured to reserve an address for {action.reservation.claim}")
-        if isinstance(action, actions.Reserve):
-            await self._cluster.reserve(action)
-        else:
-            await self._check_preconditions(action)
-            for ref in action.unless:
-                body = await self._server.find(self._path(ref))
-                if body and action.is_needed_by(definitions.decode(body)):
-                    self._handle_existing(action, body)
-            await self._cluster.release(action)
+            raise errors.InternalError(f"no cluster is configured to reserve an address for {reservation.claim}")
+        return self._cluster
 
     async def create(self, new: meta.Resource) -> None:
         """Create an object; ChangedError if it exists, which is then put into the cache."""
@@ -128,7 +130,8 @@ class Applier:
             raise errors.NotFoundError(f"{path.rpartition('/namespaces/')[2]} does not exist")
         return meta.decode(body, kind)
 
-    async def _create(self, action: actions.Create) -> None:
+    async def create_address(self, action: actions.Create) -> None:
+        """Create an address object; see ``actions.Executor``."""
         address = action.address
         try:
             answer = await self._server.exchange("POST", self._collection(address), address)
@@ -153,7 +156,8 @@ class Applier:
         self._listener.requeue(self._cache.handle_collision(action, existing))
         raise ChangedError(f"{ref} already exists")
 
-    async def _change(self, action: actions.Patch | actions.Delete) -> None:
+    async def change(self, action: actions.Patch | actions.Delete) -> None:
+        """Patch or delete an object; see ``actions.Executor``."""
         await self._check_preconditions(action)
         path = self._path(action.ref, action.api_version)
         try:
@@ -172,7 +176,7 @@ class Applier:
         current = self._update_cache(answer, action.ref)
         if isinstance(action, actions.Delete) and action.finalizer in current.metadata.finalizers:
             step = actions.without_finalizer(current, action.finalizer)
-            await self._change(msgspec.structs.replace(step, absent=action.absent, current=action.current))
+            await self.change(msgspec.structs.replace(step, absent=action.absent, current=action.current))
 
     async def _check_preconditions(self, action: actions.Patch | actions.Delete | actions.Release) -> None:
         """Check the preconditions ``absent`` and ``current``; ChangedError, ForeignError."""
