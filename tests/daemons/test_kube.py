@@ -81,7 +81,7 @@ async def test_controllers_bind_a_claim_of_a_server_that_asks_for_a_certificate(
             answer = await probe.request("GET", "127.0.0.1", health, "/readyz", timeout=60)
             assert answer.status == 200
             answer = await probe.request("GET", "127.0.0.1", health, "/metrics", timeout=60)
-            assert b"\ngantry_kube_leader 1\n" in answer.body
+            assert b"\ngantry_kube_leader 1.0\n" in answer.body
             stop.set()
             await work
         (lease,) = [body for path, body in served.plain.items() if "leases" in path]

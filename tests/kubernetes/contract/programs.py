@@ -38,7 +38,7 @@ class Program:
 
     @property
     def leads(self) -> bool:
-        return "\ngantry_kube_leader 1\n" in (self.read("metrics") or "")
+        return "\ngantry_kube_leader 1.0\n" in (self.read("metrics") or "")
 
     def read(self, path: str) -> str | None:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{path}") as answer:

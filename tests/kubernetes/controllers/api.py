@@ -273,7 +273,7 @@ class Site:
         self.api.notify()
 
     def leads(self, name: str) -> bool:
-        return "\ngantry_kube_leader 1\n" in self.counts[name].text()
+        return "\ngantry_kube_leader 1.0\n" in self.counts[name].text()
 
     async def until(self, condition: Callable[[], bool], *, limit: float = 120.0) -> float:
         """Wait for a condition; return how many virtual seconds it took."""

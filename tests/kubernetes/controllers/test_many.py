@@ -58,7 +58,7 @@ def test_ten_thousand_addresses_are_listed_once_and_a_claim_costs_what_it_costs_
             tracemalloc.stop()
         assert kept < MANY * EACH
         once = [
-            f'gantry_kube_lists_total{{kind="{plural}.{ipam.GROUP}"}} 1'
+            f'gantry_kube_lists_total{{kind="{plural}.{ipam.GROUP}"}} 1.0'
             for plural in ("ipaddresses", "ipclaims", "ippools")
         ]
         assert lists(site) == once

@@ -7,11 +7,14 @@
     /metrics            the metrics (text format 0.0.4)
 """
 
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
+from prometheus_client import core, exposition
+
 from gantry.runtime import http_interface
+
+_Labels = tuple[tuple[str, str], ...]
 
 METRICS: dict[str, tuple[Literal["counter", "gauge"], str]] = {
     "gantry_kube_requests_total": ("counter", "Requests to the API server, by method and status (0: no answer)."),
@@ -32,34 +35,31 @@ METRICS: dict[str, tuple[Literal["counter", "gauge"], str]] = {
 
 
 class Metrics:
-    """Values by name and labels."""
+    """Values by name and labels; a collector of prometheus_client."""
 
     def __init__(self) -> None:
-        self._values: dict[str, dict[str, float]] = {name: {} for name in METRICS}
+        self._values: dict[str, dict[_Labels, float]] = {name: {} for name in METRICS}
 
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
         """Add to a counter."""
-        series, key = self._values[name], _labels(*labels.items())
+        series, key = self._values[name], tuple(sorted(labels.items()))
         series[key] = series.get(key, 0) + amount
 
     def set(self, name: str, value: float, **labels: str) -> None:
         """Set a gauge."""
-        self._values[name][_labels(*labels.items())] = value
+        self._values[name][tuple(sorted(labels.items()))] = value
+
+    def collect(self) -> Iterable[core.Metric]:
+        """Return the metrics in the form that the encoders of prometheus_client expect."""
+        for name, (kind, text) in METRICS.items():
+            family = core.Metric(name.removesuffix("_total"), text, kind)
+            for labels, value in sorted(self._values[name].items()):
+                family.add_sample(name, dict(labels), value)
+            yield family
 
     def text(self) -> str:
         """Return all metrics in the text format."""
-        lines = []
-        for name, (kind, text) in METRICS.items():
-            lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-            lines += [f"{name}{labels} {value:g}" for labels, value in sorted(self._values[name].items())]
-        return "\n".join(lines) + "\n"
-
-
-@functools.cache
-def _labels(*labels: tuple[str, str]) -> str:
-    """Format labels; their values (kinds, methods, numbers) are few and need no escaping."""
-    pairs = ",".join(f'{name}="{value}"' for name, value in sorted(labels))
-    return f"{{{pairs}}}" if pairs else ""
+        return exposition.generate_latest(self).decode()
 
 
 class Health:
