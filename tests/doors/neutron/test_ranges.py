@@ -317,10 +317,19 @@ def test_a_huge_range_does_not_list_all_its_ids(clean: Talk) -> None:
 
 def test_without_the_feature_ranges_do_not_exist(client: Talk) -> None:
     switch = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "segment_ranges": False}
+    key = client.add(RANGES, _with(VXLAN, 8000, 8001))["id"]
     client.lab.run(client.lab.done(switch))
+    hidden = (404, "HTTPNotFound", "The resource could not be found.")
     try:
         assert client.get("/v2.0/extensions/network-segment-range").status == 404
-        assert client.refused("GET", RANGES, who=ADMIN) == (404, "HTTPNotFound", "The resource could not be found.")
+        assert client.refused("GET", RANGES, who=ADMIN) == hidden
+        for method, body in (("GET", None), ("PUT", {"network_segment_range": {"name": "x"}}), ("DELETE", None)):
+            for item in (key, NOWHERE, "nope"):
+                assert client.refused(method, f"{RANGES}/{item}", body, who=ADMIN) == hidden
+        assert client.refused("PUT", f"{RANGES}/{key}", {}, who=ADMIN) == hidden
     finally:
         client.lab.run(client.lab.done({**switch, "segment_ranges": True}))
+    displayed = client.get(f"{RANGES}/{key}").object("network_segment_range")
+    assert (displayed["name"], displayed["revision_number"]) == ("r", 0)
+    assert client.say("DELETE", f"{RANGES}/{key}").status == 204
     assert client.get("/v2.0/extensions/network-segment-range").status == 200

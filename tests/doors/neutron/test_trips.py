@@ -53,3 +53,18 @@ def test_a_refused_post_changes_nothing(clean: Talk, calls: list[str]) -> None:
     clean.refused("POST", PORTS, {"port": {"network_id": hidden["id"]}}, who=MEMBER)
     assert calls == ["RunJob"]
     assert clean.get(PORTS).all("ports") == []
+
+
+def test_reading_changing_and_removing_a_segment_range_is_one_trip_each(clean: Talk, calls: list[str]) -> None:
+    values: Object = {"name": "lab", "network_type": "vxlan", "minimum": 5000, "maximum": 5003, "shared": True}
+    item = f"{RANGES}/{clean.add(RANGES, values)['id']}"
+    calls.clear()
+    assert clean.get(item).object("network_segment_range")["available"] == [5000, 5001, 5002, 5003]
+    assert calls == ["Query"]
+    calls.clear()
+    changed = clean.say("PUT", item, {"network_segment_range": {"maximum": 5001}})
+    assert changed.object("network_segment_range")["available"] == [5000, 5001]
+    assert calls == ["RunJob"]
+    calls.clear()
+    assert clean.say("DELETE", item).status == 204
+    assert calls == ["RunJob"]

@@ -10,7 +10,7 @@ Life cycle: ``daemons.remote`` creates an Application and passes it to ``doors.h
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 
 import msgspec
 
@@ -128,8 +128,11 @@ class Application:
         served = self._collections.get(path[0].replace("-", "_"))
         if served is None:
             raise faults.hidden()
-        if (method, len(path)) == ("POST", 1):
-            return await self._create(served, call)
+        match method, *path[1:]:
+            case ["POST"]:
+                return await self._if_served(served, self._create(served, call))
+            case ["GET" | "PUT" | "DELETE", key]:
+                return await self._if_served(served, self._answer_one(served, call, method=method, key=key))
         if not await self._is_served(served):
             raise faults.hidden()
         match method, *path[1:]:
@@ -137,13 +140,6 @@ class Application:
                 return _response(200, await served.show_all(call))
             case ["PUT" | "DELETE"]:
                 raise served.resource.missing(None)
-            case ["GET", key]:
-                return _response(200, await served.show_one(call, key))
-            case ["PUT", key]:
-                return _response(200, await served.update(call, key))
-            case ["DELETE", key]:
-                await served.delete(call, key)
-                return http_interface.Response(204, b"")
             case [_, key, "tags", *tag] if len(tag) < 2:
                 return await tagging.answer(served, call, method=method, key=key, tag=tag)
             case [_] | [_, _]:
@@ -155,9 +151,23 @@ class Application:
         return not served.resource.for_admins or await self._master.has_ranges()
 
     async def _create(self, served: collection.Collection, call: calls.Call) -> http_interface.Response:
-        """Answer a POST; the master refuses it if the resource does not exist, so only a refusal needs that query."""
+        return _response(201, await served.create(call))
+
+    async def _answer_one(
+        self, served: collection.Collection, call: calls.Call, *, method: str, key: str
+    ) -> http_interface.Response:
+        """Answer the GET, PUT or DELETE of one object."""
+        if method == "DELETE":
+            await served.delete(call, key)
+            return http_interface.Response(204, b"")
+        return _response(200, await (served.show_one if method == "GET" else served.update)(call, key))
+
+    async def _if_served(
+        self, served: collection.Collection, answer: Awaitable[http_interface.Response]
+    ) -> http_interface.Response:
+        """Return the answer; the master refuses if the resource does not exist, so only a refusal needs that query."""
         try:
-            return _response(201, await served.create(call))
+            return await answer
         except faults.FaultError:
             if await self._is_served(served):
                 raise

@@ -1,9 +1,9 @@
 """Lists, returns, creates, changes and removes the objects of all resources.
 
 Each request has the same steps: policy, reading of the body by the table of attributes, a job or a query, the
-representation. A POST needs one request to the master. So does a PUT or DELETE of an administrator; other users' PUT
-and DELETE need a read before, as their permission depends on the object, and so do changes of subnets, which are
-changes of their network.
+representation. A POST needs one request to the master, and so does a GET of one object. So does a PUT or DELETE of an
+administrator; other users' PUT and DELETE need a read before, as their permission depends on the object, and so do
+changes of subnets, which are changes of their network.
 """
 
 import asyncio
@@ -144,8 +144,13 @@ class Collection:
         requested = {**row, **changes, "id": row["uuid"]}
         try:
             done = await self._master.run(
-                [self.resource.change_op(row, changes)], call.origin, query=self._computed([str(row["uuid"])])
+                [self.resource.change_op(row, changes)],
+                call.origin,
+                conditions=self._managed(str(row["uuid"])),
+                query=self._computed([str(row["uuid"])]),
             )
+        except jobs.ConditionError:
+            raise self.resource.missing(str(row["uuid"])) from None
         except errors.GantryError as error:
             raise self.resource.fault(error, {**await self._present(str(row["uuid"])), **requested}) from None
         (changed,) = self._complete([requested], done)
@@ -163,9 +168,17 @@ class Collection:
         """Remove an object."""
         row = await self._changeable(call.person, key, rule=f"delete_{self.resource.name}")
         try:
-            await self._master.run([self.resource.remove_op(row)], call.origin)
+            await self._master.run([self.resource.remove_op(row)], call.origin, conditions=self._managed(key))
+        except jobs.ConditionError:
+            raise self.resource.missing(key) from None
         except errors.GantryError as error:
             raise self.resource.fault(error, {"id": key}) from None
+
+    def _managed(self, key: str) -> list[master.Condition]:
+        """Return the condition of a change: that the object exists, in a cluster where its resource does."""
+        if not self.resource.managed:
+            return []
+        return [master.Condition(self.resource.kind, ["&", ["=", "uuid", key], ["?", self.resource.managed]])]
 
     async def tags(self, call: calls.Call, key: str) -> list[str]:
         """Return the tags of an object, sorted."""
@@ -205,10 +218,12 @@ class Collection:
         self, person: access.Person, key: str, fields: Iterable[str], *, wrapped: bool = True
     ) -> attributes.Row:
         """Return an object that the user may see; FaultError 404."""
-        names = sorted({*fields, "uuid", "project", "shared"} & self._fields())
+        names = sorted({*fields, "uuid", "project", "shared", self.resource.managed} & self._fields())
         rows = await self._master.rows(self.resource.kind, names, ["=", "uuid", self._uuid(key)])
         if not rows or not policy.may_see(person, rows[0]):
             raise self.resource.missing(key)
+        if self.resource.managed and not rows[0].get(self.resource.managed):
+            raise faults.hidden()
         if self.resource.for_admins and not person.is_admin:
             raise faults.hidden(wrapped=wrapped)
         return rows[0]
@@ -217,6 +232,7 @@ class Collection:
         """Return all fields of the master that attributes or changes need."""
         return {
             *self.resource.needs,
+            *((self.resource.managed,) if self.resource.managed else ()),
             *(name for attribute in self.resource.table.values() for name in attribute.fields),
         }
 

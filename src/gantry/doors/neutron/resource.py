@@ -43,7 +43,8 @@ class Resource:
     the results of the job. ``needs`` has the fields that a change needs, ``computed`` the fields that no job's result
     has. ``for_admins`` hides the resource from other users. With ``inside``, users may create objects in networks that
     they see or own. ``nulls`` are attributes without a value that only the answer to a POST includes, as null. With
-    ``counts_empty_changes`` a PUT without attributes counts as a change (recorded).
+    ``counts_empty_changes`` a PUT without attributes counts as a change (recorded). ``managed`` is the field of each
+    object that says whether the resource exists in this cluster; empty if it always does.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Resource:
     inside: Literal["", "seen", "owned"] = ""
     nulls: tuple[str, ...] = ()
     counts_empty_changes: bool = False
+    managed: str = ""
 
     @property
     def not_found(self) -> str:

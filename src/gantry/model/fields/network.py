@@ -124,4 +124,5 @@ SEGMENT_RANGE = (
     Field("available", "Available", O, "Free ids, the first 1,000", form=Shape.NUMBERS),
     Field("available_count", "AvailableCount", N, "Number of free ids"),
     Field("available_ranges", "AvailableRanges", O, "Free ids as ranges, the first 256", form=Shape.TEXTS),
+    Field("managed", "Managed", B, "Whether the cluster allows ranges besides the default ranges"),
 )

@@ -79,4 +79,5 @@ GETTERS: dict[str, cells.Getter[network.SegmentRange]] = {
     "available": _available,
     "available_count": _available_count,
     "available_ranges": _available_ranges,
+    "managed": lambda context, _: context.state.the_cluster.segment_ranges,
 }

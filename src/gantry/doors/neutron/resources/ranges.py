@@ -141,6 +141,7 @@ RESOURCE = resource.Resource(
     for_admins=True,
     nulls=("project_id",),
     counts_empty_changes=True,
+    managed="managed",
     refusals=(
         resource.Refusal(
             errors.NotUniqueError, 409, "NetworkSegmentRangeOverlaps",
