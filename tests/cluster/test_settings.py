@@ -116,8 +116,8 @@ def test_a_dry_run_and_a_change_that_is_none_change_nothing(cluster: lab.Lab) ->
     before = _settings(cluster)
     planned = cluster.run("gnt-cluster", "modify", "--dry-run", "-C", "3", "-m", "aa:00:07").stdout.splitlines()
     assert planned == [
-        "candidate_pool_size: 2 becomes 3",
         "mac_prefix: aa:00:00 becomes aa:00:07",
+        "candidate_pool_size: 2 becomes 3",
         "node3 becomes a master candidate",
     ]
     assert _modify(cluster, "-C", "2") == ["nothing changes: cluster lab.example already has these settings"]

@@ -213,8 +213,9 @@ async def test_a_node_that_refuses_the_protocol_is_reported_in_its_words() -> No
 
 @pytest.mark.parametrize("kind", [errors.FencedError, errors.NotGrantedError])
 async def test_a_master_hears_that_it_was_replaced_from_the_first_node_that_refuses_it(
-    kind: type[errors.FencedError],
+    kind: type[errors.FencedError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(client, "CONFIRMATION_SECONDS", 1)
     refused = kind("epoch 7 has passed", hint="stop it")
     body = msgspec.json.encode((False, refused.luxi_pair()))
     nodes, _ = build_client(lambda _: http_interface.Response(refused.status, body))
