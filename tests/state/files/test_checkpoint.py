@@ -160,15 +160,24 @@ def test_what_is_edited_by_hand_and_said_to_be_counts_and_is_recorded() -> None:
         assert history.check(machine.disk, build.WHERE.journal, most=1 << 30).problem == ""
 
 
-def test_external_reservations_that_are_edited_by_hand_are_put_in_order() -> None:
+@pytest.mark.parametrize(
+    ("edit", "external"),
+    [
+        (b"10.0.0.100-10.0.0.109", ("10.0.0.21", "10.0.0.100-10.0.0.109")),
+        (b"10.0.0.15-10.0.0.30", ("10.0.0.15-10.0.0.30",)),
+    ],
+)
+def test_external_reservations_that_are_edited_by_hand_are_put_in_order_and_apart(
+    edit: bytes, external: tuple[str, ...]
+) -> None:
     with simulated.World(seed=1) as world:
         subnet = msgspec.structs.replace(build.NET.subnets[0], external=("10.0.0.20", "10.0.0.21"))
         machine = stopped(world, msgspec.structs.replace(build.NET, subnets=(subnet,)))
         written = machine.disk.read(build.WHERE.config)
-        edited = build.marked(written.replace(b'"10.0.0.20"', b'"10.0.0.100-10.0.0.109"'))
+        edited = build.marked(written.replace(b'"10.0.0.20"', b'"%s"' % edit))
         build.on(world, machine, machine.disk.write(build.WHERE.config, edited))
         net = build.opened(world, machine).durable.networks["net"]
-        assert net.subnets[0].external == ("10.0.0.21", "10.0.0.100-10.0.0.109")
+        assert net.subnets[0].external == external
         (noted,) = history.records(machine.disk, build.WHERE.journal, after=2)
         assert snapshot.Put(net) in noted.changes
 

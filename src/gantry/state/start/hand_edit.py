@@ -1,6 +1,8 @@
 """What happens to a ``config.data`` that was edited by hand: its objects become a record of the journal."""
 
+import itertools
 import logging
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -19,10 +21,10 @@ async def note(log: journal.Journal, recovered: recovery.Recovered, *, now: floa
     """Add a record with the objects of a ``config.data`` that was edited by hand to the journal.
 
     So history and events include the edit, and candidates, which cannot get it as a frame, receive the whole state.
-    External reservations are put in order, as all operations keep them: they are searched by bisection.
+    External reservations are put in order and apart, as all operations keep them: they are searched by bisection.
     """
-    sorted_networks = [states.Put(_sorted(net)) for net in recovered.state.networks.values()]
-    before, end = recovered.state.apply(sorted_networks, serial=recovered.state.serial), recovered.replay.end
+    networks = [states.Put(_normalized(net)) for net in recovered.state.networks.values()]
+    before, end = recovered.state.apply(networks, serial=recovered.state.serial), recovered.replay.end
     objects = [
         before.the_cluster,
         *(value for kind in checkpoint.COLLECTIONS for value in before.collection(kind).values()),
@@ -38,9 +40,16 @@ async def note(log: journal.Journal, recovered: recovery.Recovered, *, now: floa
     recovered.replayed += 1
 
 
-def _sorted(net: network.Network) -> network.Network:
-    subnets = (
-        structs.replace(subnet, external=tuple(sorted(subnet.external, key=lambda text: ranges.parse_range(text)[1])))
-        for subnet in net.subnets
+def _normalized(net: network.Network) -> network.Network:
+    return structs.replace(
+        net, subnets=tuple(structs.replace(subnet, external=_apart(subnet.external)) for subnet in net.subnets)
     )
-    return structs.replace(net, subnets=tuple(subnets))
+
+
+def _apart(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return external reservations in order; those of a subnet are joined if any two of them overlap."""
+    in_order = sorted(texts, key=lambda text: ranges.parse_range(text)[1])
+    runs = [ranges.parse_range(text) for text in in_order]
+    if all(before.last < after.first for (_, before), (_, after) in itertools.pairwise(runs)):
+        return tuple(in_order)
+    return tuple(ranges.format_range(runs[0][0], run) for run in ranges.union(run for _, run in runs))
