@@ -61,8 +61,15 @@ async def test_an_answer_after_which_a_client_may_try_again_says_when(
     assert received.get_all("Retry-After") == (retry_after and [retry_after])
 
 
-async def test_headers_that_are_not_complete_in_time_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def answers_until_the_end(monkeypatch: pytest.MonkeyPatch, *packets: bytes) -> bytes:
+    """Send packets to a server with a short limit for headers; return all its answers until it closes the connection.
+
+    No request is answered before the last packet has arrived.
+    """
+    has_all = asyncio.Event()
+
     async def handler(_: http_interface.Request) -> http_interface.Response:
+        await has_all.wait()
         return http_interface.Response(200, b"")
 
     monkeypatch.setattr(http_server, "SWEEP_SECONDS", 0.01)
@@ -70,15 +77,51 @@ async def test_headers_that_are_not_complete_in_time_are_answered(monkeypatch: p
     runtime = RealRuntime("node1")
     server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100, allowed=allowed)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET / HTTP/1.1\r\nHost")
+    arrivals: asyncio.Queue[bytes] = asyncio.Queue()
+    original = http_server._Protocol.data_received
+
+    def data_received(self: http_server._Protocol, data: bytes) -> None:
+        original(self, data)
+        arrivals.put_nowait(data)
+        if data == packets[-1]:
+            has_all.set()
+
+    monkeypatch.setattr(http_server._Protocol, "data_received", data_received)
     try:
         async with asyncio.timeout(60):
-            answers = await reader.read()
-        assert b"HTTP/1.1 408 " in answers
-        assert b"the request took too long to arrive" in answers
+            for number, packet in enumerate(packets):
+                received = b""
+                while number and received != packets[number - 1]:
+                    received += await arrivals.get()
+                writer.write(packet)
+            return await reader.read()
     finally:
         writer.close()
         await server.close()
+
+
+async def test_headers_that_are_not_complete_in_time_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = await answers_until_the_end(monkeypatch, b"GET / HTTP/1.1\r\nHost")
+    assert b"HTTP/1.1 408 " in answers
+    assert b"the request took too long to arrive" in answers
+
+
+GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12345"
+CHUNKS = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize("requests", [[GET], [POST], [CHUNKS], [GET, POST]])
+@pytest.mark.parametrize("separate", [False, True])
+async def test_headers_that_begin_before_the_last_answer_have_the_same_time(
+    requests: list[bytes], separate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, part = b"".join(requests), b"GET / HTTP/1.1\r\nHost"
+    answers = await answers_until_the_end(monkeypatch, *([whole, part] if separate else [whole + part]))
+    assert [line[:12] for line in answers.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")] == [
+        *([b"HTTP/1.1 200"] * len(requests)),
+        b"HTTP/1.1 408",
+    ]
 
 
 async def test_a_request_whose_handler_has_not_begun_does_not_count_as_a_client_that_is_slow(

@@ -23,7 +23,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from gantry.runtime import http_interface, limits, repeated_logs
-from gantry.runtime.real import accepting, connections, http_messages, http_refusals, opening
+from gantry.runtime.real import accepting, connections, http_messages, http_progress, http_refusals, opening
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 class _Protocol(web.RequestHandler):
     """aiohttp's protocol of a connection, which notes what the connection waits for."""
 
-    __slots__ = ("_header_bytes", "_server", "connection")
+    __slots__ = ("_header_bytes", "_progress", "_server", "connection")
 
     def __init__(self, server: "Server", manager: web.Server, connection: connections.Connection) -> None:
         super().__init__(
@@ -55,6 +55,7 @@ class _Protocol(web.RequestHandler):
         )
         self._server = server
         self._header_bytes = 0
+        self._progress = http_progress.Progress()
         self.connection = connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -73,6 +74,7 @@ class _Protocol(web.RequestHandler):
             self._server.connections.enter(self.connection, connections.State.HEADERS)
         requests = self._request_count
         super().data_received(data)
+        self._progress.receive(data, requests=self._request_count - requests)
         if self.connection.state is not connections.State.HEADERS:
             return
         if self._request_count > requests:
@@ -82,6 +84,13 @@ class _Protocol(web.RequestHandler):
             self._header_bytes += len(data)
             if self._header_bytes > limits.HEADER_BYTES:
                 self.refuse_headers(431)
+
+    def end_request(self, request: web.BaseRequest) -> None:
+        """Wait for the next request, with the time limit for headers if a part of it has already arrived."""
+        in_chunks = request.body_exists and request.content_length is None
+        self._header_bytes = self._progress.end_request(None if in_chunks else request.content_length or 0)
+        state = connections.State.HEADERS if self._header_bytes else connections.State.IDLE
+        self._server.connections.enter(self.connection, state)
 
     def refuse_headers(self, status: int) -> None:
         """Answer a request whose headers are not complete, and end the connection; it is aborted if that is slow."""
@@ -247,8 +256,10 @@ class Server:
             return answer
         finally:
             # The rest of a refused body still arrives; aiohttp drops it, and closes the connection.
-            is_read = request.content.is_eof()
-            self.connections.enter(connection, connections.State.IDLE if is_read else connections.State.BODY)
+            if request.content.is_eof():
+                protocol.end_request(request)
+            else:
+                self.connections.enter(connection, connections.State.BODY)
 
     @contextlib.asynccontextmanager
     async def _body(
