@@ -246,6 +246,8 @@ async def test_hooks_of_each_operation_receive_what_the_golden_file_says(path: s
     assert plan.hooks
     assert plan.hooks.path == path
     cluster_house.change(plan.changes)
+    for step in plan.steps:
+        cluster_house.change(step.changes)
     if plan.finish and not isinstance(op, opcodes.NodeAdd):
         cluster_house.change(plan.finish(cluster_house.state))
     compare(path, _describe(plan.hooks, op.op_id, before=before, after=cluster_house.state))

@@ -132,6 +132,24 @@ def test_a_failing_step_undoes_those_before_it_and_takes_the_changes_back(house:
     assert house.memory.durable.nodegroups["g"] == old
 
 
+def test_the_changes_of_a_step_are_stored_before_its_actions_and_reverted_after_a_failure(house: House) -> None:
+    durable = list[list[str]]()
+
+    async def do() -> None:
+        durable.append(list(house.memory.durable.networks))
+
+    async def fail() -> None:
+        durable.append(list(house.memory.durable.networks))
+        raise errors.RemoteError("node2 does not answer")
+
+    other = network.Network(uuid="u2", name="net2")
+    steps = [base.Step("one", procedure(do)), base.Step("two", procedure(fail), changes=[states.Put(other)])]
+    house.scripts["unit"] = Script(plan=base.Plan(changes=[states.Put(NET)], steps=steps))
+    assert run(house, op("unit"))[0] == ["error"]
+    assert durable == [["u1"], ["u1", "u2"]]
+    assert not house.memory.durable.networks
+
+
 def test_an_undo_that_fails_is_logged_and_does_not_stop_the_others(house: House) -> None:
     journal = Journal()
     house.scripts["unit"] = Script(

@@ -516,6 +516,7 @@ class House:
         return plan
 
     async def do(self, step: base.Step) -> None:
+        self.change(step.changes)
         await base.perform(step.do, self.nodes, self.log)
 
     async def undo(self, step: base.Step) -> None:

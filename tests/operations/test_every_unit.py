@@ -191,7 +191,7 @@ class Break:
             await base.perform(step.undo, nodes, build.Log())
             assert nodes.state() == taken_back, f"{step.text}: a second undo makes a difference"
 
-        return base.Step(step.text, queue_house.procedure(do), queue_house.procedure(undo))
+        return replace(step, do=queue_house.procedure(do), undo=queue_house.procedure(undo))
 
 
 class Store(queue_house.MemoryStore):

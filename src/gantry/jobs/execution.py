@@ -180,6 +180,7 @@ class Execution:
             for step in plan.steps:
                 done.append(step)
                 self._log.info(step.text)
+                await self._submit(step.changes, cause)
                 with self._log.killable():
                     await self._perform(step.do)
             if plan.finish is None:
@@ -190,7 +191,8 @@ class Execution:
             if isinstance(error, errors.JobCanceledError):
                 self._report_kill(done, keeps=plan.keep_on_failure)
             if not plan.keep_on_failure and await self._undo(done, cause):
-                await self._revert(inverse(plan.changes, before), cause)
+                changes = [*plan.changes, *(change for step in done for change in step.changes)]
+                await self._revert(inverse(changes, before), cause)
             elif isinstance(error, errors.PrerequisiteError):
                 # Its class promises that nothing was changed (contracts/luxi.md#errors).
                 raise errors.ExecutionError(error.message, hint=error.hint) from error

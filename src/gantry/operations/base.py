@@ -14,7 +14,8 @@ explanation/architecture.md#deciding-and-doing):
    no other plan allocates them. Then ``changes`` are committed as one transaction. If an external database decides
    about addresses, they are allocated there before the hooks, and ``plan`` runs again if one of them is in use.
 5. The plan's ``steps`` run in order, each with its actions and its undo. Both are values: calls to nodes
-   (``Command``), or a ``Procedure`` with the reason why it cannot be a list of calls. When a step fails, the undo of
+   (``Command``), or a ``Procedure`` with the reason why it cannot be a list of calls. A step may have changes of the
+   state, which are committed before its actions. When a step fails, the undo of
    that step and of the finished ones run in reverse, then ``changes`` are reverted. If an undo fails too, ``changes``
    are kept, because a node may still have what they record. Every action can be repeated.
 6. ``Plan.finish``, if any, turns the outcome of the steps into a last transaction. The steps of ``after`` run when that
@@ -231,19 +232,26 @@ Actions = tuple[Action, ...]
 class Step:
     """A piece of work outside the state, with its undo; ``text`` is displayed in a dry run and in the log.
 
-    A step without actions only writes its text to the log.
+    ``changes`` are stored before ``do``, so that a successor of this master knows what may have been done. They delete
+    nothing, and are reverted with the plan's changes. A step without actions only writes its text to the log.
     """
 
     text: str
     do: Actions = ()
     undo: Actions = ()
+    changes: Sequence[states.Change] = ()
 
 
 def call_step(
-    text: str, target: targets.Target, call: calls.Call[object], undo: calls.Call[object] | None = None
+    text: str,
+    target: targets.Target,
+    call: calls.Call[object],
+    undo: calls.Call[object] | None = None,
+    *,
+    changes: Sequence[states.Change] = (),
 ) -> Step:
     """Return the step that calls one node; its undo is another call to the same node."""
-    return Step(text, (Command(target, call),), (Command(target, undo),) if undo else ())
+    return Step(text, (Command(target, call),), (Command(target, undo),) if undo else (), changes)
 
 
 def log_steps(lines: Sequence[str]) -> list[Step]:

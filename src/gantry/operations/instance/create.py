@@ -3,7 +3,7 @@
 Everything is checked before anything is changed: names and parameters in the snapshot; OS definition, hypervisor
 parameters, bridges and free space by the node. One transaction then writes the instance with its addresses; the steps
 on the node follow, each with its undo (explanation/architecture.md#deciding-and-doing). Its admin state is down until
-it has been started.
+it is about to be started: a successor of a master that dies then finds it as it may run.
 """
 
 from collections.abc import Collection, Sequence
@@ -132,33 +132,33 @@ class _Creation:
         """Return the plan for the instance that ``inspect`` checked, with its addresses."""
         vm = self._draft(snapshot, facts, facts.drawn.replay(self.environment.inputs), allocate=True)
         self._check_policy(snapshot, vm)
+        stopped = structs.replace(vm, admin_state=instance.AdminState.DOWN)
         whole = fill.fill(snapshot, vm)
         node = snapshot.nodes[vm.primary_node]
         names = [snapshot.nodes[uuid].name for uuid in vm.nodes]
         return base.Plan(
             lines=[*facts.why, *_describe(vm, names)],
-            # It is down until it has been started: nothing may start it, or report it, before its disks are complete.
+            # Nothing may start it, or report that it is down, before its disks are complete.
             changes=[
                 *attached_ports.changes(None, vm, now=self.environment.inputs.now),
-                states.Put(structs.replace(vm, admin_state=instance.AdminState.DOWN)),
+                states.Put(stopped),
             ],
-            finish=self._started(vm) if self.op.start else None,
             steps=[
                 *base.log_steps(facts.why),
                 *self._disk_steps(snapshot, vm, facts),
                 *self._steps(whole, snapshot.target(node), export=facts.export),
+                *(self._start(stopped, whole, snapshot.target(node)) if self.op.start else ()),
                 *self._last_steps(snapshot, vm),
             ],
             result=lambda: names,
             hooks=hook_environment.of_instance(snapshot, vm, path="instance-add", ADD_MODE=self.op.mode),
         )
 
-    def _started(self, vm: instance.Instance) -> base.Finish:
-        """Return the end of the plan, after which the instance should run."""
-        now = self.environment.inputs.now
-        return lambda current: [
-            states.Put(base.changed(current.instances[vm.uuid], now, admin_state=instance.AdminState.UP))
-        ]
+    def _start(self, stopped: instance.Instance, whole: calls.Instance, on: targets.Target) -> list[base.Step]:
+        """Return the step that records that the instance should run, and starts it."""
+        start, stop = calls.InstanceStart(instance=whole), calls.InstanceShutdown(instance=whole, timeout=0)
+        up = base.changed(stopped, self.environment.inputs.now, admin_state=instance.AdminState.UP)
+        return [base.call_step(f"start {whole.name} on {on.name}", on, start, stop, changes=[states.Put(up)])]
 
     def _check_static(self, snapshot: states.Snapshot) -> None:
         """Refuse what can be refused without asking a node."""
@@ -412,9 +412,6 @@ class _Creation:
             add = calls.OsAdd(instance=with_secrets, debug=debug)
             script = os_check.script(self.environment, on, add, whole=whole)
             steps.append(base.Step(f"install {whole.os} on {whole.name}", (script,)))
-        if self.op.start:
-            start, stop = calls.InstanceStart(instance=whole), calls.InstanceShutdown(instance=whole, timeout=0)
-            steps.append(base.call_step(f"start {whole.name} on {on.name}", on, start, stop))
         return steps
 
 
