@@ -1,7 +1,7 @@
 """Conflicts: what the ledger learns when other owners of a shared database have the addresses of a plan.
 
 ``shared`` calls ``add`` for each plan that the database refused; the unit then makes a new plan, which skips these
-addresses and a few after them. ``free_skipped`` ends the skipping for a job.
+addresses and a few after them. ``free_skipped`` ends the skipping for a job, ``free_all_skipped`` that of all jobs.
 """
 
 from collections.abc import Collection, Sequence
@@ -76,9 +76,18 @@ class Conflicts:
             self._ledger.learn(key, "")
             self._skipped.setdefault(job, []).append(key)
 
+    def is_skipped(self, key: network_addresses.NetworkAddress) -> bool:
+        """Return whether an address is only skipped for a job: no other owner is known to have it."""
+        return key in self._ledger.foreign and not self._ledger.foreign.owner(key)
+
     def free_skipped(self, job: int) -> bool:
         """Free the addresses that are skipped for a job; return whether there were any."""
-        keys = self._skipped.pop(job, ())
+        keys = [key for key in self._skipped.pop(job, ()) if self.is_skipped(key)]
         for key in keys:
             self._ledger.forget(key)
         return bool(keys)
+
+    def free_all_skipped(self) -> bool:
+        """Free the addresses that are skipped for all jobs; return whether there were any."""
+        outcomes = [self.free_skipped(job) for job in [*self._skipped]]
+        return any(outcomes)

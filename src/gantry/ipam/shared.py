@@ -195,20 +195,28 @@ class Shared:
         )
 
     async def forget_released(self, job: int) -> bool:
-        """Forget addresses that other owners have released, after a plan found none free; return whether any were."""
+        """Forget why addresses are not free, after a plan found none free; return whether there were any.
+
+        In this order: addresses that are skipped for this job, those that other owners have released, and those that
+        are skipped for other jobs, which then may conflict once more.
+        """
         if self._conflicts.free_skipped(job):
             return True
+        released = await self._released()
+        for key in released:
+            self._ledger.forget(key)
+        return bool(released) or self._conflicts.free_all_skipped()
+
+    async def _released(self) -> list[network_addresses.NetworkAddress]:
+        """Return the addresses that other owners have released; none if the database has been read just before."""
         known, now = self._ledger.foreign.addresses(), self._runtime.clock.monotonic()
         if self._database is None or not known or now - self._surveyed_at < RETRY_SECONDS:
-            return False
+            return []
         self._surveyed_at = now
         await self._get_ready()
         survey = await self._survey()
         allocated = self._by_network_address(survey.foreign)
-        released = [key for key in known if key not in allocated]
-        for key in released:
-            self._ledger.forget(key)
-        return bool(released)
+        return [key for key in known if key not in allocated and not self._conflicts.is_skipped(key)]
 
     def done(self, job: int) -> None:
         """Compare what a job may have left in the database, after its holds have ended."""

@@ -445,6 +445,68 @@ def test_a_job_that_finds_no_other_address_gets_those_that_it_has_skipped(
     moved.run(scenario())
 
 
+def test_a_job_does_not_fail_for_lack_of_addresses_that_another_job_only_skips(
+    moved: Lab, empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (10, 11, 13, 14, 15):
+        labs.take(empty_url, f"192.0.2.{number}")
+    monkeypatch.setattr(moved.runtime.random, "below", lambda _: 4)
+
+    async def scenario() -> None:
+        assert not await moved.addresses.secure(98, moved.state, [port("192.0.2.15")], attempt=3)
+        await moved.addresses.forget_released(97)
+        labs.take(empty_url, "192.0.2.16")
+        assert not await moved.addresses.secure(98, moved.state, [port("192.0.2.16")], attempt=3)
+        # The database was read a moment ago, and is not read again for a while.
+        assert await moved.add_port() == ["192.0.2.17"]
+
+    moved.run(scenario())
+
+
+def test_a_job_gets_the_addresses_that_another_job_skips_only_if_no_owner_has_released_any(
+    moved: Lab, empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labs.take(empty_url, "192.0.2.15")
+    monkeypatch.setattr(moved.runtime.random, "below", lambda _: 3)
+    skipped = ["192.0.2.16", "192.0.2.17", "192.0.2.18"]
+
+    def known() -> list[str]:
+        return sorted(ip for _, ip in moved.ledger.foreign.addresses())
+
+    async def scenario() -> None:
+        assert not await moved.addresses.secure(98, moved.state, [port("192.0.2.15")], attempt=3)
+        labs.other(empty_url).deallocate(labs.SUBNET, "192.0.2.15")
+        assert known() == ["192.0.2.15", *skipped]
+        assert await moved.addresses.forget_released(99)
+        assert known() == skipped
+        assert await moved.addresses.forget_released(99)
+        assert known() == []
+        assert not await moved.addresses.forget_released(99)
+
+    moved.run(scenario())
+
+
+def test_the_owner_of_a_skipped_address_stays_known_when_the_job_has_ended(
+    moved: Lab, empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labs.take(empty_url, "192.0.2.14")
+    labs.take(empty_url, "192.0.2.15")
+    monkeypatch.setattr(moved.runtime.random, "below", lambda _: 1)
+
+    async def scenario() -> None:
+        assert not await moved.addresses.secure(98, moved.state, [port("192.0.2.15")], attempt=3)
+        labs.take(empty_url, "192.0.2.16")
+        assert not await moved.addresses.secure(99, moved.state, [port("192.0.2.14")], attempt=3)
+        moved.addresses.done(98)
+        moved.addresses.done(99)
+        foreign = moved.ledger.foreign
+        assert {ip: foreign.owner((net, ip)) for net, ip in foreign.addresses()} == {
+            f"192.0.2.{number}": "somebody" for number in (14, 15, 16)
+        }
+
+    moved.run(scenario())
+
+
 def test_an_address_is_not_secured_in_a_database_that_lost_its_subnet(moved: Lab, empty_url: str) -> None:
     labs.other(empty_url).remove_subnet(labs.SUBNET)
 
