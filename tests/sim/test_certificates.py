@@ -176,13 +176,29 @@ def test_a_node_obeys_the_next_epoch_of_any_candidate_only_until_the_master_call
         lab.run(scenario())
 
 
-def test_a_candidate_can_stop_the_master_daemon() -> None:
+def test_a_candidate_can_stop_the_master_daemon_a_few_times() -> None:
     async def scenario() -> None:
         await lab.build()
         thief = Thief(lab, "node2")
-        assert await thief.call("node1", calls.StopMaster(patience=1), certificate=thief.issued(), epoch=0)
-        assert lab.masters() == []
-        await lab.start_master("node1")
+        stop = calls.StopMaster(patience=1)
+        for _ in range(3):
+            assert await thief.call("node1", stop, certificate=thief.issued(), epoch=0)
+            assert lab.masters() == []
+            await lab.start_master("node1")
+        for _ in range(10):
+            with pytest.raises(errors.WrongStateError, match="3 times, and did not become the master"):
+                await thief.call("node1", stop, certificate=thief.issued(), epoch=0)
+            await lab.world.clock.sleep(60)
+        assert lab.masters() == ["node1"]
+        await fine(lab)
+        # Who really becomes the master is not limited, and neither is another candidate.
+        await lab.failover("node3")
+        await lab.world.clock.sleep(3600)
+        await lab.failover("node1")
+        await lab.failover("node2")
+        for _ in range(4):
+            await lab.failover("node1")
+            await lab.failover("node2")
         await fine(lab)
 
     with cluster.SimulatedCluster(1) as lab:

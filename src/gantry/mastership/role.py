@@ -370,6 +370,7 @@ class Role:
             if self._request.voting and not self._claim().by_majority:
                 raise stopped
             log.warning("the old master's daemon was not stopped: %s", stopped)
+            self._report(f"the old master's daemon was not stopped: {stopped}")
             return self._request.voting
         return stopped
 

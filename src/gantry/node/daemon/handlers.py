@@ -66,10 +66,8 @@ class Handlers:
         table.add(calls.JournalFetch, self._replica.following)
         table.add(calls.CopyFetch, self._replica.fetch)
         table.add(calls.NodeDemote, self._node_demote)
-        table.add(
-            calls.StopMaster,
-            lambda call: master_process.stop(self._runtime, self._queue, timeout_seconds=call.patience),
-        )
+        stops = master_process.Stops(self._runtime, self._queue, self._barrier)
+        table.add_for_caller(calls.StopMaster, lambda call, caller: stops.stop(caller, timeout_seconds=call.patience))
         table.add(calls.OsDiagnose, self._os_diagnose)
         table.add(calls.OsValidate, self._os_validate)
         table.add(calls.OsAdd, self._os_add)

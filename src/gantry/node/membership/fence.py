@@ -58,6 +58,8 @@ class Fence:
         # The highest epoch of any call, also of one that ``admit`` does not record, and the UUID of its master's node.
         self._used = _NO_MASTER
         self._certified = _NO_MASTER
+        # The last epoch of each master that was proven to this daemon, by the UUID of its node.
+        self._proven_epochs: dict[str, int] = {}
         # When the node last heard of the master with this UUID; None is the one that it obeyed before it started.
         self._heard = self._clock.monotonic()
         self._heard_from: str | None = None
@@ -87,6 +89,10 @@ class Fence:
     def proven(self) -> epochs.Mastership:
         """Return the last proven epoch and its master; epoch 0 before the first."""
         return self._masterships()[0]
+
+    def proven_epoch_of(self, owner: str) -> int:
+        """Return the last epoch of a node that was proven to this run of the daemon; 0 if there was none."""
+        return self._proven_epochs.get(owner, 0)
 
     def epoch(self) -> int:
         """Return the epoch that the node obeys, 0 before the first."""
@@ -175,6 +181,8 @@ class Fence:
         lines = [obeyed] if obeyed.is_proven or not proven.epoch else [proven, obeyed]
         await self._disk.write(self._path, epochs.encode(lines), mode=0o444)
         self._stored = obeyed if obeyed.is_proven else proven, obeyed
+        if obeyed.is_proven:
+            self._proven_epochs[owner] = epoch
         if not obeyed.is_proven:
             level = logging.WARNING if proven.epoch else logging.INFO  # a node that joins sees the proof a bit later
             logger.log(level, "epoch %d of the node with UUID %s is obeyed without a proof", epoch, owner)
