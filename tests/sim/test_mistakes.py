@@ -16,7 +16,7 @@ from gantry.ipam import embedded, segments
 from gantry.jobs import brief, environment, execution, queue, records
 from gantry.lib_files import frame
 from gantry.mastership import vote
-from gantry.model import cluster_settings
+from gantry.model import cluster_settings, opcodes
 from gantry.model import job as jobs
 from gantry.model import network as networks
 from gantry.node.daemon import server
@@ -268,6 +268,50 @@ def restart_leaves_running_jobs_running(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(queue.Queue, "start", start)
 
 
+def a_running_job_holds_nothing(patch: pytest.MonkeyPatch) -> None:
+    def hold(self: embedded.Ledger, job: int, before: states.Snapshot, *, changes: Sequence[states.Change]) -> None:
+        """Hold no address."""
+
+    patch.setattr(embedded.Ledger, "hold", hold)
+
+
+def _running(store: records.Store) -> list[jobs.Job]:
+    return [job for job in store.snapshot.jobs.values() if job.status is jobs.Status.RUNNING]
+
+
+def restart_forgets_what_running_jobs_have(patch: pytest.MonkeyPatch) -> None:
+    original = queue.Queue.start
+
+    async def start(self: queue.Queue) -> None:
+        running_jobs = _running(self._book.store)
+        await original(self)
+        ledger, state = self._processor._services.ledger, self._book.store.snapshot
+        for step in (step for job in running_jobs for step in job.ops):
+            uuid = state.names.get(("instances", getattr(step.input, "instance_name", "")))
+            if uuid:
+                ledger._mark(state.instances[uuid], used=False)
+
+    patch.setattr(queue.Queue, "start", start)
+
+
+def restart_drops_what_running_jobs_have_created(patch: pytest.MonkeyPatch) -> None:
+    original = queue.Queue.start
+
+    async def start(self: queue.Queue) -> None:
+        running_jobs = _running(self._book.store)
+        await original(self)
+        created = [
+            step.input for job in running_jobs for step in job.ops if isinstance(step.input, opcodes.InstanceCreate)
+        ]
+        names = self._book.store.snapshot.names
+        uuids = [names[key] for op in created if (key := ("instances", op.instance_name)) in names]
+        if uuids:
+            deletions = [states.Delete("instances", uuid) for uuid in uuids]
+            await self._book.store.submit(deletions, transaction.Cause(reason="restart"))
+
+    patch.setattr(queue.Queue, "start", start)
+
+
 def a_stop_does_nothing(patch: pytest.MonkeyPatch) -> None:
     async def stop(self: fake.Fake, name: str, *, timeout: float) -> None:
         """Report success."""
@@ -311,7 +355,7 @@ MISTAKES: dict[Patch, tuple[int, str]] = {
     changes_are_stored_before_their_job: (2, invariants.WHOLE),
     success_is_stored_before_the_changes: (126, outcome.FACTS),
     segments_are_not_checked: (9, invariants.UNIQUE),
-    segments_are_never_free_again: (26, outcome.COUNTED),
+    segments_are_never_free_again: (9, outcome.COUNTED),
     locks_are_released_before_steps_and_undo: (0, invariants.LOCKS_HELD),
     locks_are_released_before_the_undo: (9, invariants.LOCKS_HELD),
     undo_is_skipped: (27, node_disks.DISKS),
@@ -320,6 +364,9 @@ MISTAKES: dict[Patch, tuple[int, str]] = {
     recovery_drops_the_last_frame: (7, faults.ENDS),
     restart_forgets_queued_jobs: (26, outcome.JOBS_END),
     restart_leaves_running_jobs_running: (0, outcome.JOBS_END),
+    a_running_job_holds_nothing: (80, invariants.STORED),
+    restart_forgets_what_running_jobs_have: (28, outcome.COUNTED),
+    restart_drops_what_running_jobs_have_created: (21, outcome.NODES),
     a_stop_does_nothing: (6, outcome.NODES),
     a_node_ignores_permits: (11, invariants.GUESTS),
     a_grant_is_not_synced: (2, invariants.ONE_EPOCH),
