@@ -1,13 +1,14 @@
 """What the real HTTP server makes of an answer on the wire, whatever a handler has put into it."""
 
 import asyncio
+import contextlib
 import http.client
 from collections.abc import Mapping
 
 import pytest
 from tests import ports
 
-from gantry.runtime import http_interface, limits
+from gantry.runtime import http_interface, interface, limits
 from gantry.runtime.real import RealRuntime, connections, http_server
 
 
@@ -122,6 +123,74 @@ async def test_headers_that_begin_before_the_last_answer_have_the_same_time(
         *([b"HTTP/1.1 200"] * len(requests)),
         b"HTTP/1.1 408",
     ]
+
+
+async def serve(handler: http_interface.Handler, allowed: limits.HttpLimits) -> tuple[interface.HttpServer, int]:
+    port = ports.free()
+    runtime = RealRuntime("node1")
+    return await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100, allowed=allowed), port
+
+
+async def hello(_: http_interface.Request) -> http_interface.Response:
+    return http_interface.Response(200, b"hello", known=True)
+
+
+async def test_headers_that_begin_on_an_idle_connection_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "SWEEP_SECONDS", 0.01)
+    server, port = await serve(hello, limits.HttpLimits(header_seconds=0.2))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        async with asyncio.timeout(60):
+            writer.write(GET)
+            assert b"200" in await reader.readuntil(b"hello")
+            writer.write(GET[:-2])
+            assert b"HTTP/1.1 408 " in await reader.read()
+    finally:
+        writer.close()
+        await server.close()
+
+
+async def test_a_request_whose_headers_were_refused_is_not_handled_when_they_are_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_server, "SWEEP_SECONDS", 0.01)
+    server, port = await serve(hello, limits.HttpLimits(header_seconds=1))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        async with asyncio.timeout(60):
+            writer.write(GET + GET[:-2])
+            await reader.readuntil(b"HTTP/1.1 408 ")
+            writer.write(GET[-2:])
+            with contextlib.suppress(ConnectionError):
+                assert b"hello" not in await reader.read()
+    finally:
+        writer.close()
+        await server.close()
+
+
+async def test_a_connection_that_has_ended_leaves_room_for_another() -> None:
+    server, port = await serve(hello, limits.HttpLimits(connections=2, strangers=2, per_peer=2))
+    try:
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(GET)
+            assert b"HTTP/1.1 200 " in await reader.readuntil(b"\r\n")
+            writer.close()
+            await writer.wait_closed()
+    finally:
+        await server.close()
+
+
+async def test_a_server_that_closes_ends_the_connections_that_have_sent_nothing_yet() -> None:
+    server, port = await serve(hello, limits.HttpLimits())
+    connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+    connections[1][1].write(GET)
+    await connections[1][0].readuntil(b"hello")
+    await server.close()
+    async with asyncio.timeout(60):
+        for reader, writer in connections:
+            assert await reader.read() == b""
+            writer.close()
 
 
 async def test_a_request_whose_handler_has_not_begun_does_not_count_as_a_client_that_is_slow(

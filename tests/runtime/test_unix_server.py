@@ -76,6 +76,26 @@ async def test_a_silent_client_makes_room_only_after_it_had_time_for_its_message
             writer.close()
 
 
+async def test_each_of_several_clients_at_one_moment_takes_the_room_of_another_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = str(tmp_path / "socket")
+    server = unix_server.UnixServer(where, converse, limits.UnixLimits(connections=2))
+    await server.start(mode=0o600, limit=1 << 16)
+    idle = [await begin(where, b"hello\n") for _ in range(2)]
+    for reader, _ in idle:
+        assert await line(reader) == b"6\n"
+    new = await asyncio.gather(*(begin(where, b"hello again\n") for _ in range(2)))
+    for reader, _ in new:
+        assert await line(reader) == b"12\n"
+    for reader, _ in idle:
+        assert await line(reader) == b""
+    assert f"to {where} is closed to make room for another" in caplog.text
+    for _, writer in (*idle, *new):
+        writer.close()
+    await server.close()
+
+
 async def begin(path: str, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(sent)
