@@ -116,9 +116,9 @@ DATABASE_MISTAKES: dict[Patch, tuple[int, str]] = {
     an_address_is_released_before_its_release_is_durable: (23, invariants.STORED),
     an_address_is_allocated_in_its_quarantine: (155, invariants.QUARANTINED),
     an_address_is_given_before_the_database_has_it: (80, invariants.STORED),
-    an_address_of_another_owner_is_taken_over: (51, invariants.FOREIGN),
-    an_address_is_released_for_every_owner: (51, invariants.FOREIGN),
-    a_conflict_in_the_database_is_ignored: (51, invariants.SHARED),
+    an_address_of_another_owner_is_taken_over: (10, invariants.FOREIGN),
+    an_address_is_released_for_every_owner: (10, invariants.FOREIGN),
+    a_conflict_in_the_database_is_ignored: (18, invariants.SHARED),
 }
 """Each mistake, with the seed that is tried first, and the promise that it breaks."""
 
