@@ -1,5 +1,7 @@
 """Which files of a series go, and which folder stays small."""
 
+from collections.abc import Coroutine, Iterator
+
 import pytest
 
 from gantry.runtime import retention, simulated
@@ -44,3 +46,105 @@ def test_a_folder_keeps_its_newest_files_and_removes_several_at_once() -> None:
         world.run(write())
         # The tenth was too many: then there were seven, the newest.
         assert disk.names("/logs") == ["0", "1", "2", "3", "4", "5", "6"]
+
+
+ARCHIVE = "/archive"
+BLOCKS = 2
+"""Blocks that each job of these tests uses."""
+
+
+class Site:
+    """An archive of jobs, ten in each folder."""
+
+    def __init__(self, world: simulated.World) -> None:
+        self._world = world
+        self.runtime = world.machine("one")
+        self.archive = retention.ArchiveFolder(self.runtime, ARCHIVE, folder_size=10)
+
+    async def add(self, number: int) -> None:
+        disk, folder = self.runtime.disk, f"{ARCHIVE}/{number // 10}"
+        await disk.make_directory(folder)
+        await disk.write(f"{folder}/job-{number}", b"x" * (BLOCKS * retention.BLOCK - 1), sync=False)
+
+    def jobs(self) -> list[int]:
+        disk = self.runtime.disk
+        names = [name for folder in disk.names(ARCHIVE) for name in disk.names(f"{ARCHIVE}/{folder}")]
+        return sorted(int(name.removeprefix("job-")) for name in names if name[4:].isdigit())
+
+    async def trim(self, jobs: int, *, most: int = 1000, ends: int | None = None) -> int:
+        """Keep the size of that many jobs."""
+        keep = retention.Retention(size=jobs * BLOCKS * retention.BLOCK)
+        return await self.archive.trim(keep, most=most, ends=ends)
+
+    async def settle(self) -> None:
+        await self._world.clock.sleep(10 * retention.SETTLED_SECONDS)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with simulated.World(seed=1) as world:
+        site = Site(world)
+
+        async def fill() -> None:
+            for number in range(25):
+                await site.add(number)
+
+        world.run(fill())
+        yield site
+
+
+def run(site: Site, work: Coroutine[object, object, None]) -> None:
+    site._world.run(work)
+
+
+def test_an_archive_beyond_its_size_loses_its_first_jobs_and_their_folders(site: Site) -> None:
+    async def scenario() -> None:
+        assert await site.trim(25) == 0
+        assert await site.trim(13) == 12
+        assert site.jobs() == [*range(12, 25)]
+        assert site.runtime.disk.names(ARCHIVE) == ["1", "2"]
+        assert await site.trim(13) == 0
+
+    run(site, scenario())
+
+
+def test_a_trim_removes_a_few_jobs_at_a_time_if_it_has_to(site: Site) -> None:
+    async def scenario() -> None:
+        assert [await site.trim(13, most=7) for _ in range(3)] == [7, 5, 0]
+        assert site.jobs() == [*range(12, 25)]
+
+    run(site, scenario())
+
+
+@pytest.mark.parametrize(("ends", "folders"), [(None, []), (25, ["2"]), (20, ["2"]), (19, ["1", "2"])])
+def test_an_empty_folder_to_which_jobs_may_be_added_stays(site: Site, ends: int | None, folders: list[str]) -> None:
+    async def scenario() -> None:
+        assert await site.trim(0, ends=ends) == 25
+        assert site.runtime.disk.names(ARCHIVE) == folders
+
+    run(site, scenario())
+
+
+def test_files_that_are_no_jobs_neither_count_nor_go(site: Site) -> None:
+    async def scenario() -> None:
+        disk, foreign_names = site.runtime.disk, ["job-2.new", "note", "job-"]
+        for name in foreign_names:
+            await disk.write(f"{ARCHIVE}/0/{name}", b"x" * 10 * retention.BLOCK, sync=False)
+        assert await site.trim(25) == 0
+        assert await site.trim(15) == 10
+        assert disk.names(f"{ARCHIVE}/0") == sorted(foreign_names)
+
+    run(site, scenario())
+
+
+def test_jobs_that_are_added_to_a_folder_whose_size_is_known_count(site: Site) -> None:
+    async def scenario() -> None:
+        await site.settle()
+        assert await site.trim(25) == 0
+        assert await site.trim(25) == 0
+        for number in (25, 26):
+            await site.add(number)
+        assert await site.trim(25) == 2
+        assert site.jobs() == [*range(2, 27)]
+
+    run(site, scenario())

@@ -96,6 +96,50 @@ async def test_each_of_several_clients_at_one_moment_takes_the_room_of_another_o
     await server.close()
 
 
+async def test_a_client_that_has_gone_without_a_message_leaves_its_room(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unix_server, "FIRST_TIMEOUT_SECONDS", 1e6)
+    for _ in range(FEW.connections):
+        _, writer = await asyncio.open_unix_connection(path)
+        writer.close()
+        await writer.wait_closed()
+    answers = [b"refused\n"]
+    async with asyncio.timeout(60):
+        while answers[-1] != b"hello\n":  # the server may not have noticed the end of all yet
+            answers.append(await ask(path))
+
+
+async def test_a_client_whose_request_is_in_work_does_not_make_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unix_server, "FIRST_TIMEOUT_SECONDS", 0.0)
+    has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def work(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
+        try:
+            message = await reader.readuntil(b"\n")
+        except bytestream.RefusedError:
+            writer.write(b"refused\n")
+            return
+        has_begun.set()
+        await may_end.wait()
+        writer.write(message)
+        await writer.drain()
+
+    where = str(tmp_path / "socket")
+    server = unix_server.UnixServer(where, work, limits.UnixLimits(connections=1))
+    await server.start(mode=0o600, limit=1 << 16)
+    reader, writer = await begin(where, b"first\n")
+    async with asyncio.timeout(60):
+        await has_begun.wait()
+        assert await ask(where) == b"refused\n"
+        may_end.set()
+        assert await reader.read() == b"first\n"
+    writer.close()
+    await server.close()
+
+
 async def begin(path: str, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(sent)
