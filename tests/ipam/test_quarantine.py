@@ -107,6 +107,16 @@ def test_a_new_master_knows_the_quarantined_addresses() -> None:
     assert house.pick(ANY) == ["10.0.0.1"]
 
 
+def test_an_address_that_is_allocated_after_its_quarantine_stays_used_although_its_record_is_not_deleted() -> None:
+    house = House()
+    house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
+    house.commit(states.Delete("instances", "v"))
+    house.time += HOLD
+    house.change(states.Put(embedding.port("p", "10.0.0.1")))
+    assert house.state.resting
+    assert house.pick(ANY) == ["10.0.0.2"]
+
+
 def test_a_pool_of_quarantined_addresses_is_full_until_the_first_quarantine_ends() -> None:
     house = House()
     for number in range(3):

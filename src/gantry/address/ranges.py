@@ -254,13 +254,10 @@ def parse_range(text: str) -> tuple[Family, Range]:
     return first.family, Range(first.value, last.value)
 
 
-_KNOWN_CIDR = functools.lru_cache(maxsize=4096)(parse_cidr)
-_KNOWN_RANGE = functools.lru_cache(maxsize=4096)(parse_range)
-
-
+@functools.lru_cache(maxsize=4096)
 def known_cidr(text: str) -> Cidr:
     """Parse a network as ``parse_cidr`` does, and cache the result, for texts that are parsed repeatedly."""
-    return _KNOWN_CIDR(text)
+    return parse_cidr(text)
 
 
 # As many as a /16 has: each address of the state is parsed when it is checked, allocated and released.
@@ -273,9 +270,10 @@ def canonical_address(text: str) -> Address:
     return address
 
 
+@functools.lru_cache(maxsize=4096)
 def known_range(text: str) -> tuple[Family, Range]:
     """Parse a range as ``parse_range`` does, and cache the result, for texts that are parsed repeatedly."""
-    return _KNOWN_RANGE(text)
+    return parse_range(text)
 
 
 def overlapping(texts: Sequence[str], run: Range) -> Iterator[Range]:

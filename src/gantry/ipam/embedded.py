@@ -26,7 +26,7 @@ plan; the processor holds and releases, and adds ``quarantine.changes`` to each 
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from gantry import errors
@@ -77,30 +77,34 @@ class Ledger:
             for network_uuid, address in self.foreign.numbers():
                 self.space(network_uuid, address.family).allocate(address.value)
             return
-        changed: dict[str, set[str]] = {}
+        self._expire()
+        changed: defaultdict[str, set[str]] = defaultdict(set)
         for change in changes:
-            changed.setdefault(change.kind, set()).add(change.key)
+            changed[change.kind].add(change.key)
         self.segments.follow(before, after, changed)
-        for record in filter(None, map(self.quarantine.remove, changed.get("resting", ()))):
-            self._mark_number(record, used=False)
-        owners = [pair for kind in _OWNER_KINDS for pair in _moved(before, after, kind, changed.get(kind, ()))]
-        for old, _ in owners:
-            self._mark(old, used=False)
-        for _, new in owners:
-            self._mark(new, used=True)
-        for state, used in ((before, False), (after, True)):
-            for key in changed.get("disks", ()):
-                self.mirrors.mark(state.disks.get(key), used=used)
-        for record in filter(None, map(after.resting.get, changed.get("resting", ()))):
-            self._quarantine(record)
+        for key in changed.get("resting", ()):
+            if removed := self.quarantine.remove(key):
+                self._mark_number(removed, used=False)
+        moved = [*_moved(before, after, changed)]
+        for old, _ in moved:
+            if old:
+                self._mark(old, used=False)
+        for _, new in moved:
+            if new:
+                self._mark(new, used=True)
+        if disks := changed.get("disks"):
+            for state, used in ((before, False), (after, True)):
+                for key in disks:
+                    self.mirrors.mark(state.disks.get(key), used=used)
+        for key in changed.get("resting", ()):
+            if added := after.resting.get(key):
+                self._quarantine(added)
 
-    def _mark(self, owner: states.Owner | None, *, used: bool) -> None:
-        if owner is None:
-            return
+    def _mark(self, owner: states.Owner, *, used: bool) -> None:
         if isinstance(owner, instance.Instance):
             self.mirrors.mark(owner, used=used)
         for network_uuid, address in _addresses(owner):
-            numbers = self.space(network_uuid, address.family)
+            numbers = self._spaces[network_uuid, address.family]
             if used:
                 numbers.allocate(address.value)
             else:
@@ -202,14 +206,15 @@ def _owner(state: states.Snapshot, kind: str, key: str) -> states.Owner | None:
 
 
 def _moved(
-    before: states.Snapshot, after: states.Snapshot, kind: str, keys: Iterable[str]
+    before: states.Snapshot, after: states.Snapshot, changed: Mapping[str, Set[str]]
 ) -> Iterator[tuple[states.Owner | None, states.Owner | None]]:
-    """Yield instances or ports before and after a change, without those whose addresses and numbers stay the same."""
-    indexed = states.KINDS[kind].indexed
-    for key in keys:
-        old, new = _owner(before, kind, key), _owner(after, kind, key)
-        if not (old and new and indexed and indexed(old) == indexed(new)):
-            yield old, new
+    """Yield instances and ports before and after a change, without those whose addresses and numbers stay the same."""
+    for kind in _OWNER_KINDS:
+        indexed = states.KINDS[kind].indexed
+        for key in changed.get(kind, ()):
+            old, new = _owner(before, kind, key), _owner(after, kind, key)
+            if not (old and new and indexed and indexed(old) == indexed(new)):
+                yield old, new
 
 
 def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Iterator[states.Owner]:
@@ -222,11 +227,9 @@ def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Itera
                 yield change.value
 
 
-def _addresses(owner: states.Owner) -> Iterator[tuple[str, ranges.Address]]:
-    """Yield the addresses of an instance or port that belong to networks, with the networks' UUIDs."""
-    for nic in owner.allocations():
-        if nic.network:
-            yield nic.network, ranges.canonical_address(nic.ip)
+def _addresses(owner: states.Owner) -> list[tuple[str, ranges.Address]]:
+    """Return the addresses of an instance or port that belong to networks, with the networks' UUIDs."""
+    return [(use.network, ranges.canonical_address(use.ip)) for use in owner.allocations() if use.network]
 
 
 def _macs(owner: states.Owner) -> list[str]:
@@ -303,7 +306,7 @@ class Allocations:
             unavailable = picked | held_numbers.keys() if picked else held_numbers
             number = pools.first_free(numbers, parts, taken=unavailable)
             if number is not None:
-                return self._pick(net, ranges.Address(family, number))
+                return self._pick(net, family, number)
         full_pools = [f"{pool.range} ({pool.name})" if pool.name else pool.range for _, pool in candidates]
         more = f" and {len(full_pools) - MAX_POOLS_NAMED} more" if len(full_pools) > MAX_POOLS_NAMED else ""
         raise errors.NoRoomError(
@@ -333,7 +336,7 @@ class Allocations:
             raise errors.WrongStateError(
                 f"address {address} of network {net.name} is reserved externally", hint="allocate it with --force"
             )
-        return self._pick(net, address)
+        return self._pick(net, address.family, address.value)
 
     def _check_quarantine(self, net: network.Network, address: ranges.Address, *, force: bool) -> None:
         quarantined = self.ledger.quarantine
@@ -352,9 +355,9 @@ class Allocations:
         self._picked.get((net.uuid, address.family), set()).discard(address.value)
         self._released.add((net.uuid, ip))
 
-    def _pick(self, net: network.Network, address: ranges.Address) -> str:
-        self._picked.setdefault((net.uuid, address.family), set()).add(address.value)
-        return str(address)
+    def _pick(self, net: network.Network, family: ranges.Family, number: int) -> str:
+        self._picked.setdefault((net.uuid, family), set()).add(number)
+        return ranges.format_address(family, number)
 
 
 def _has_family(subnet: network.Subnet, family: ranges.Family | None) -> bool:

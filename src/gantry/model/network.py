@@ -9,7 +9,6 @@ unique, and may be empty.
 See contracts/networks.md#configuration-objects.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from gantry.model import base
@@ -207,9 +206,9 @@ class Port(base.Entity, frozen=True):
         """Return whether it makes its own addresses in subnets whose guests do that."""
         return not self.device_owner.startswith((ROUTERS, CLAIMS))
 
-    def allocations(self) -> Iterator[Allocation]:
-        """Yield the addresses that no other owner may have."""
-        return (Allocation(self.network, ip, self.uuid) for ip in self.ip)
+    def allocations(self) -> list[Allocation]:
+        """Return the addresses that no other owner may have."""
+        return [Allocation(self.network, ip, self.uuid) for ip in self.ip]
 
 
 class SubnetPool(base.Entity, frozen=True):
