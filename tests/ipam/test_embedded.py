@@ -60,6 +60,17 @@ def specific(text: str, *, force: bool = False) -> driver.SpecificAddress:
     return driver.SpecificAddress(ranges.parse_address(text), force)
 
 
+class CountedText(str):
+    """A text that counts how often a look-up reads it."""
+
+    __slots__ = ()
+    reads = 0
+
+    def __hash__(self) -> int:
+        type(self).reads += 1
+        return super().__hash__()
+
+
 @pytest.mark.promise("networks-39", "networks-53", "networks-54")
 def test_the_first_free_address_comes_from_the_first_pool_of_the_first_subnet_with_room() -> None:
     house = House(
@@ -98,6 +109,16 @@ def test_owners_that_exchange_their_addresses_in_one_change_keep_them_used() -> 
 
 
 @pytest.mark.promise("networks-40")
+def test_only_the_first_allocation_of_a_subnet_reads_its_external_reservations() -> None:
+    reservations = tuple(CountedText(f"192.0.2.{number}") for number in range(10, 20))
+    house = House(net(subnet("192.0.2.0/24", "192.0.2.10-192.0.2.100", external=reservations)))
+    assert house.pick(ANY) == ["192.0.2.20"]
+    reads = CountedText.reads
+    house.change(states.Put(port("p", "192.0.2.20")))
+    assert house.pick(ANY) == ["192.0.2.21"]
+    assert CountedText.reads == reads
+
+
 def test_a_named_pool_allocates_its_first_free_address() -> None:
     house = House(net(subnet("10.0.0.0/24", "10.0.0.2-10.0.0.9", "lan=10.0.0.20-10.0.0.21", "lan=10.0.0.30")))
     assert house.pick(*[driver.PoolAddress("lan")] * 3) == ["10.0.0.20", "10.0.0.21", "10.0.0.30"]

@@ -238,24 +238,17 @@ def _macs(owner: states.Owner) -> list[str]:
 
 def excluded_ranges(subnet: network.Subnet) -> Sequence[ranges.Range]:
     """Return the addresses that no pool of a subnet allocates: external reservations, gateway, and its ends."""
-    return _excluded(subnet.cidr, subnet.gateway, subnet.external)
+    gateway = ranges.parse_address(subnet.gateway).value if subnet.gateway else None
+    never = pools.never_handed_out(ranges.known_cidr(subnet.cidr), gateway=gateway)
+    return ranges.union([*never, *(ranges.parse_range(text)[1] for text in subnet.external)])
 
 
 # Needed for each allocation: without the cache, parsing these texts would be most of its cost.
 @functools.lru_cache(maxsize=4096)
-def _allocatable(
-    pool: str, cidr: str, gateway: str, external: tuple[str, ...]
-) -> tuple[ranges.Family, Sequence[ranges.Range]]:
+def _allocatable(subnet: network.Subnet, pool: str) -> tuple[ranges.Family, Sequence[ranges.Range]]:
     """Return the family of a pool, and its range without what no pool of its subnet allocates."""
     family, run = ranges.parse_range(pool)
-    return family, ranges.difference([run], _excluded(cidr, gateway, external))
-
-
-def _excluded(cidr: str, gateway: str, external: tuple[str, ...]) -> Sequence[ranges.Range]:
-    never = pools.never_handed_out(
-        ranges.known_cidr(cidr), gateway=ranges.parse_address(gateway).value if gateway else None
-    )
-    return ranges.union([*never, *(ranges.parse_range(text)[1] for text in external)])
+    return family, ranges.difference([run], excluded_ranges(subnet))
 
 
 @dataclass
@@ -300,7 +293,7 @@ class Allocations:
         self, net: network.Network, candidates: Sequence[tuple[network.Subnet, network.Pool]], *, what: str
     ) -> str:
         for subnet, pool in candidates:
-            family, parts = _allocatable(pool.range, subnet.cidr, subnet.gateway, subnet.external)
+            family, parts = _allocatable(subnet, pool.range)
             numbers = self.ledger.space(net.uuid, family)
             picked, held_numbers = self._picked.get((net.uuid, family)), self.ledger.held_numbers(net.uuid, family)
             unavailable = picked | held_numbers.keys() if picked else held_numbers

@@ -39,7 +39,7 @@ class HostRoute(base.Part, frozen=True):
         return f"{self.destination} via {self.nexthop}"
 
 
-class Subnet(base.Part, frozen=True):
+class Subnet(base.Part, frozen=True, cache_hash=True):
     """The layer 3 part of a network: only ``cidr`` is required; ``external`` are the external reservations.
 
     ``label`` is the name that a client requested if it could not become the subnet's name, otherwise None; clients can
