@@ -267,3 +267,28 @@ def test_a_json_patch_is_done_step_by_step_or_not_at_all() -> None:
     assert body == {"a": {"b": [1, 2, 3]}, "c": "old"}
     with pytest.raises(errors.WrongStateError):
         patches.apply_json_patch(body, [operation(op="remove", path="/a"), operation(op="remove", path="/a")])
+
+
+@pytest.mark.parametrize(
+    ("value", "equal", "different"),
+    [
+        (True, True, 1),
+        (0, 0, False),
+        (1, 1.0, True),
+        (2.5, 2.5, 2),
+        ("1", "1", 1),
+        (None, None, False),
+        ([], [], {}),
+        ([1, [True]], [1.0, [True]], [1, [1]]),
+        ([1, 2], [1, 2], [1]),
+        ({"a": {"b": False}}, {"a": {"b": False}}, {"a": {"b": 0}}),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1.0}, {"a": 1}),
+    ],
+)
+def test_the_test_of_a_json_patch_compares_types_too_but_numbers_by_value(
+    value: object, equal: object, different: object
+) -> None:
+    body: schema.Json = {"a": value}
+    assert patches.apply_json_patch(body, [patches.Operation(op="test", path="/a", value=equal)]) == body
+    with pytest.raises(errors.WrongStateError, match="testing value /a failed"):
+        patches.apply_json_patch(body, [patches.Operation(op="test", path="/a", value=different)])

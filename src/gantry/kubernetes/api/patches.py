@@ -41,6 +41,15 @@ def merge(value: object, patch: object) -> object:
     return out
 
 
+def are_equal(left: object, right: object) -> bool:
+    """Return whether two JSON values are equal (RFC 6902 4.6): 1 and 1.0 are, by their value; 1 and true are not."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(are_equal(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(are_equal, left, right))
+    return isinstance(left, bool) == isinstance(right, bool) and left == right
+
+
 class Operation(msgspec.Struct, frozen=True, rename={"source": "from"}):
     """One operation of a JSON patch; ``path`` and ``source`` are JSON pointers such as ``/spec/pools/0``."""
 
@@ -81,7 +90,7 @@ def apply_json_patch(value: object, operations: Sequence[Operation]) -> object:
                     raise errors.NoRoomError(f"the patch copies more than {MAX_COPIED_BYTES} bytes")
                 _add(document, operation.path, copy.deepcopy(copied))
             case "test":
-                if _value_at(document, operation.path) != value:
+                if not are_equal(_value_at(document, operation.path), value):
                     raise errors.WrongStateError(f"testing value {operation.path} failed")
     if "" not in document:
         raise errors.WrongStateError("the patch removes the whole object")
