@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gantry import errors
@@ -98,6 +98,53 @@ def test_a_cidr_contains_the_addresses_of_its_range_and_family(family: ranges.Fa
     value = data.draw(near)
     assert (ranges.Address(family, value) in cidr) == (value in cidr.range)
     assert ranges.Address(V6 if family is V4 else V4, value) not in cidr
+
+
+def _numbers(family: ranges.Family) -> st.SearchStrategy[int]:
+    """Return addresses with groups of zeros, which IPv6 texts shorten."""
+    groups = st.sampled_from([0, 0, 0, 1, 0x10, 0x1234, 0xFFFF]) | st.integers(0, 0xFFFF)
+    count = family.bits // 16
+    return st.lists(groups, min_size=count, max_size=count).map(
+        lambda numbers: sum(number << 16 * index for index, number in enumerate(numbers))
+    )
+
+
+@settings(max_examples=1000)
+@given(
+    st.sampled_from([V4, V6]).flatmap(
+        lambda family: st.tuples(st.just(family), _numbers(family), st.integers(0, family.bits), _numbers(family))
+    )
+)
+@example((V6, 0, 34, 0x3FFF << 80 | 1))
+def test_the_common_text_of_a_cidr_begins_all_of_its_addresses(drawn: tuple[ranges.Family, int, int, int]) -> None:
+    family, number, prefix, inside = drawn
+    host_bits = family.bits - prefix
+    cidr = ranges.Cidr(family, number >> host_bits << host_bits, prefix)
+    address = ranges.Address(family, cidr.first | inside & (1 << host_bits) - 1)
+    assert str(address).startswith(ranges.common_text(cidr)), (str(cidr), str(address))
+
+
+@pytest.mark.parametrize(
+    ("cidr", "common"),
+    [
+        ("10.1.2.0/24", "10.1.2."),
+        ("10.1.2.0/23", "10.1."),
+        ("10.1.2.240/28", "10.1.2.2"),
+        ("10.1.2.3/32", "10.1.2.3"),
+        ("10.0.0.0/7", "1"),
+        ("0.0.0.0/0", ""),
+        ("2001:db8::/48", "2001:db8:"),
+        ("2001:db8:1:2::/64", "2001:db8:1:2:"),
+        ("2001:0:0:1::/64", "2001:"),
+        ("2001:db8::/64", "2001:db8:"),
+        ("2001:db8::/96", "2001:db8:"),
+        ("::/34", ""),
+        ("::/96", ""),
+        ("::/0", ""),
+    ],
+)
+def test_the_common_text_of_a_cidr_is_as_long_as_it_can_be(cidr: str, common: str) -> None:
+    assert ranges.common_text(ranges.parse_cidr(cidr)) == common
 
 
 @pytest.mark.parametrize("text", ["2001:DB8::1", "2001:db8:0::1", " 192.0.2.1"])

@@ -169,6 +169,21 @@ def first_overlap(parts: Sequence[Range]) -> tuple[Range, Range] | None:
     return next((pair for pair in itertools.pairwise(sorted(parts)) if pair[0].overlaps(pair[1])), None)
 
 
+def common_text(cidr: Cidr) -> str:
+    """Return a text with which all addresses of a network begin; it may be empty.
+
+    It is what the texts of the first and the last address have in common, but ends where both shorten zeros: an address
+    between them may shorten others.
+
+    >>> common_text(parse_cidr("10.1.4.0/22")), common_text(parse_cidr("2001:db8::/96"))
+    ('10.1.', '2001:db8:')
+    """
+    first, last = (format_address(cidr.family, number) for number in (cidr.range.first, cidr.range.last))
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    before, shortened, _ = "".join(character for character, _ in pairs).partition("::")
+    return f"{before}:" if before and shortened else before
+
+
 def size(parts: Iterable[Range]) -> int:
     """Return the count of numbers in the ranges, which must not overlap."""
     return sum(part.size for part in parts)

@@ -182,7 +182,7 @@ def test_each_fact_of_an_object_has_a_test_that_the_object_passes(house: build.H
 
 def test_the_past_is_asked_with_the_same_words() -> None:
     (use,) = build.VM.allocations()
-    for text in ("192.0.2.10", "192.0.2.0/24", "AA:00:00:00:00:01", "vm1", "i1"):
+    for text in ("192.0.2.10", "192.0.2.10/32", "192.0.2.0/24", "AA:00:00:00:00:01", "vm1", "i1"):
         assert addresses.matches(addresses.parse(text))(build.VM, use), text
     for text in ("192.0.2.1", "192.0.3.0/24", "2001:db8::/64", "aa:00:00:00:00:02", "vm"):
         assert not addresses.matches(addresses.parse(text))(build.VM, use), text

@@ -311,7 +311,10 @@ def test_a_search_for_texts_has_the_answer_of_a_walk_through_all_records(seed: i
         past = history.History(site.machine, build.WHERE, lambda: site.store.durable)
         answers = 0
         mac = build.vm(3, ip=ADDRESS).nics[0].mac
-        texts_of_subjects = ("10.0.0.7", "10.0.0.8", "10.0.0.99", "inst1", "first", "i2")
+        texts_of_subjects = (
+            *("10.0.0.7", "10.0.0.8", "10.0.0.99", "inst1", "first", "i2"),
+            *("10.0.0.8/30", "10.0.0.7/32", "10.0.0.0/24", "10.0.0.0/8", "0.0.0.0/0", "10.0.1.0/24", "2001:db8::/64"),
+        )
         for subject in (*map(addresses.parse, texts_of_subjects), addresses.Subject(text=mac, mac=mac)):
             for moment in (None, start + chance.random() * 3600):
                 plain, searched = (
@@ -319,10 +322,14 @@ def test_a_search_for_texts_has_the_answer_of_a_walk_through_all_records(seed: i
                         world,
                         site.machine,
                         past.everywhere(
-                            addresses.matches(subject), shows=lambda net: True, texts=texts, moment=moment, limit=100
+                            addresses.matches(subject),
+                            shows=lambda net: True,
+                            needles=needles,
+                            moment=moment,
+                            limit=100,
                         ),
                     )
-                    for texts in ((), addresses.texts(subject))
+                    for needles in ((), addresses.needles(subject))
                 )
                 assert searched == plain, (subject, moment)
                 answers += bool(searched.holdings)
@@ -359,5 +366,5 @@ def test_of_too_many_owners_all_records_are_decoded(monkeypatch: pytest.MonkeyPa
         for number in (1, 2, 3):
             site.commit(*put(build.vm(number, ip=ADDRESS)))
             site.commit(gone(number))
-        assert history.about(site.machine.disk, build.WHERE.journal, [ADDRESS]) is None
+        assert history.about(site.machine.disk, build.WHERE.journal, [ADDRESS.encode()]) is None
         assert len(site.ask(address=ADDRESS).holdings) == 3

@@ -98,7 +98,7 @@ async def _former(
     past = await services.history.everywhere(
         addresses.matches(subject),
         shows=lambda net: any(addresses.reservations(net, subject)),
-        texts=addresses.texts(subject),
+        needles=addresses.needles(subject),
         moment=moment,
         limit=limit,
     )

@@ -80,7 +80,8 @@ def parse(text: str) -> Subject:
         return Subject(text=text, mac=text.lower())
     if "/" in text:
         cidr = ranges.parse_cidr(text)
-        return Subject(text=str(cidr), family=cidr.family, run=cidr.range)
+        canonical = ranges.format_range(cidr.family, cidr.range) if cidr.range.size == 1 else str(cidr)
+        return Subject(text=canonical, family=cidr.family, run=cidr.range)
     if ":" in text or re.fullmatch(r"[\d.]+", text):
         address = ranges.parse_address(text)
         return Subject(text=str(address), family=address.family, run=ranges.sized(address.value, 1))
@@ -371,9 +372,13 @@ def matches(subject: Subject) -> Callable[[states.Owner, network.Allocation], bo
     return is_named
 
 
-def texts(subject: Subject) -> tuple[str, ...]:
-    """Return the texts of which an owner of what ``matches`` accepts has one as a value; none for a CIDR."""
-    return () if subject.run is not None and not subject.is_single else (subject.mac or subject.text,)
+def needles(subject: Subject) -> tuple[bytes, ...]:
+    """Return parts of JSON of which an owner of what ``matches`` accepts contains one; none if no part is known."""
+    if subject.run is None or subject.is_single:
+        return (msgspec.json.encode(subject.mac or subject.text),)
+    beginning = ranges.common_text(ranges.parse_cidr(subject.text))
+    # Without the quotation mark at its end: the addresses go on after their beginning.
+    return (msgspec.json.encode(beginning)[:-1],) if beginning else ()
 
 
 def _mac_of(owner: states.Owner, use: network.Allocation) -> str:

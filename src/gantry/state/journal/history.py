@@ -6,9 +6,9 @@ network, from when to when, by which jobs: it compares each instance and port be
 what the record allocated and released. The front ends call ``History``.
 
 Cost: linear in the bytes of the journal for every question; there is no index, and nothing is kept between questions.
-Only ``origins``, about what exists now, usually reads a single section. A question about one address, MAC address or
-owner decodes only the records that contain its text or the UUID of an owner that once had it: a search in memory finds
-them, a tenth of the work of decoding all. It reads the journal to its end also for a moment long ago, because the
+Only ``origins``, about what exists now, usually reads a single section. A question about one address, CIDR, MAC address
+or owner decodes only the records that contain its text or the UUID of an owner that once had it: a search in memory
+finds them, a tenth of the work of decoding all. It reads the journal to its end also for a moment long ago, because the
 answer has the end of what was true then, and clocks of masters may differ, so that times of sections prove nothing.
 The walk runs in a thread, only one at a time, because the journal's own syncs need the same threads. It delays the
 event loop for at most the time to decode a frame, or 5 ms, the interval in which Python switches threads.
@@ -209,27 +209,27 @@ def _decode(path: str, journal_frame: frame.Frame, raw: msgspec.Raw, kinds: Cont
         raise journal.damaged(path, error.message, offset=journal_frame.offset) from None
 
 
-def about(disk: interface.Disk, folder: str, texts: Sequence[str]) -> Contains | None:
+def about(disk: interface.Disk, folder: str, needles: Sequence[bytes]) -> Contains | None:
     """Return what the records contain that say which owners had a property, and of networks; None if all may.
 
-    An owner with the property has one of the ``texts`` in the record that gives it. The UUIDs of these owners are in
+    An owner with the property has one of the ``needles`` in the record that gives it. The UUIDs of these owners are in
     all of their records, also in those that take the property from them.
     """
-    if not texts:
+    if not needles:
         return None
-    quoted = [_ENCODER.encode(text) for text in texts]
+    has_needle = _any_of(needles)
     uuids: set[str] = set()
-    for journal_record in records(disk, folder, kinds=_OWNED, contains=_any_of(quoted)):
+    for journal_record in records(disk, folder, kinds=_OWNED, contains=has_needle):
         for change in journal_record.changes:
-            if isinstance(change, states.Put) and any(text in _ENCODER.encode(change.value) for text in quoted):
+            if isinstance(change, states.Put) and has_needle(_ENCODER.encode(change.value)):
                 uuids.add(change.key)
         if len(uuids) > OWNERS:
             return None
     return _any_of([_OF_NETWORKS, *map(_ENCODER.encode, sorted(uuids))])
 
 
-def _any_of(texts: Sequence[bytes]) -> Contains:
-    return lambda text: any(each in text for each in texts)
+def _any_of(needles: Sequence[bytes]) -> Contains:
+    return lambda text: any(needle in text for needle in needles)
 
 
 def holdings(journal_records: Iterable[record.Record], question: Question, *, now: states.Snapshot) -> Past:
@@ -398,9 +398,9 @@ class History:
         async with self._turn:
             return await self._runtime.compute(work)
 
-    def _about(self, texts: Sequence[str]) -> Iterator[record.Record]:
+    def _about(self, needles: Sequence[bytes]) -> Iterator[record.Record]:
         disk, folder = self._runtime.disk, self._folder
-        return records(disk, folder, kinds=ALLOCATIONS, contains=about(disk, folder, texts))
+        return records(disk, folder, kinds=ALLOCATIONS, contains=about(disk, folder, needles))
 
     async def prune(self, keep: retention.Retention, *, before: int) -> int:
         """Remove the oldest sections beyond the limits; see ``journal.prune``."""
@@ -436,8 +436,8 @@ class History:
         )
 
         def work() -> bytes:
-            texts = [question.address] if question.address else []
-            return _ENCODER.encode(holdings(self._about(texts), question, now=now))
+            needles = [_ENCODER.encode(question.address)] if question.address else []
+            return _ENCODER.encode(holdings(self._about(needles), question, now=now))
 
         return _PAST.decode(await self.walk(work))
 
@@ -446,20 +446,20 @@ class History:
         matches: Matches,
         *,
         shows: Callable[[network.Network], bool],
-        texts: Sequence[str] = (),
+        needles: Sequence[bytes] = (),
         moment: float | None = None,
         limit: int,
     ) -> Past:
         """Return the owners of the allocations that match, in all networks, deleted ones too, and outside of them.
 
         ``nets`` of the answer has the networks at the moment for which ``shows`` returns true. An owner with an
-        allocation that matches has one of the ``texts`` as a value; without any, all records are decoded.
+        allocation that matches contains one of the ``needles`` as JSON; without any, all records are decoded.
         """
         now = self._safe()
         question = Question(name="", networks=frozenset(now.networks), limit=limit, moment=moment, matches=matches)
 
         def work() -> bytes:
-            past = holdings(self._about(texts), question, now=now)
+            past = holdings(self._about(needles), question, now=now)
             return _ENCODER.encode(msgspec.structs.replace(past, nets=tuple(filter(shows, past.nets))))
 
         return _PAST.decode(await self.walk(work))
