@@ -322,7 +322,8 @@ def test_without_the_feature_ranges_do_not_exist(client: Talk) -> None:
     hidden = (404, "HTTPNotFound", "The resource could not be found.")
     try:
         assert client.get("/v2.0/extensions/network-segment-range").status == 404
-        assert client.refused("GET", RANGES, who=ADMIN) == hidden
+        for query in ("", "?name=unknown", "?limit=1", "?limit=x"):
+            assert client.refused("GET", f"{RANGES}{query}", who=ADMIN) == hidden
         for method, body in (("GET", None), ("PUT", {"network_segment_range": {"name": "x"}}), ("DELETE", None)):
             for item in (key, NOWHERE, "nope"):
                 assert client.refused(method, f"{RANGES}/{item}", body, who=ADMIN) == hidden

@@ -55,11 +55,14 @@ def test_a_refused_post_changes_nothing(clean: Talk, calls: list[str]) -> None:
     assert clean.get(PORTS).all("ports") == []
 
 
-def test_reading_changing_and_removing_a_segment_range_is_one_trip_each(clean: Talk, calls: list[str]) -> None:
+def test_reading_listing_changing_and_removing_a_segment_range_is_one_trip_each(clean: Talk, calls: list[str]) -> None:
     values: Object = {"name": "lab", "network_type": "vxlan", "minimum": 5000, "maximum": 5003, "shared": True}
     item = f"{RANGES}/{clean.add(RANGES, values)['id']}"
     calls.clear()
     assert clean.get(item).object("network_segment_range")["available"] == [5000, 5001, 5002, 5003]
+    assert calls == ["Query"]
+    calls.clear()
+    assert len(clean.get(f"{RANGES}?name=lab").all("network_segment_ranges")) == 1
     assert calls == ["Query"]
     calls.clear()
     changed = clean.say("PUT", item, {"network_segment_range": {"maximum": 5001}})

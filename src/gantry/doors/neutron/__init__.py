@@ -129,6 +129,8 @@ class Application:
         if served is None:
             raise faults.hidden()
         match method, *path[1:]:
+            case ["GET"]:
+                return await self._if_served(served, self._list(served, call))
             case ["POST"]:
                 return await self._if_served(served, self._create(served, call))
             case ["GET" | "PUT" | "DELETE", key]:
@@ -136,8 +138,6 @@ class Application:
         if not await self._is_served(served):
             raise faults.hidden()
         match method, *path[1:]:
-            case ["GET"]:
-                return _response(200, await served.show_all(call))
             case ["PUT" | "DELETE"]:
                 raise served.resource.missing(None)
             case [_, key, "tags", *tag] if len(tag) < 2:
@@ -149,6 +149,13 @@ class Application:
     async def _is_served(self, served: collection.Collection) -> bool:
         """Return whether a resource exists; segment ranges exist only where the cluster manages them."""
         return not served.resource.for_admins or await self._master.has_ranges()
+
+    async def _list(self, served: collection.Collection, call: calls.Call) -> http_interface.Response:
+        objects = await served.show_all(call)
+        # An object shows that its resource exists; an empty list does not.
+        if not objects[served.resource.collection] and not await self._is_served(served):
+            raise faults.hidden()
+        return _response(200, objects)
 
     async def _create(self, served: collection.Collection, call: calls.Call) -> http_interface.Response:
         return _response(201, await served.create(call))

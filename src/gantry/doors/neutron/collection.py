@@ -1,9 +1,10 @@
 """Lists, returns, creates, changes and removes the objects of all resources.
 
 Each request has the same steps: policy, reading of the body by the table of attributes, a job or a query, the
-representation. A POST needs one request to the master, and so does a GET of one object. So does a PUT or DELETE of an
-administrator; other users' PUT and DELETE need a read before, as their permission depends on the object, and so do
-changes of subnets, which are changes of their network.
+representation. A POST needs one request to the master, and so does a GET of one object or of a list; a page of a list
+needs two, and an empty list of segment ranges another one. One is enough for a PUT or DELETE of an administrator; other
+users' PUT and DELETE need a read before, as their permission depends on the object, and so do changes of subnets, which
+are changes of their network.
 """
 
 import asyncio
@@ -61,8 +62,10 @@ class Collection:
     ) -> list[listing.Representation]:
         """Return objects with some attributes; query only the fields that these need."""
         columns = list(needed)
-        fields = sorted({name for attribute in columns for name in attribute.fields})
-        rows = await self._master.rows(self.resource.kind, fields, filter_)
+        fields = {name for attribute in columns for name in attribute.fields}
+        rows = await self._master.rows(self.resource.kind, sorted({*fields, self.resource.managed} - {""}), filter_)
+        for row in rows:
+            self._check_managed(row)
         return [attributes.represent(columns, row) for row in rows]
 
     async def show_one(self, call: calls.Call, key: str) -> dict[str, object]:
@@ -174,6 +177,11 @@ class Collection:
         except errors.GantryError as error:
             raise self.resource.fault(error, {"id": key}) from None
 
+    def _check_managed(self, row: attributes.Row) -> None:
+        """Refuse an object in a cluster where its resource does not exist."""
+        if self.resource.managed and not row.get(self.resource.managed):
+            raise faults.hidden()
+
     def _managed(self, key: str) -> list[master.Condition]:
         """Return the condition of a change: that the object exists, in a cluster where its resource does."""
         if not self.resource.managed:
@@ -222,8 +230,7 @@ class Collection:
         rows = await self._master.rows(self.resource.kind, names, ["=", "uuid", self._uuid(key)])
         if not rows or not policy.may_see(person, rows[0]):
             raise self.resource.missing(key)
-        if self.resource.managed and not rows[0].get(self.resource.managed):
-            raise faults.hidden()
+        self._check_managed(rows[0])
         if self.resource.for_admins and not person.is_admin:
             raise faults.hidden(wrapped=wrapped)
         return rows[0]
