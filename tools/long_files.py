@@ -22,7 +22,6 @@ REASONS = {
     "node/membership/replica.py": "one replica: each call reads and replaces the same cached contents under one lock",
     "operations/instance/create.py": "one logical unit, with the choice of nodes and the draft that only it uses",
     "sim/faults.py": "the table of faults, each with its beginning and its end",
-    "state/journal/history.py": "the walk through the journal, and the owners of addresses, which only it follows",
     "state/store/transaction.py": "the one place where the state changes: commit, group and journal share its order",
 }
 """Modules with more lines, by their path below ``src/gantry``, each with the one reason that it has."""

@@ -10,7 +10,7 @@ from tests.state.candidates import test_replication
 from gantry.runtime import simulated
 from gantry.state.candidates import candidate, copies
 from gantry.state.files import checkpoint
-from gantry.state.journal import backlog, history
+from gantry.state.journal import backlog, history, owners
 from gantry.state.objects import snapshot as states
 from gantry.state.store import events, transaction
 
@@ -177,7 +177,7 @@ def test_after_a_change_of_master_the_past_goes_back_as_far_as_before() -> None:
 
 
 class Past(NamedTuple):
-    holdings: tuple[history.Holding, ...]
+    holdings: tuple[owners.Holding, ...]
     stream: list[events.Event]
     archived: list[int]
     problem: str

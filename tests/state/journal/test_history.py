@@ -13,7 +13,7 @@ from gantry.lib_files import journal_names
 from gantry.model import instance, network
 from gantry.operations.query import addresses
 from gantry.runtime import simulated
-from gantry.state.journal import history, record
+from gantry.state.journal import history, owners, record
 from gantry.state.objects import snapshot
 from gantry.state.store import transaction
 
@@ -40,7 +40,7 @@ class Site:
 
         return build.on(self.world, self.machine, work())
 
-    def ask(self, name: str = "net1", *, address: str = "", at: float | None = None, limit: int = 100) -> history.Past:
+    def ask(self, name: str = "net1", *, address: str = "", at: float | None = None, limit: int = 100) -> owners.Past:
         past = history.History(self.machine, build.WHERE, lambda: self.store.durable)
         return build.on(self.world, self.machine, past.addresses(name, address=address, moment=at, limit=limit))
 
@@ -56,7 +56,7 @@ def gone(number: int) -> snapshot.Change:
     return snapshot.Delete("instances", f"i{number}")
 
 
-def holdings(past: history.Past) -> list[tuple[str, str, int, int]]:
+def holdings(past: owners.Past) -> list[tuple[str, str, int, int]]:
     return [(holding.address, holding.instance, holding.given.job, holding.freed.job) for holding in past.holdings]
 
 
@@ -270,8 +270,8 @@ def test_records_that_are_not_durable_yet_are_not_reported() -> None:
         earlier = site.store.durable
         site.commit(gone(1))
         durable_records: Sequence[record.Record] = list(history.records(site.machine.disk, build.WHERE.journal))
-        question = history.Question(name="net1", networks=frozenset({"net"}), limit=10)
-        assert holdings(history.holdings(durable_records, question, now=earlier)) == [(ADDRESS, "inst1", 1, 0)]
+        question = owners.Question(name="net1", networks=frozenset({"net"}), limit=10)
+        assert holdings(owners.holdings(durable_records, question, now=earlier)) == [(ADDRESS, "inst1", 1, 0)]
 
 
 def _random_changes(chance: random.Random, site: Site) -> None:

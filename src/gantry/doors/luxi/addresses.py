@@ -1,7 +1,8 @@
 """The method QueryAddress: who has an address, or had it (not in Ganeti).
 
-``operations.query.addresses`` finds the rows of the present, ``state.journal.history`` those of the past, and since
-when and by which job the present ones are true. The columns of the past are those of QueryNetworkHistory.
+``operations.query.addresses`` finds the rows of the present, ``state.journal.owners`` those of the past, and
+``state.journal.origin`` since when and by which job the present ones are true. The columns of the past are those of
+QueryNetworkHistory.
 """
 
 import itertools
@@ -13,7 +14,7 @@ from gantry import errors
 from gantry.doors.luxi.services import Services
 from gantry.model import base, network
 from gantry.operations.query import addresses
-from gantry.state.journal import history, origin
+from gantry.state.journal import origin, owners
 
 ROW_LIMIT = 100_000
 """The maximum number of rows that a request may ask for."""
@@ -109,7 +110,7 @@ async def _former(
     return rows
 
 
-def _holding(holding: history.Holding, names: Mapping[str, str], *, was: bool) -> dict[str, object]:
+def _holding(holding: owners.Holding, names: Mapping[str, str], *, was: bool) -> dict[str, object]:
     row = addresses.Row(
         address=holding.address,
         state=addresses.WAS_IN_USE if was and holding.end is not None else addresses.IN_USE,

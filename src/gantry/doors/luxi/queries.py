@@ -11,7 +11,7 @@ from gantry.doors.luxi.services import WAIT_LIMIT, Method, Methods, Seconds, Ser
 from gantry.model import fields, opcodes
 from gantry.operations.query import cluster, engine, similar
 from gantry.state.files import export
-from gantry.state.journal import history
+from gantry.state.journal import owners
 from gantry.state.store import events
 
 EVENT_LIMIT = 1000
@@ -99,7 +99,7 @@ async def _read_opcode(services: Services, op: dict[str, object]) -> list[object
 async def _query_network_history(
     services: Services, name: str, address: str | None, moment: float | None, limit: int
 ) -> dict[str, object]:
-    """Return the past owners of a network's addresses (not in Ganeti; ``state.journal.history`` defines the answer)."""
+    """Return the past owners of a network's addresses (not in Ganeti; ``state.journal.owners`` defines the answer)."""
     _check_limit(limit)
     past = await services.history.addresses(name, address=address or "", moment=moment, limit=limit)
     return {"since": past.since, "network": past.net, "rows": [_holding(holding) for holding in past.holdings]}
@@ -110,7 +110,7 @@ def _check_limit(limit: int) -> None:
         raise errors.InvalidError(f"a limit of {limit} rows is not between 1 and {ROW_LIMIT}")
 
 
-def _holding(holding: history.Holding) -> dict[str, object]:
+def _holding(holding: owners.Holding) -> dict[str, object]:
     return {
         "address": holding.address,
         "instance": holding.instance if holding.noun == "instance" else f"{holding.noun} {holding.instance}",
