@@ -13,7 +13,7 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from gantry import __version__, errors, security
 from gantry.daemons import remote
 from gantry.doors import http, rapi
-from gantry.doors.http import users
+from gantry.doors.http import sessions, users
 from gantry.doors.rapi import metrics, wire
 from gantry.rpc import luxi
 from gantry.runtime import http_interface
@@ -68,8 +68,9 @@ def folders(request: pytest.FixtureRequest, lab: cluster.SimulatedCluster) -> pa
 def server(
     lab: cluster.SimulatedCluster, master: luxi.Caller, folders: paths_of_nodes.Paths, *, anonymous: bool = True
 ) -> http.Server:
-    gate = wire.Gate(users.Users(lab.master, folders.users), anonymous=anonymous)
-    return http.Server(lab.master, rapi.Application(lab.master, master, gate=gate, folders=folders))
+    known = users.Users(lab.master, folders.users)
+    gate = wire.Gate(known, sessions.Sessions(lab.master, known, secure=True), anonymous=anonymous)
+    return http.Server(lab.master, rapi.Application(lab.master, master, waiting=master, gate=gate, folders=folders))
 
 
 def ask(

@@ -1,11 +1,12 @@
 """gantry-rapi: the HTTP front ends, in a process on the master node that talks to the master daemon by LUXI.
 
-    gantry-rapi [--bind ADDRESS] [--port PORT] [--no-ssl] [--no-require-authentication] [--root DIR] [--debug]
+    gantry-rapi [--bind ADDRESS] [--port PORT] [--no-ssl] [--no-require-authentication] [--no-console] [--root DIR]
                 [--neutron-port PORT] [--neutron-auth http_basic|keystone|none] [--neutron-open]
-                [--keystone-url URL ...] [--check]
+                [--keystone-url URL ...] [--debug] [--check]
 
-The remote API (contracts/remote-api.md#design), with /metrics beside it, is always served, the Neutron API only with
-``--neutron-port``. The process has no state: it may start and stop at any time, and does not wait for the master
+The remote API (contracts/remote-api.md#design), with /metrics beside it, is always served, the console
+(``doors.console``) unless ``--no-console``, the Neutron API only with ``--neutron-port``. The process has no state but
+the sessions of people in a browser: it may start and stop at any time, and does not wait for the master
 daemon. Its TLS certificate and key are in ``lib/rapi.pem``; without that file it uses those that the master daemon
 issues for it (``remote_files``) or those of the machine's node. Renewed files are loaded within seconds. Its logs are
 ``log/rapi-daemon.log`` and ``log/rapi-access.log``, its users are in ``lib/users``. Its options can be in
@@ -23,8 +24,8 @@ from collections.abc import Sequence
 from gantry import __version__, errors
 from gantry.daemons import certificate_files, keystone, logs, program
 from gantry.daemons.options import config_file, limit_options
-from gantry.doors import http, neutron, rapi
-from gantry.doors.http import users
+from gantry.doors import console, http, neutron, rapi
+from gantry.doors.http import sessions, users
 from gantry.doors.neutron import access, identity
 from gantry.doors.rapi import wire
 from gantry.rpc import luxi
@@ -37,6 +38,9 @@ ADDRESS = "127.0.0.1"
 """The address to listen on, unless ``--bind`` names another one: nobody reaches a cluster that was not opened."""
 PORT = 5080
 
+WAITING_CONNECTIONS = 30
+"""How many requests of the remote API wait at the master at a time, for changes of jobs that pages show."""
+
 DEFAULT_LIMITS = limits.HttpLimits()
 """For each of the two APIs; they make as many calls to the master as they have requests in work."""
 
@@ -46,12 +50,20 @@ def server(
     folders: paths.Paths,
     *,
     anonymous: bool = False,
+    with_tls: bool = True,
+    with_console: bool = True,
     allowed: limits.HttpLimits | None = None,
 ) -> http.Server:
-    """Wire the remote API of a master; ``anonymous`` allows requests without a user to read public resources."""
-    gate = wire.Gate(users.Users(runtime, folders.users), anonymous=anonymous)
+    """Wire the remote API of a master, and the console beside it.
+
+    ``anonymous`` allows requests without a user to read public resources.
+    """
+    known = users.Users(runtime, folders.users)
+    gate = wire.Gate(known, sessions.Sessions(runtime, known, secure=with_tls), anonymous=anonymous)
     master = luxi.Pool(runtime.network, folders.luxi_socket, remote=True)
-    return http.Server(runtime, rapi.Application(runtime, master, gate=gate, folders=folders), allowed=allowed)
+    waiting = luxi.Pool(runtime.network, folders.luxi_socket, remote=True, connections=WAITING_CONNECTIONS)
+    remote = rapi.Application(runtime, master, waiting=waiting, gate=gate, folders=folders)
+    return http.Server(runtime, console.Application(remote) if with_console else remote, allowed=allowed)
 
 
 def neutron_server(
@@ -140,7 +152,14 @@ async def _serve(
     stop = asyncio.Event()
     service.on_signal(stop.set)
     allowed = limit_options.http_limits(options)
-    remote_server = server(runtime, folders, anonymous=not options.require_authentication, allowed=allowed)
+    remote_server = server(
+        runtime,
+        folders,
+        anonymous=not options.require_authentication,
+        with_tls=not options.no_ssl,
+        with_console=options.console,
+        allowed=allowed,
+    )
     servers = {"remote": (remote_server, options.port)}
     tokens = None
     if options.neutron_port:
@@ -194,6 +213,12 @@ def command_line() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         default=True,
         help="require a user name and a password for reading too (default), or let everybody read",
+    )
+    parser.add_argument(
+        "--console",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="serve the console for browsers at /console/ too (default)",
     )
     parser.add_argument(
         "--neutron-port",

@@ -24,7 +24,7 @@ TIMEOUT_SECONDS = 180.0
 """Longest answer in bytes, longest wait for it in seconds: the master may itself wait for silent nodes."""
 
 CONNECTIONS = 200
-"""The maximum number of connections of a pool."""
+"""The maximum number of connections of a pool, unless it has a number of its own."""
 
 BUSY_SECONDS = 60.0
 MAX_WAIT_SECONDS = 5.0
@@ -118,15 +118,17 @@ class Pool:
     A connection whose master has ended is opened again before its next use, so calls reach a restarted master at once.
     """
 
-    def __init__(self, network: interface.Network, path: str, *, remote: bool = False) -> None:
+    def __init__(
+        self, network: interface.Network, path: str, *, remote: bool = False, connections: int = CONNECTIONS
+    ) -> None:
         self._network = network
         self._path = path
         self._remote = remote
-        self._slots = asyncio.Semaphore(CONNECTIONS)
+        self._slots = asyncio.Semaphore(connections)
         self._idle: list[Client] = []
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
-        """Call a method as ``Client.call`` does; waits while ``CONNECTIONS`` others are under way."""
+        """Call a method as ``Client.call`` does; waits while as many as the pool has connections are under way."""
         async with self._slots:
             client = self._idle.pop() if self._idle else Client(self._network, self._path, remote=self._remote)
             try:

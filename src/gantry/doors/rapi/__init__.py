@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gantry.doors import http
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import changes, metrics, reading, routes, wire
+from gantry.doors.rapi import changes, event_stream, metrics, reading, routes, session, wire
 from gantry.rpc import luxi
 from gantry.runtime import http_interface, interface, limits, paths
 
-ROUTES: tuple[routes.Route, ...] = (*reading.ROUTES, *changes.ROUTES)
+ROUTES: tuple[routes.Route, ...] = (*reading.ROUTES, *changes.ROUTES, *session.ROUTES, *event_stream.ROUTES)
 
 DESCRIPTION = ("openapi.json",)
 """The path of the OpenAPI description of these routes."""
@@ -34,11 +34,20 @@ class Application:
     id_header = ("X-Request-Id", "")
 
     def __init__(
-        self, runtime: interface.Runtime, master: luxi.Caller, *, gate: wire.Gate, folders: paths.Paths
+        self,
+        runtime: interface.Runtime,
+        master: luxi.Caller,
+        *,
+        waiting: luxi.Caller,
+        gate: wire.Gate,
+        folders: paths.Paths,
     ) -> None:
+        """Serve a master; ``waiting`` has connections of their own, for requests that wait for a change."""
+        self._runtime = runtime
         self._master = routes.Master(master, runtime.clock)
         self._metrics = metrics.Metrics(runtime.disk, master, folders)
         self._gate = gate
+        self._own = {**session.calls(gate), **event_stream.calls(gate, master, waiting, runtime.clock)}
 
     async def admit(self, raw: http_interface.Request, trace: http.Trace) -> int:
         """Return the longest body of a request; only users may send a long one."""
@@ -64,8 +73,13 @@ class Application:
         endpoint = await self.find(raw.method, path)
         user = await self._allowed_user(raw, trace, endpoint.access)
         tags, name = raw.headers.get("if-match", ""), user.name if user else ""
-        request = wire.Request(raw.method, path, query, body=wire.decode_body(raw), user=name, if_match=tags)
-        return wire.response(raw, await endpoint.call(request), kind)
+        answer = await endpoint.call(wire.Request(raw, path, query, wire.decode_body(raw), user=name, if_match=tags))
+        if isinstance(answer, http_interface.Response):
+            return answer
+        response = wire.response(raw, answer, kind)
+        if not wire.accepts_packed(raw, response):
+            return response
+        return wire.packed(response, await self._runtime.compute(lambda: wire.pack(response.body)))
 
     async def _allowed_user(
         self, raw: http_interface.Request, trace: http.Trace, access: wire.Access
@@ -73,7 +87,7 @@ class Application:
         """Return the user of a request, None without a login; RefusedError if the request lacks the permission."""
         user = await self._gate.user(raw)
         trace.user, trace.known = user.name if user else "-", user is not None
-        self._gate.check(access, user)
+        self._gate.check(access, user, raw)
         return user
 
     def failure(self, error: http.Failure, trace: http.Trace) -> http_interface.Response:
@@ -93,10 +107,13 @@ class Application:
                 return wire.Endpoint(route.access, functools.partial(self._call, route, names))
         raise _unsupported(method, path, {route.method for route, _ in matching})
 
-    async def _call(self, route: routes.Route, names: Mapping[str, str], request: wire.Request) -> wire.Answer:
+    async def _call(
+        self, route: routes.Route, names: Mapping[str, str], request: wire.Request
+    ) -> wire.Answer | http_interface.Response:
         if request.if_match and route.access is wire.Access.WRITE and route.method != "GET":
             await reading.check_version(self._master, request, route, names)
-        return await route.call(self._master, request, names)
+        call = route.call or self._own[route.method, route.path]
+        return await call(self._master, request, names)
 
     async def _normalized(self, path: tuple[str, ...]) -> tuple[str, ...]:
         """Convert a path of the 2.0 design to the usual form; only such a path needs a query to the master."""

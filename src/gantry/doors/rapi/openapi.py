@@ -13,8 +13,9 @@ import msgspec
 
 import gantry
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import changes, reading, routes, wire
+from gantry.doors.rapi import changes, event_stream, reading, routes, session, wire
 from gantry.model import fields, opcodes
+from gantry.state.store import events
 
 Json = dict[str, object]
 
@@ -28,6 +29,11 @@ _QUERY: Mapping[str, Json] = {
     "of": {"type": "string", "description": "An address, a MAC address, a CIDR, or the name of an owner or network"},
     "at": {"type": "number", "description": "A time in the past, in seconds since the epoch"},
     "limit": {"type": "integer", "minimum": 1, "description": "The maximum number of rows"},
+    "kind": {"type": "string", "enum": [*events.KINDS]},
+    "name": {"type": "string", "description": "The name, the UUID or the number of an object"},
+    "since": {"type": "number", "description": "A time in the past, in seconds since the epoch"},
+    "after": {"type": "integer", "minimum": 0, "description": "A serial: the stream begins with the event after it"},
+    "job": {"type": "integer", "minimum": 0, "description": "The number of a job whose changes are in the stream too"},
 }
 """The query arguments that are not flags."""
 
@@ -55,6 +61,12 @@ _WAIT_BODY: Json = {
 _BODIES: Mapping[tuple[str, str], Json] = {
     ("PUT", "/2/query/{what}"): _QUERY_BODY,
     ("GET", "/2/jobs/{job}/wait"): _WAIT_BODY,
+    ("POST", "/2/session"): {
+        "type": "object",
+        "properties": {"user": _TEXT, "password": _TEXT},
+        "required": ["user", "password"],
+        "additionalProperties": False,
+    },
     ("PUT", "/2/nodes/{name}/role"): {"type": "string", "enum": ["master-candidate", "regular", "drained", "offline"]},
 }
 """The bodies of the resources that are not made of an opcode, by method and path."""
@@ -65,6 +77,13 @@ _EXTRA: Mapping[str, Json] = {
     "OP_NODE_MODIFY_STORAGE": {"allocatable": {"type": "boolean"}},
 }
 """Fields of requests that become something else than a field of the opcode."""
+
+
+_WITHOUT_USER = (wire.Access.OPEN, wire.Access.EVERYBODY)
+
+
+def _content_type(route: routes.Route) -> str:
+    return "text/event-stream" if route in event_stream.ROUTES else representation.JSON
 
 
 def described_path(route: routes.Route) -> str:
@@ -127,11 +146,11 @@ def _operation(route: routes.Route, change: changes.Change | None, schemas: Mapp
         "responses": {
             "200": {
                 "description": "The number of the job" if is_job else "The answer",
-                "content": {representation.JSON: {"schema": {"type": "integer"} if is_job else {}}},
+                "content": {_content_type(route): {"schema": {"type": "integer"} if is_job else {}}},
             },
             "default": {"$ref": "#/components/responses/Failure"},
         },
-        "security": [{"password": []}, *([{}] if route.access is wire.Access.OPEN else [])],
+        "security": [{"password": []}, {"session": []}, *([{}] if route.access in _WITHOUT_USER else [])],
     }
     body = _body(change, schemas) if change and change.body else _BODIES.get((route.method, path))
     if body is not None:
@@ -144,7 +163,7 @@ def document() -> Json:
     schemas = _opcode_schemas()
     by_route = {(change.method, change.path): change for change in changes.CHANGES}
     paths: dict[str, Json] = {}
-    for route in (*reading.ROUTES, *changes.ROUTES):
+    for route in (*reading.ROUTES, *changes.ROUTES, *session.ROUTES, *event_stream.ROUTES):
         change = by_route.get((route.method, route.path))
         paths.setdefault(described_path(route), {})[route.method.lower()] = _operation(route, change, schemas)
     failure: Json = {
@@ -165,7 +184,15 @@ def document() -> Json:
                     "content": {representation.JSON: {"schema": {"$ref": _REFERENCE.format(name="Failure")}}},
                 }
             },
-            "securitySchemes": {"password": {"type": "http", "scheme": "basic", "description": users.REALM}},
+            "securitySchemes": {
+                "password": {"type": "http", "scheme": "basic", "description": users.REALM},
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "__Host-gantry-session",
+                    "description": "The cookie that POST /2/session sets; a change repeats its token in X-Gantry-CSRF",
+                },
+            },
         },
     }
 

@@ -51,6 +51,9 @@ _ROLES = {"M": "master", "C": "master-candidate", "R": "regular", "D": "drained"
 ADDRESS_ROWS = 1000
 """Rows of an answer about addresses, unless the request sets a limit."""
 
+EVENTS = 100
+"""Events of an answer about the past, unless the request sets a limit."""
+
 FEATURES = ("instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1")
 VERSION = 2
 
@@ -260,6 +263,14 @@ def _number(request: wire.Request, name: str) -> float | None:
     return number
 
 
+async def _history(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
+    """Return the last events, of a kind of object or of one object (not in Ganeti)."""
+    kind, name = ((request.query.get(key) or [""])[-1] or None for key in ("kind", "name"))
+    limit = _number(request, "limit")
+    arguments = kind, name, None, _number(request, "since"), EVENTS if limit is None else int(limit)
+    return wire.Answer(await master.caller.call(object, "QueryHistory", *arguments))
+
+
 async def _query_fields(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     return wire.Answer(await master.caller.call(object, "QueryFields", names["what"], _fields(request) or None))
 
@@ -307,6 +318,13 @@ ROUTES: tuple[routes.Route, ...] = (
         "who has an address, in all networks: `of` is an address, a MAC address, a CIDR or a name; `at` a time",
         access=_READ,
         query="of at history limit",
+    ),
+    _read(
+        "/2/history",
+        _history,
+        "the last events, of all objects, of a `kind` or of a `name` of one; `since` is a time",
+        access=_READ,
+        query="kind name since limit",
     ),
     _read("/2/query/{what}", _query, "the fields of all objects of a kind", access=_READ, query="fields"),
     _read("/2/query/{what}", _query, "the same, with a filter", method="PUT", access=_READ, query="fields"),

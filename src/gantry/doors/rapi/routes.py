@@ -15,7 +15,7 @@ import msgspec
 from gantry import errors
 from gantry.doors.rapi import wire
 from gantry.rpc import luxi
-from gantry.runtime import interface
+from gantry.runtime import http_interface, interface
 
 T = TypeVar("T")
 
@@ -89,18 +89,21 @@ class Master:
                 del self.reading.jobs[key]
 
 
-Call = Callable[[Master, wire.Request, Mapping[str, str]], Awaitable[wire.Answer]]
+Call = Callable[[Master, wire.Request, Mapping[str, str]], Awaitable[wire.Answer | http_interface.Response]]
 """The function of a route, which is called with the variable parts of the path."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """A method of a resource; ``text`` describes the answer or the change, ``query`` lists the query arguments."""
+    """A method of a resource; ``text`` describes the answer or the change, ``query`` lists the query arguments.
+
+    ``call`` is None for what the application answers from its own memory: sessions and streams.
+    """
 
     method: str
     path: str
     access: wire.Access
-    call: Call
+    call: Call | None
     text: str
     query: tuple[str, ...] = ()
 

@@ -4,6 +4,8 @@
 the endpoint, representation. A failure has ``code``, ``message`` and ``explain`` (contracts/remote-api.md#errors).
 """
 
+import dataclasses
+import gzip
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -11,13 +13,19 @@ from http import HTTPStatus
 
 from gantry import errors
 from gantry.doors import http
-from gantry.doors.http import representation, users
+from gantry.doors.http import representation, sessions, users
 from gantry.runtime import bounded_json, http_interface
+
+PACKED_BYTES = 2000
+"""The shortest body that is compressed."""
+_LEVEL = 4
+_NOT_ACCEPTED = ("q=0", "q=0.0", "q=0.00", "q=0.000")
 
 
 class Access(Enum):
-    """The required permission for an endpoint: none, to read, or to write."""
+    """The required permission for an endpoint: none, none where the daemon demands no user, to read, or to write."""
 
+    EVERYBODY = "everybody"
     OPEN = "open"
     READ = "read"
     WRITE = "write"
@@ -25,17 +33,22 @@ class Access(Enum):
 
 @dataclass(frozen=True)
 class Request:
-    """A request: the path without empty parts, the query, the decoded body (None without a body).
+    """A request: the path without empty parts, the query, the decoded body (None without a body), and the whole of it.
 
     ``if_match`` has the header If-Match: the object must have one of these ETags, any if it is empty.
     """
 
-    method: str
+    raw: http_interface.Request
     path: tuple[str, ...]
     query: Mapping[str, Sequence[str]]
     body: object = None
     user: str = ""
     if_match: str = ""
+
+    @property
+    def method(self) -> str:
+        """Return the method."""
+        return self.raw.method
 
     def flag(self, name: str) -> bool:
         """Return whether a query argument is a number other than 0; InvalidError if it is not a number."""
@@ -59,41 +72,50 @@ class Endpoint:
     """The function for a request, and the required permission."""
 
     access: Access
-    call: Callable[[Request], Awaitable[Answer]]
+    call: Callable[[Request], Awaitable[Answer | http_interface.Response]]
 
 
 @dataclass(frozen=True)
 class Gate:
-    """The authentication: the users, and whether OPEN endpoints are available without a user."""
+    """The authentication: users and their sessions, and whether OPEN endpoints are available without a user."""
 
     known: users.Users
+    sessions: sessions.Sessions
     anonymous: bool = False
 
     async def user(self, raw: http_interface.Request) -> users.User | None:
-        """Return the user of a request, None without a login; RefusedError 401 if the password is wrong, or 429."""
+        """Return the user of a request, None without a login and a session.
+
+        Raises RefusedError: 401 if the password is wrong, 429, 403 for a change that a page of another site sends.
+        """
+        sessions.check_origin(raw)
         header = raw.headers.get("authorization", "")
         if not header:
-            return None
+            session = self.sessions.find(raw)
+            return session.user if session else None
         login = users.login(header)
         user = await self.known.check(*login, peer=raw.peer) if login else None
         if user is None:
-            raise _unauthorized()
+            raise unauthorized(raw)
         return user
 
-    def check(self, access: Access, user: users.User | None) -> None:
+    def check(self, access: Access, user: users.User | None, raw: http_interface.Request) -> None:
         """Raise RefusedError 401 or 403 if the user, or a request without a user, does not have this permission."""
+        if access is Access.EVERYBODY:
+            return
         if user is None:
             if access is Access.OPEN and self.anonymous:
                 return
-            raise _unauthorized()
+            raise unauthorized(raw)
         if (access is Access.WRITE and not user.may_write) or (access is Access.READ and not user.may_read):
             raise http.RefusedError(
                 403, f"user {user.name} does not have the option {access.value}, which this request requires"
             )
 
 
-def _unauthorized() -> http.RefusedError:
-    challenge = {"WWW-Authenticate": f'Basic realm="{users.REALM}"'}
+def unauthorized(raw: http_interface.Request) -> http.RefusedError:
+    """Return the refusal of a request without a right password; only for a program of a page it has no challenge."""
+    challenge = {} if sessions.HEADER in raw.headers else {"WWW-Authenticate": f'Basic realm="{users.REALM}"'}
     return http.RefusedError(401, "wrong or missing user name or password", headers=challenge)
 
 
@@ -114,10 +136,28 @@ def response(raw: http_interface.Request, answer: Answer, kind: str) -> http_int
     body = representation.encode(answer.value, kind)
     if raw.method != "GET":
         return http_interface.Response(200, body, kind)
-    headers = {"ETag": representation.tag(body, answer.version), "Vary": "Accept"}
+    headers = {"ETag": representation.tag(body, answer.version), "Vary": "Accept, Accept-Encoding"}
     if representation.is_known(headers["ETag"], [raw.headers.get("if-none-match", "")]):
         return http_interface.Response(304, b"", kind, headers)
     return http_interface.Response(200, body, kind, headers)
+
+
+def accepts_packed(raw: http_interface.Request, response: http_interface.Response) -> bool:
+    """Return whether an answer is to be compressed: it is long, and the client accepts gzip (RFC 9110, 12.5.3)."""
+    if len(response.body) < PACKED_BYTES:
+        return False
+    codings = [coding.partition(";") for coding in raw.headers.get("accept-encoding", "").lower().split(",")]
+    return any(name.strip() == "gzip" and weight.strip() not in _NOT_ACCEPTED for name, _, weight in codings)
+
+
+def pack(body: bytes) -> bytes:
+    """Return a body compressed; the same body is always the same bytes."""
+    return gzip.compress(body, _LEVEL, mtime=0)
+
+
+def packed(response: http_interface.Response, body: bytes) -> http_interface.Response:
+    """Return an answer with its compressed body."""
+    return dataclasses.replace(response, body=body, headers={**response.headers, "Content-Encoding": "gzip"})
 
 
 def failure(error: http.Failure) -> http_interface.Response:

@@ -1,0 +1,156 @@
+"""GET /2/events: what changes in the cluster, as server-sent events (HTML Standard, section 9.2).
+
+    begin     {"serial": N}: the events after this one follow
+    change    an event, in the form of ``gantry events``; the id of the message is its serial
+    lost      {}: events are missing; read the present state again
+    job       with ?job=N: status, progress and new log messages of the job, for each change until it ends
+
+A client that reconnects sends the id of its last message (the header Last-Event-ID), and gets what happened since then
+if it is not more than ``feed.KEPT`` events; ``?after=N`` does the same. A stream without news sends a comment every
+``PING_SECONDS``, so that both sides notice a lost connection.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Mapping
+
+import msgspec
+
+from gantry import errors
+from gantry.doors.rapi import feed, routes, wire
+from gantry.rpc import luxi
+from gantry.runtime import bounded_json, http_interface, interface
+
+_PATH = "/2/events"
+
+ROUTES = (
+    routes.Route(
+        "GET",
+        _PATH,
+        wire.Access.READ,
+        None,
+        "a stream of server-sent events: `begin`, `change`, `lost`, and with the number of a `job` its changes",
+        ("after", "job"),
+    ),
+)
+
+PING_SECONDS = 15.0
+
+JOB_WAIT_SECONDS = 5.0
+"""How long a request to the master waits for a change of a job; as many as the pool has connections wait at a time."""
+
+JOB_FIELDS = ("status", "summary", "received_ts", "start_ts", "end_ts", "progress")
+ENDED = ("canceled", "error", "success")
+
+_WAITING_PIECES = 100
+"""Messages that wait for a client which reads slowly; after these, the feed is what it is behind of."""
+
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""Neither a cache nor a proxy may keep the messages."""
+
+
+def calls(
+    gate: wire.Gate, master: luxi.Caller, waiting: luxi.Caller, clock: interface.Clock
+) -> Mapping[tuple[str, str], routes.Call]:
+    """Return the function of the route; ``waiting`` is for requests to the master that wait for a job."""
+    streams = _Streams(master, waiting, clock)
+
+    async def call(_: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
+        session = gate.sessions.find(request.raw)
+        known_user = gate.known.get(request.user)
+
+        def is_live() -> bool:
+            return gate.sessions.is_used(session) if session else gate.known.get(request.user) == known_user
+
+        return streams.response(request, is_live)
+
+    return {("GET", _PATH): call}
+
+
+class _Streams:
+    """The streams of a server."""
+
+    def __init__(self, master: luxi.Caller, waiting: luxi.Caller, clock: interface.Clock) -> None:
+        self._feed = feed.Feed(master, clock)
+        self._waiting = waiting
+        self._clock = clock
+
+    def response(self, request: wire.Request, is_live: Callable[[], bool]) -> http_interface.Response:
+        """Return a stream that lasts as long as ``is_live``; InvalidError for an argument that is not a number."""
+        after = _number("Last-Event-ID", request.raw.headers.get("last-event-id", "")) or _argument(request, "after")
+        pieces = self._pieces(after, _argument(request, "job"), is_live)
+        return http_interface.Response(200, b"", "text/event-stream", _HEADERS, pieces=pieces)
+
+    async def _pieces(
+        self, after: int | None, job: int | None, is_live: Callable[[], bool]
+    ) -> AsyncGenerator[bytes, None]:
+        queue: asyncio.Queue[bytes] = asyncio.Queue(_WAITING_PIECES)
+        tasks = [asyncio.create_task(self._changes(queue, after))]
+        if job is not None:
+            tasks.append(asyncio.create_task(self._follow_job(queue, job)))
+        try:
+            while True:
+                piece = b":\n\n"
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PING_SECONDS):
+                        piece = await queue.get()
+                if not is_live():
+                    return
+                yield piece
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _changes(self, queue: asyncio.Queue[bytes], after: int | None) -> None:
+        async with contextlib.aclosing(self._feed.follow(after)) as followed:
+            async for item in followed:
+                if item is None:
+                    await queue.put(_message("lost", b"{}"))
+                elif isinstance(item, int):
+                    await queue.put(_message("begin", msgspec.json.encode({"serial": item})))
+                else:
+                    await queue.put(_message("change", item.content, item.serial))
+
+    async def _follow_job(self, queue: asyncio.Queue[bytes], number: int) -> None:
+        """Report each change of a job until it ends, or until the master does not know it."""
+        previous: list[object] | None = None
+        serial: int | None = None
+        while True:
+            arguments = number, JOB_FIELDS, previous, serial, JOB_WAIT_SECONDS
+            try:
+                change = await self._waiting.call(object, "WaitForJobChange", *arguments)
+            except (errors.NotFoundError, errors.JobLostError):
+                await queue.put(_message("job", msgspec.json.encode({"id": number, "status": None})))
+                return
+            except errors.GantryError:
+                await self._clock.sleep(feed.RETRY_SECONDS)
+                continue
+            if change == "nochange":
+                continue
+            previous, entries = msgspec.convert(change, tuple[list[object], list[tuple[int, object, str, object]]])
+            serial = entries[-1][0] if entries else serial
+            values = dict(zip(JOB_FIELDS, previous, strict=True))
+            content = msgspec.json.encode({"id": number, **values, "log": entries})
+            await queue.put(_message("job", content))
+            if values["status"] in ENDED:
+                return
+
+
+def _message(kind: str, content: bytes, serial: int | None = None) -> bytes:
+    """Return a message; its content is JSON, and so has no line breaks."""
+    number = b"" if serial is None else b"id: %d\n" % serial
+    return b"event: %s\n%sdata: %s\n\n" % (kind.encode(), number, content)
+
+
+def _argument(request: wire.Request, name: str) -> int | None:
+    return _number(f"the query argument {name}", (request.query.get(name) or [""])[-1])
+
+
+def _number(name: str, text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        return bounded_json.number(text)
+    except bounded_json.UnreadableError as error:
+        raise errors.InvalidError(f"{name} is {error}") from None

@@ -1,0 +1,213 @@
+"""GET /2/events: what a stream says, where it goes on after a lost connection, and when it ends."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncGenerator, Awaitable, Iterator
+
+import pytest
+
+from gantry.daemons import remote
+from gantry.doors import http
+from gantry.doors.rapi import event_stream, feed
+from gantry.runtime import http_interface
+from gantry.sim import cluster
+
+USERS = f"{cluster.FOLDERS.lib}/users"
+Message = tuple[str, str, object]
+"""Kind, id and content of a message."""
+
+
+@pytest.fixture
+def server(lab: cluster.SimulatedCluster) -> Iterator[http.Server]:
+    lab.run(lab.master.disk.write(USERS, b"bob two read\ncarol three\n"))
+    yield remote.server(lab.master, cluster.FOLDERS)
+    lab.run(lab.master.disk.remove(USERS))
+
+
+async def _open(
+    server: http.Server, query: str = "", *, login: str = "bob:two", **headers: str
+) -> AsyncGenerator[bytes, None]:
+    sent = {"authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    answer = await server.answer(http_interface.Request("GET", f"/2/events{query}", b"", sent))
+    assert (answer.status, answer.content_type) == (200, "text/event-stream"), answer.body
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.pieces
+    return answer.pieces
+
+
+def _message(piece: bytes) -> Message:
+    fields = dict(line.split(": ", 1) for line in piece.decode().splitlines() if line)
+    return fields["event"], fields.get("id", ""), json.loads(fields["data"])
+
+
+async def _read(pieces: AsyncGenerator[bytes, None], number: int) -> list[Message]:
+    """Return the next messages, without comments."""
+    messages: list[Message] = []
+    while len(messages) < number:
+        piece = await anext(pieces)
+        if piece != b":\n\n":
+            messages.append(_message(piece))
+    return messages
+
+
+async def _until_lost(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[Message, None]:
+    while (message := (await _read(pieces, 1))[0])[0] != "lost":
+        yield message
+
+
+def _tag(lab: cluster.SimulatedCluster, name: str) -> Awaitable[object]:
+    return lab.done({"OP_ID": "OP_TAGS_SET", "kind": "cluster", "name": "", "tags": [name]})
+
+
+def _serials(messages: list[Message]) -> list[int]:
+    return [int(number) for kind, number, _ in messages if kind == "change"]
+
+
+def test_a_stream_begins_now_and_has_each_later_event_once(lab: cluster.SimulatedCluster, server: http.Server) -> None:
+    async def scenario() -> None:
+        pieces = await _open(server)
+        ((kind, _, content),) = await _read(pieces, 1)
+        before = lab.daemons[lab.leader].store.snapshot.serial
+        assert (kind, content) == ("begin", {"serial": before})
+        await _tag(lab, "a")
+        after = lab.daemons[lab.leader].store.snapshot.serial
+        messages = await _read(pieces, after - before)
+        assert _serials(messages) == list(range(before + 1, after + 1))
+        changes = [change for _, _, event in messages for change in event["changes"]]  # type: ignore[index]
+        assert {"kind": "cluster", "what": "changed"}.items() <= next(
+            change.items() for change in changes if change["kind"] == "cluster"
+        )
+        await pieces.aclose()
+
+    lab.run(scenario())
+
+
+@pytest.mark.parametrize("by", ["header", "query"])
+def test_a_client_goes_on_where_it_was(lab: cluster.SimulatedCluster, server: http.Server, by: str) -> None:
+    async def scenario() -> None:
+        pieces = await _open(server)
+        await _read(pieces, 1)
+        await _tag(lab, f"b{by}")
+        ((_, number, _),) = await _read(pieces, 1)
+        await pieces.aclose()
+        await _tag(lab, f"c{by}")
+        resumed = await (_open(server, last_event_id=number) if by == "header" else _open(server, f"?after={number}"))
+        messages = await _read(resumed, 4)
+        assert messages[0] == ("begin", "", {"serial": int(number)})
+        assert _serials(messages) == [int(number) + 1, int(number) + 2, int(number) + 3]
+        await resumed.aclose()
+
+    lab.run(scenario())
+
+
+def test_a_client_that_missed_events_has_to_read_everything_again(
+    lab: cluster.SimulatedCluster, server: http.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "KEPT", 3)
+    small = remote.server(lab.master, cluster.FOLDERS)
+
+    async def scenario() -> None:
+        newest = lab.daemons[lab.leader].store.snapshot.serial
+        for serial in (newest - 4, newest + 1000):
+            pieces = await _open(small, f"?after={serial}")
+            assert [kind for kind, _, _ in await _read(pieces, 2)] == ["begin", "lost"]
+            await _tag(lab, f"d{serial}")
+            now = lab.daemons[lab.leader].store.snapshot.serial
+            assert _serials(await _read(pieces, 1))[0] <= now
+            await pieces.aclose()
+
+    lab.run(scenario())
+
+
+def test_a_slow_client_hears_that_it_missed_events_and_a_quick_one_misses_none(
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "KEPT", 3)
+    monkeypatch.setattr(event_stream, "_WAITING_PIECES", 1)
+    server = remote.server(lab.master, cluster.FOLDERS)
+    lab.run(lab.master.disk.write(USERS, b"bob two read\n"))
+
+    async def scenario() -> None:
+        slow, quick = await _open(server), await _open(server)
+        await _read(slow, 1)
+        await _read(quick, 1)
+        first = lab.daemons[lab.leader].store.snapshot.serial
+        reading = asyncio.create_task(_read(quick, 10))
+        for number in range(4):
+            await _tag(lab, f"e{number}")
+        assert _serials(await reading) == list(range(first + 1, first + 11))
+        missed = [message async for message in _until_lost(slow)]
+        assert 0 < len(missed) < 9
+        assert _serials(missed) == list(range(first + 1, first + 1 + len(missed)))
+        await slow.aclose()
+        await quick.aclose()
+
+    lab.run(scenario())
+
+
+def test_a_stream_follows_a_job_to_its_end(lab: cluster.SimulatedCluster, server: http.Server) -> None:
+    async def scenario() -> None:
+        job = await lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 3, "on_master": True, "on_nodes": []})
+        pieces = await _open(server, f"?job={job}")
+        followed: list[dict[str, object]] = []
+        while not followed or followed[-1]["status"] != "success":
+            ((kind, _, content),) = await _read(pieces, 1)
+            if kind == "job":
+                assert isinstance(content, dict)
+                followed.append(content)
+        assert {each["id"] for each in followed} == {job}
+        assert "running" in {each["status"] for each in followed}
+        await pieces.aclose()
+
+    lab.run(scenario())
+
+
+def test_a_job_that_does_not_exist_has_no_status(lab: cluster.SimulatedCluster, server: http.Server) -> None:
+    async def scenario() -> None:
+        pieces = await _open(server, "?job=987654")
+        messages = await _read(pieces, 2)
+        assert ("job", "", {"id": 987654, "status": None}) in messages
+        await pieces.aclose()
+
+    lab.run(scenario())
+
+
+def test_a_stream_without_news_says_that_it_lives(lab: cluster.SimulatedCluster, server: http.Server) -> None:
+    async def scenario() -> None:
+        pieces = await _open(server)
+        await _read(pieces, 1)
+        begin = lab.world.clock.now()
+        assert await anext(pieces) == b":\n\n"
+        assert lab.world.clock.now() - begin == pytest.approx(event_stream.PING_SECONDS, abs=0.1)
+        await pieces.aclose()
+
+    lab.run(scenario())
+
+
+@pytest.mark.parametrize("text", [b"carol three\n", b"bob two\n", b"bob other read\n"])
+def test_a_stream_ends_with_the_right_of_its_user(
+    lab: cluster.SimulatedCluster, server: http.Server, text: bytes
+) -> None:
+    async def scenario() -> None:
+        pieces = await _open(server)
+        await _read(pieces, 1)
+        await lab.master.clock.sleep(1)
+        await lab.master.disk.write(USERS, text)
+        async with asyncio.timeout(2 * event_stream.PING_SECONDS):
+            assert [piece async for piece in pieces] == []
+
+    lab.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("query", "login", "status"),
+    [("", "carol:three", 403), ("", "bob:wrong", 401), ("?after=x", "bob:two", 400), ("?job=-1", "bob:two", 400)],
+)
+def test_a_stream_needs_a_right_and_numbers(
+    lab: cluster.SimulatedCluster, server: http.Server, query: str, login: str, status: int
+) -> None:
+    headers = {"authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+    request = http_interface.Request("GET", f"/2/events{query}", b"", headers)
+    assert lab.run(server.answer(request)).status == status
