@@ -11,7 +11,8 @@ import yaml
 
 from gantry.doors.rapi import metrics
 
-RULES = Path(__file__).parent.parent / "deploy/prometheus/gantry.rules.yml"
+ROOT = Path(__file__).parent.parent
+RULES = ROOT / "deploy/prometheus/gantry.rules.yml"
 PROMTOOL = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool is not installed: Debian package prometheus"
 )
@@ -53,7 +54,10 @@ def test_each_rule_reads_metrics_that_the_remote_api_serves_and_says_what_to_do(
         used = set(re.findall(r"gantry_\w+", rule.expr))
         assert used, rule.alert
         assert used <= set(metrics.METRICS), rule.alert
-        assert "gnt-cluster renew-crypto" in rule.annotations["description"]
+        description = rule.annotations["description"]
+        assert re.search(r"`(gnt-|gantry |systemctl )", description), rule.alert
+        (page,) = re.findall(r"\((docs/[\w/-]+\.md)\)", description)
+        assert (ROOT / page).exists(), rule.alert
         labels = {label for text in rule.annotations.values() for label in re.findall(r"\$labels\.(\w+)", text)}
         assert labels <= {label for name in used for label in metrics.METRICS[name].labels}
 
@@ -78,6 +82,53 @@ def test_a_certificate_warns_30_days_before_its_end_and_is_critical_7_days_befor
     (tmp_path / "scenario.yml").write_text(scenario)
     done = subprocess.run(
         ["promtool", "test", "rules", tmp_path / "scenario.yml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+POOL = '{network="net1",subnet="192.0.2.0/24",range="192.0.2.10-192.0.2.19",pool="web"}'
+STATES = """
+rule_files: [{rules}]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+{series}
+    promql_expr_test:
+      - expr: 'count by (alertname) (ALERTS{{alertstate="firing"}})'
+        eval_time: {minutes}m
+        exp_samples: [{samples}]
+"""
+
+
+@PROMTOOL
+@pytest.mark.parametrize(
+    ("series", "minutes", "alert"),
+    [
+        ({'gantry_up{instance="a"}': 0, 'gantry_up{instance="b"}': 0}, 6, "GantryMasterDoesNotAnswer"),
+        ({'gantry_up{instance="a"}': 0, 'gantry_up{instance="b"}': 1}, 60, ""),
+        ({'gantry_node_up{node="node2"}': 0}, 6, "GantryNodeDoesNotAnswer"),
+        ({'gantry_node_up{node="node2"}': 0}, 4, ""),
+        ({'gantry_instances{node="node2",status="ERROR_down"}': 2}, 16, "GantryInstanceIsDown"),
+        ({'gantry_instances{node="node2",status="ADMIN_down"}': 2}, 60, ""),
+        (
+            {f"gantry_pool_free_addresses{POOL}": 0, f"gantry_pool_addresses{POOL}": 10},
+            16,
+            "GantryPoolIsNearlyFull",
+        ),
+        ({f"gantry_pool_free_addresses{POOL}": 1, f"gantry_pool_addresses{POOL}": 10}, 60, ""),
+        ({'gantry_jobs_oldest_timestamp_seconds{status="waiting"}': 60}, 62, "GantryJobsWait"),
+        ({'gantry_jobs_oldest_timestamp_seconds{status="running"}': 60}, 120, ""),
+    ],
+)
+def test_an_alert_of_the_cluster_fires_when_its_state_lasts(
+    tmp_path: Path, series: dict[str, int], minutes: int, alert: str
+) -> None:
+    lines = "\n".join(f"      - {{series: '{name}', values: '{value}x200'}}" for name, value in series.items())
+    samples = f"{{labels: '{{alertname=\"{alert}\"}}', value: 1}}" if alert else ""
+    (tmp_path / "states.yml").write_text(STATES.format(rules=RULES, series=lines, minutes=minutes, samples=samples))
+    done = subprocess.run(
+        ["promtool", "test", "rules", tmp_path / "states.yml"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

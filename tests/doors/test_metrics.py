@@ -14,7 +14,7 @@ from gantry import __version__, errors, security
 from gantry.daemons import remote
 from gantry.doors import http, rapi
 from gantry.doors.http import sessions, users
-from gantry.doors.rapi import metrics, wire
+from gantry.doors.rapi import cluster_metrics, metrics, wire
 from gantry.rpc import luxi
 from gantry.runtime import http_interface
 from gantry.runtime import paths as paths_of_nodes
@@ -40,7 +40,9 @@ class Master:
         self.calls.append((method, *arguments))
         if self._error:
             raise self._error
-        rows = [((0, name), (0 if end is not None else 1, end)) for name, end in self._nodes]
+        (what, fields, _) = msgspec.convert(arguments, tuple[str, list[str], object])
+        known = [{"name": name, "role": "M", "certificate_end": end} for name, end in self._nodes]
+        rows = [[(0, node.get(field)) for field in fields] for node in known] if what == "node" else []
         return msgspec.convert({"data": rows}, kind)
 
 
@@ -113,10 +115,50 @@ def test_it_has_the_certificates_of_all_nodes_and_of_this_machine(
     assert own.end == pytest.approx(START + YEAR, abs=8 * 86400)
 
 
-def test_a_scrape_is_one_query_to_the_master(lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths) -> None:
+def test_a_scrape_is_one_query_for_each_kind_of_object(
+    lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths
+) -> None:
     master = Master(*((f"node{number}", START) for number in range(1000)))
     assert len(values(ask(lab, server(lab, master, folders)), metrics.CERTIFICATE_END)) == 1001
-    assert master.calls == [("Query", "node", ["name", "certificate_end"], None)]
+    assert [call[:2] for call in master.calls] == [("Query", kind) for kind in cluster_metrics.QUERIES]
+
+
+def test_it_has_what_the_cluster_has(lab: cluster.SimulatedCluster) -> None:
+    pool = {"range": "198.51.100.10-198.51.100.19", "name": "ten"}
+    added = {"network_name": "pooled", "subnets": [{"cidr": "198.51.100.0/24"}], "pools": [pool]}
+    lab.run(lab.done({"OP_ID": "OP_NETWORK_ADD", **added}))
+    connection = {"network_mode": "routed", "network_link": "main"}
+    lab.run(lab.done({"OP_ID": "OP_NETWORK_CONNECT", "network_name": "pooled", "group_name": "default", **connection}))
+    nic = {"network": "pooled", "ip": "198.51.100.12"}
+    op = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "vm2", "disk_template": "diskless", "nics": [nic]}
+    lab.run(lab.done(op))
+    waiting = lab.run(lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 100, "on_master": True, "on_nodes": []}))
+    lab.run(lab.master.clock.sleep(1))
+    answer = ask(lab, remote.server(lab.master, cluster.FOLDERS, anonymous=True))
+    assert values(answer, "gantry_node_up") == {("node1",): 1}
+    assert values(answer, "gantry_node_role") == {("node1", "M"): 1}
+    assert values(answer, "gantry_node_memory_bytes") == {("node1",): 16 * 2**30}
+    instances = values(answer, "gantry_instances")
+    assert (instances["node1", "ADMIN_down"], instances["node1", "running"]) == (1, 1)
+    key = ("pooled", "198.51.100.0/24", "198.51.100.10-198.51.100.19", "ten")
+    assert values(answer, "gantry_pool_addresses")[key] == 10
+    assert values(answer, "gantry_pool_free_addresses")[key] == 9
+    assert values(answer, "gantry_network_used_addresses")["pooled",] == 1
+    assert values(answer, "gantry_jobs") == {("queued",): 0, ("waiting",): 0, ("running",): 1, ("canceling",): 0}
+    oldest = values(answer, "gantry_jobs_oldest_timestamp_seconds")
+    assert oldest.keys() == {("running",)}
+    assert oldest["running",] == pytest.approx(lab.world.clock.now(), abs=5)
+    ids, free = (values(answer, f"gantry_segment_range_{name}ids") for name in ("", "free_"))
+    assert ids.keys() == free.keys()
+    lab.run(lab.luxi("CancelJob", waiting, True))
+
+
+def test_a_node_that_does_not_answer_is_not_up_and_has_no_figures(
+    lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths
+) -> None:
+    answer = ask(lab, server(lab, Master(("node1", START)), folders))
+    assert values(answer, "gantry_node_up") == {("node1",): 0}
+    assert values(answer, "gantry_node_memory_bytes") == {}
 
 
 @pytest.mark.parametrize(
@@ -196,7 +238,7 @@ def test_a_client_that_accepts_openmetrics_gets_that(
     assert (answer.status, answer.content_type) == (200, "application/openmetrics-text; version=1.0.0; charset=utf-8")
     parse: Callable[[str], Iterable[core.Metric]] = openmetrics_parser.text_string_to_metric_families
     families = list(parse(answer.body.decode()))
-    assert {sample.name for family in families for sample in family.samples} == set(metrics.METRICS)
+    assert {family.name for family in families} == {name.removesuffix("_info") for name in metrics.METRICS}
 
 
 def test_the_master_of_a_cluster_answers_with_its_nodes(lab: cluster.SimulatedCluster) -> None:

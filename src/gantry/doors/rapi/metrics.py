@@ -1,20 +1,21 @@
 """Metrics for a monitoring system such as Prometheus: GET /metrics on the port of the remote API.
 
-A scrape costs one query to the master, about all nodes. What this machine knows by itself, from its certificate files,
-is in the answer even if the master does not answer; ``gantry_up`` says whether it did.
+A scrape costs the master one query for each kind of object (``cluster_metrics``). What this machine knows by itself,
+from its certificate files, is in the answer even if the master does not answer; ``gantry_up`` says whether it did.
 
 The format is the text of Prometheus, or OpenMetrics for a client whose Accept header has it.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
 from prometheus_client import core, exposition
 
 from gantry import __version__, errors, security
+from gantry.doors.rapi import cluster_metrics
+from gantry.doors.rapi.cluster_metrics import Metric
 from gantry.rpc import luxi
 from gantry.runtime import http_interface, interface, paths
 
@@ -29,13 +30,6 @@ _OPENMETRICS = "application/openmetrics-text"
 _BUILD = "gantry_build"
 
 
-class Metric(NamedTuple):
-    """A metric: its labels, and a text that explains it."""
-
-    labels: tuple[str, ...]
-    text: str
-
-
 UP = "gantry_up"
 BUILD = f"{_BUILD}_info"
 CERTIFICATE_END = "gantry_certificate_end_timestamp_seconds"
@@ -48,14 +42,9 @@ METRICS = {
         "When a certificate ends, in seconds since the epoch, by kind: node, authority, remote_api. For a node, the "
         "label node is its name; otherwise it is the machine whose file was read, and serial is the serial number.",
     ),
+    **cluster_metrics.METRICS,
 }
 """All metrics by name; the reference page is generated from this table."""
-
-
-class _Result(msgspec.Struct):
-    """The master's answer to the query: for each node, status and value of its name and of its certificate's end."""
-
-    data: list[tuple[tuple[int, str], tuple[int, float | None]]]
 
 
 class _Families(NamedTuple):
@@ -85,11 +74,11 @@ class Metrics:
 
     async def _families(self) -> list[core.Metric]:
         name, own_end = self._own_node()
-        recorded = await self._recorded_ends()
+        objects = await self._objects()
         ends = core.GaugeMetricFamily(
             CERTIFICATE_END, METRICS[CERTIFICATE_END].text, labels=METRICS[CERTIFICATE_END].labels
         )
-        for node, end in (own_end if recorded is None else recorded).items():
+        for node, end in (own_end if objects is None else _recorded_ends(objects["node"])).items():
             ends.add_metric(("node", node, ""), end)
         for facts in self._facts(f"{self._folders.certificates}/authority.pem"):
             ends.add_metric(("authority", name, facts.serial), facts.end)
@@ -98,23 +87,28 @@ class Metrics:
             for facts in self._facts(self._folders.remote_certificate)[:1]:
                 ends.add_metric(("remote_api", name, facts.serial), facts.end)
         return [
-            core.GaugeMetricFamily(UP, METRICS[UP].text, value=float(recorded is not None)),
+            core.GaugeMetricFamily(UP, METRICS[UP].text, value=float(objects is not None)),
             core.InfoMetricFamily(_BUILD, METRICS[BUILD].text, value={"version": __version__}),
             ends,
+            *(cluster_metrics.families(objects) if objects else ()),
         ]
 
-    async def _recorded_ends(self) -> dict[str, float] | None:
-        """Return the end of each node's certificate as the master recorded it, None if the master does not answer."""
+    async def _objects(self) -> Mapping[str, Sequence[cluster_metrics.Row]] | None:
+        """Return the objects of the cluster by kind, None if the master does not answer."""
         try:
             async with asyncio.timeout(MASTER_TIMEOUT_SECONDS):
-                result = await self._master.call(_Result, "Query", "node", ["name", "certificate_end"], None)
+                return {kind: await self._rows(kind) for kind in cluster_metrics.QUERIES}
         except TimeoutError:
             log.warning("/metrics has no values of the master, which did not answer in %g s", MASTER_TIMEOUT_SECONDS)
-            return None
         except errors.GantryError as error:
             log.warning("/metrics has no values of the master: %s", error)
-            return None
-        return {name: end for (_, name), (_, end) in result.data if end is not None}
+        return None
+
+    async def _rows(self, kind: str) -> Sequence[cluster_metrics.Row]:
+        fields, filter_ = cluster_metrics.QUERIES[kind]
+        return cluster_metrics.rows(
+            kind, await self._master.call(cluster_metrics.Answer, "Query", kind, fields, filter_)
+        )
 
     def _own_node(self) -> tuple[str, dict[str, float]]:
         """Return the name of this machine, empty if it is not known, and the end of its certificate by its name."""
@@ -133,3 +127,8 @@ class Metrics:
         except (OSError, ValueError) as error:
             log.warning("/metrics has no values of %s: %s", path, error)
             return []
+
+
+def _recorded_ends(nodes: Sequence[cluster_metrics.Row]) -> dict[str, float]:
+    """Return the end of each node's certificate as the master recorded it."""
+    return {str(node["name"]): end for node in nodes if isinstance(end := node.get("certificate_end"), int | float)}

@@ -12,6 +12,9 @@ NETWORK = (
     Field("cidrs", "Subnets", O, "CIDRs of all subnets", form=Shape.TEXTS),
     Field("subnet_cnt", "SubnetCount", N, "Number of subnets"),
     Field("pools", "Pools", O, "Ranges of all pools", form=Shape.TEXTS),
+    Field(
+        "pool_usage", "PoolUsage", O, "Pools, each with subnet, name, range, size and free addresses", form=Shape.LIST
+    ),
     Field("mac_prefix", "MacPrefix", O, "The network's own MAC prefix", form=Shape.TEXT),
     Field("free_count", "FreeCount", N, "Free addresses in the pools"),
     Field("reserved_count", "ReservedCount", N, "Addresses in use or reserved in the pools"),

@@ -50,6 +50,19 @@ def _pool(
     }
 
 
+def _pool_usage(context: cells.Context, net: network.Network) -> list[dict[str, object]]:
+    return [
+        {
+            "subnet": subnet.cidr,
+            "name": pool.name,
+            "range": pool.range,
+            "size": ranges.parse_range(pool.range)[1].size,
+            "free": context.ledger.view(net, subnet, pool).free,
+        }
+        for subnet, pool in _pools(net)
+    ]
+
+
 def _reserved_runs(
     context: cells.Context, net: network.Network, subnet: network.Subnet, run: ranges.Range
 ) -> Iterator[ranges.Range]:
@@ -192,6 +205,7 @@ GETTERS: dict[str, cells.Getter[network.Network]] = {
     "cidrs": lambda _, net: [subnet.cidr for subnet in net.subnets],
     "subnet_cnt": lambda _, net: len(net.subnets),
     "pools": lambda _, net: [pool.range for _, pool in _pools(net)],
+    "pool_usage": _pool_usage,
     "used_count": _used,
     "quarantine": _quarantine,
     "quarantined_count": lambda context, net: len(context.ledger.quarantined(net.uuid)),
