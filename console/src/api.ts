@@ -1,0 +1,122 @@
+// Requests of the remote API, and the session. Everything that the console knows comes from here and from events.ts.
+
+import { signal } from "@preact/signals";
+
+export interface Session {
+  readonly user: string;
+  readonly may: "write" | "read" | "";
+  readonly csrf: string;
+}
+
+/** undefined: not known yet; null: nobody is logged in. */
+export const session = signal<Session | null | undefined>(undefined);
+
+/** Whether a session ended while the page is open: the log-in is then shown over it, and requests wait. */
+export const sessionEnded = signal(false);
+
+export function mayWrite(): boolean {
+  return session.value?.may === "write";
+}
+
+/** What the server answered instead of a result; `explain` is the text for people. */
+export class ApiError extends Error {
+  readonly code: number;
+  readonly explain: string;
+
+  constructor(code: number, message: string, explain: string) {
+    super(explain || message);
+    this.code = code;
+    this.explain = explain || message;
+  }
+}
+
+/** The text of any error for people. */
+export function explanation(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+type Method = "GET" | "PUT" | "POST" | "DELETE";
+
+let waiting: (() => void)[] = [];
+
+/** Send a request; if the session has ended, wait for the log-in and send it again. */
+export async function request<Answer>(method: Method, path: string, body?: unknown): Promise<Answer> {
+  for (;;) {
+    try {
+      return await send<Answer>(method, path, body);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.code === 401)) throw error;
+      await loggedIn();
+    }
+  }
+}
+
+/** Show the log-in and return when somebody has logged in. */
+export function loggedIn(): Promise<void> {
+  sessionEnded.value = true;
+  return new Promise((resolve) => waiting.push(resolve));
+}
+
+async function send<Answer>(method: Method, path: string, body?: unknown): Promise<Answer> {
+  const headers: Record<string, string> = { "X-Gantry-CSRF": session.peek()?.csrf ?? "", Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method,
+      headers,
+      credentials: "same-origin",
+      body: body === undefined ? null : JSON.stringify(body),
+    });
+  } catch {
+    throw new ApiError(0, "", "The server does not answer. Check the connection, then try again.");
+  }
+  const text = await response.text();
+  let answer: unknown = null;
+  try {
+    answer = text ? JSON.parse(text) : null;
+  } catch {
+    if (response.ok) throw new ApiError(response.status, "", "The answer of the server is not JSON.");
+  }
+  if (response.ok) return answer as Answer;
+  const failure = (answer ?? {}) as { message?: string; explain?: string | null };
+  const status = `${response.status} ${response.statusText}`.trim();
+  throw new ApiError(response.status, failure.message ?? status, failure.explain ?? "");
+}
+
+/** Find out whether somebody is logged in. */
+export async function findSession(): Promise<void> {
+  try {
+    session.value = await send<Session>("GET", "/2/session");
+  } catch (error) {
+    if (!(error instanceof ApiError && error.code === 401)) throw error;
+    session.value = null;
+  }
+}
+
+export async function logIn(user: string, password: string): Promise<void> {
+  const known = await send<Session>("POST", "/2/session", { user, password });
+  session.value = known;
+  sessionEnded.value = false;
+  const resumed = waiting;
+  waiting = [];
+  for (const resume of resumed) resume();
+}
+
+export async function logOut(): Promise<void> {
+  await send("DELETE", "/2/session");
+  location.reload();
+}
+
+type Cell = readonly [status: number, value: unknown];
+
+/** Return the objects of a kind as records by field name; a value that is missing is null. */
+export async function query<Row>(kind: string, fields: readonly string[], filter?: readonly unknown[]): Promise<Row[]> {
+  const body = filter ? { fields, qfilter: filter } : { fields };
+  const answer = await request<{ data: readonly (readonly Cell[])[] }>("PUT", `/2/query/${kind}`, body);
+  return answer.data.map((cells) => {
+    const row: Record<string, unknown> = {};
+    for (const [i, field] of fields.entries()) row[field] = cells[i]?.[0] === 0 ? cells[i][1] : null;
+    return row as Row;
+  });
+}

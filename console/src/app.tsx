@@ -1,0 +1,166 @@
+// The frame of all pages: the head with search and navigation, the page, the strip of jobs.
+
+import { useEffect, useRef } from "preact/hooks";
+import { explanation, logOut, session } from "./api.ts";
+import { connection } from "./events.ts";
+import { showKeys } from "./keys.tsx";
+import { href } from "./logic/routes.ts";
+import { AddressesPage } from "./pages/addresses.tsx";
+import { InstancePage } from "./pages/instance.tsx";
+import { InstancesPage } from "./pages/instances.tsx";
+import { JobPage } from "./pages/job.tsx";
+import { JobsPage } from "./pages/jobs.tsx";
+import { LoginAgain, LoginPage } from "./pages/login.tsx";
+import { NetworkPage } from "./pages/network.tsx";
+import { NetworksPage } from "./pages/networks.tsx";
+import { NodePage } from "./pages/node.tsx";
+import { NodesPage } from "./pages/nodes.tsx";
+import { OverviewPage } from "./pages/overview.tsx";
+import { DialogPlace } from "./parts/dialog.tsx";
+import { Notices, notify } from "./parts/notices.tsx";
+import { Search } from "./parts/search.tsx";
+import { TaskStrip } from "./parts/strip.tsx";
+import { route } from "./router.ts";
+import { cluster, loadCluster } from "./store.ts";
+import { type Theme, theme } from "./theme.ts";
+
+const PLACES = [
+  ["", "Overview"],
+  ["instances", "Instances"],
+  ["nodes", "Nodes"],
+  ["networks", "Networks"],
+  ["jobs", "Jobs"],
+] as const;
+
+export function App() {
+  if (session.value === undefined) return null;
+  if (session.value === null) return <LoginPage />;
+  return <Frame />;
+}
+
+function Frame() {
+  useEffect(() => {
+    loadCluster().catch((error: unknown) => notify("bad", explanation(error)));
+  }, []);
+  return (
+    <>
+      <a class="skip" href="#main" onClick={toMain}>
+        To the page
+      </a>
+      <Head />
+      <Main />
+      <TaskStrip />
+      <Notices />
+      <DialogPlace />
+      <LoginAgain />
+    </>
+  );
+}
+
+/** The address has the page, so a jump to a part of it must not change it. */
+function toMain(event: Event): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+function Head() {
+  const [place = ""] = route.value.parts;
+  return (
+    <header class="top">
+      <a class="brand" href={href([])}>
+        Gantry <span class="none">{cluster.value?.name}</span>
+      </a>
+      <nav aria-label="Pages">
+        {PLACES.map(([each, title]) => (
+          <a key={each} href={href(each ? [each] : [])} aria-current={each === place ? "page" : undefined}>
+            {title}
+          </a>
+        ))}
+      </nav>
+      <Search />
+      <Connection />
+      <div class="person">
+        <button type="button" class="quiet" aria-label="Keys" title="Keys (?)" onClick={showKeys}>
+          ?
+        </button>
+        <select
+          aria-label="Theme"
+          value={theme.value}
+          onChange={(event) => {
+            theme.value = event.currentTarget.value as Theme;
+          }}
+        >
+          <option value="system">System</option>
+          <option value="light">Light</option>
+          <option value="dark">Dark</option>
+        </select>
+        <button
+          type="button"
+          class="quiet"
+          title={`Log out ${session.value?.user}`}
+          onClick={() => void logOut().catch((error: unknown) => notify("bad", explanation(error)))}
+        >
+          <span class="user">{session.value?.user}</span> Log out
+        </button>
+      </div>
+    </header>
+  );
+}
+
+const CONNECTIONS = {
+  connecting: { tone: "busy", word: "connecting", about: "The event stream is being opened" },
+  live: { tone: "good", word: "live", about: "Changes appear as they happen" },
+  lost: { tone: "bad", word: "not live", about: "The event stream is interrupted; it goes on where it stopped" },
+} as const;
+
+function Connection() {
+  const { tone, word, about } = CONNECTIONS[connection.value];
+  return (
+    <span class={`badge ${tone}`} role="status" title={about}>
+      {word}
+    </span>
+  );
+}
+
+function Main() {
+  const element = useRef<HTMLElement>(null);
+  const path = route.value.parts.join("/");
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (isFirst.current) isFirst.current = false;
+    else element.current?.focus({ preventScroll: true });
+    element.current?.scrollTo(0, 0);
+  }, [path]);
+  return (
+    <main id="main" ref={element} tabIndex={-1} key={path}>
+      <Page />
+    </main>
+  );
+}
+
+function Page() {
+  const [place = "", name] = route.value.parts;
+  switch (place) {
+    case "":
+      return <OverviewPage />;
+    case "instances":
+      return name ? <InstancePage name={name} /> : <InstancesPage />;
+    case "nodes":
+      return name ? <NodePage name={name} /> : <NodesPage />;
+    case "networks":
+      return name ? <NetworkPage name={name} /> : <NetworksPage />;
+    case "jobs":
+      return name ? <JobPage id={name} /> : <JobsPage />;
+    case "addresses":
+      return <AddressesPage />;
+    default:
+      return (
+        <>
+          <h1>No such page</h1>
+          <p>
+            <a href={href([])}>To the overview</a>
+          </p>
+        </>
+      );
+  }
+}
