@@ -110,10 +110,18 @@ export async function logOut(): Promise<void> {
 
 type Cell = readonly [status: number, value: unknown];
 
+interface Answered {
+  readonly data: readonly (readonly Cell[])[];
+}
+
 /** Return the objects of a kind as records by field name; a value that is missing is null. */
 export async function query<Row>(kind: string, fields: readonly string[], filter?: readonly unknown[]): Promise<Row[]> {
   const body = filter ? { fields, qfilter: filter } : { fields };
-  const answer = await request<{ data: readonly (readonly Cell[])[] }>("PUT", `/2/query/${kind}`, body);
+  const answer = await request<Answered>("PUT", `/2/query/${kind}`, body).catch((error: unknown) => {
+    // A filter that is nothing but names fails if one of them does not exist; inside "&" it is an ordinary filter.
+    if (!filter || !(error instanceof ApiError && error.code === 404)) throw error;
+    return request<Answered>("PUT", `/2/query/${kind}`, { fields, qfilter: ["&", filter] });
+  });
   return answer.data.map((cells) => {
     const row: Record<string, unknown> = {};
     for (const [i, field] of fields.entries()) row[field] = cells[i]?.[0] === 0 ? cells[i][1] : null;

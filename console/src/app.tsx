@@ -49,8 +49,8 @@ function Frame() {
       </a>
       <Head />
       <Main />
-      <TaskStrip />
       <Notices />
+      <TaskStrip />
       <DialogPlace />
       <LoginAgain />
     </>

@@ -17,15 +17,20 @@ export const connection = signal<Connection>("connecting");
 
 const FIRST_DELAY = 1_000;
 const LONGEST_DELAY = 15_000;
+const BEGIN_MILLISECONDS = 3_000;
 
 let source: EventSource | null = null;
 let serial: number | null = null;
 let followed: number | null = null;
 let delay = FIRST_DELAY;
 let timer = 0;
+let isLate = false;
 let begun: () => void;
 
-/** Resolves when the stream has begun: what is read from then on cannot miss a change. */
+/**
+ * Resolves when the stream has begun: what is read from then on cannot miss a change. If it does not begin in time, the
+ * page shows what there is, and reads it again when the stream begins.
+ */
 export const hasBegun = new Promise<void>((resolve) => {
   begun = resolve;
 });
@@ -61,6 +66,10 @@ export function followJob(id: number, listener: (news: JobNews) => void): () => 
 
 export function start(): void {
   open();
+  setTimeout(() => {
+    isLate = serial === null;
+    begun();
+  }, BEGIN_MILLISECONDS);
   addEventListener("online", open);
 }
 
@@ -78,6 +87,8 @@ function open(): void {
     delay = FIRST_DELAY;
     connection.value = "live";
     begun();
+    if (isLate) for (const listener of listeners.lost) listener();
+    isLate = false;
   });
   stream.addEventListener("change", (message) => {
     const event = JSON.parse(message.data) as Event;

@@ -86,6 +86,12 @@ export class Collection<Row extends object> {
     return [...before, ...fresh];
   }
 
+  /** Return those of some names that objects of the list have. */
+  existing(this: Collection<Row & { readonly name: string }>, names: ReadonlySet<string>): Set<string> {
+    const found = this.#rows.peek().filter((row) => names.has(row.name));
+    return new Set(found.map((row) => row.name));
+  }
+
   drop(keys: ReadonlySet<string>): Row[] {
     if (!this.isLoaded || keys.size === 0) return [];
     const rows = this.#rows.peek();
@@ -210,7 +216,8 @@ async function readJobs(touched: Touched): Promise<Job[]> {
 async function readInstances(touched: Touched, ended: readonly Job[]): Promise<Instance[]> {
   const dropped = instances.drop(touched.removed);
   const fresh = await instances.refresh("uuid", touched.changed);
-  const subjects = new Set(ended.map((job) => parseSummary(job.summary)).filter((s) => s.kind === "instance").map((s) => s.name));
+  const named = ended.map((job) => parseSummary(job.summary)).filter((subject) => subject.kind === "instance");
+  const subjects = instances.existing(new Set(named.map((subject) => subject.name)));
   for (const row of fresh) subjects.delete(row.name);
   const again = await instances.refresh("name", subjects);
   batch(() => {

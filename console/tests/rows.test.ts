@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { matches, naturalKey, nextOrder, orderText, parseOrder, remembered, sorted, terms, visible } from "../src/logic/rows.ts";
+import { Filtered, matches, naturalKey, nextOrder, orderText, parseOrder, remembered, sorted, terms, visible } from "../src/logic/rows.ts";
 
 test("names sort by the value of their numbers, without case", () => {
   const names = ["web10", "Web2", "db007", "web1", "db7a"];
@@ -20,6 +20,16 @@ test("a row must have all words of the filter", () => {
   assert.equal(matches("web1 node1", terms("web node1")), true);
   assert.equal(matches("web1 node1", terms("web node2")), false);
   assert.equal(matches("anything", terms("  ")), true);
+});
+
+test("a filter that grows and shrinks gives what it would give at once", () => {
+  const filtered = new Filtered((row: string) => row);
+  const rows = ["web1 node1", "web2 node1", "db1 node1", "db2 node2"];
+  const direct = (text: string) => rows.filter((row) => matches(row, terms(text)));
+  for (const text of ["w", "we", "web", "web 1", "web", "", "node1", "no", "1", "1 d", "x", ""]) {
+    assert.deepEqual(filtered.rows(rows, text), direct(text), text);
+  }
+  assert.deepEqual(filtered.rows(["web3"], "web"), ["web3"]);
 });
 
 test("a column's first click has its own direction, the next ones turn", () => {

@@ -7,6 +7,8 @@ export interface Order {
   readonly direction: Direction;
 }
 
+const MOST_KNOWN = 50; // results of filters that are kept
+
 /** Return a key by which texts sort as people expect: without case, and with numbers by value (web2 before web10). */
 export function naturalKey(text: string): string {
   return text.toLowerCase().replace(/\d+/g, (digits) => digits.replace(/^0+(?=\d)/, "").padStart(15, "0"));
@@ -21,6 +23,32 @@ export function matches(text: string, words: readonly string[]): boolean {
   return words.every((word) => text.includes(word));
 }
 
+/** Filters one list at each key: the next letter filters what the last one left, and Backspace has the list before. */
+export class Filtered<Row> {
+  readonly #text: (row: Row) => string;
+  #base: readonly Row[] = [];
+  #known = new Map<string, readonly Row[]>();
+
+  constructor(text: (row: Row) => string) {
+    this.#text = text;
+  }
+
+  rows(base: readonly Row[], filter: string): readonly Row[] {
+    if (base !== this.#base) this.#known = new Map([["", base]]);
+    this.#base = base;
+    let found = this.#known.get(filter);
+    if (!found) {
+      let start = filter;
+      while (!this.#known.has(start)) start = start.slice(0, -1);
+      const words = terms(filter);
+      found = (this.#known.get(start) as readonly Row[]).filter((row) => matches(this.#text(row), words));
+      if (this.#known.size > MOST_KNOWN) this.#known = new Map([["", base]]);
+      this.#known.set(filter, found);
+    }
+    return found;
+  }
+}
+
 /** Remembers for each row what is computed from it; rows are replaced, never changed, so it cannot be outdated. */
 export function remembered<Row extends object, Value>(compute: (row: Row) => Value): (row: Row) => Value {
   const known = new WeakMap<Row, Value>();
@@ -32,6 +60,13 @@ export function remembered<Row extends object, Value>(compute: (row: Row) => Val
     }
     return found;
   };
+}
+
+/** Compute what is remembered ahead of its use, some rows at a time, so that the first key is as fast as the next. */
+export function warm<Row>(rows: readonly Row[], compute: readonly ((row: Row) => unknown)[], from = 0): void {
+  const end = from + 2_000;
+  for (const row of rows.slice(from, end)) for (const each of compute) each(row);
+  if (end < rows.length) setTimeout(() => warm(rows, compute, end), 0);
 }
 
 /** Return the rows in order of a key; rows without a key (null) are last in both directions. */

@@ -1,11 +1,11 @@
 import { type Signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { type Power, bulk, runPowerForAll } from "../actions.tsx";
 import { mayWrite } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { countByStatus } from "../logic/overview.ts";
 import { href } from "../logic/routes.ts";
-import { matches, naturalKey, orderText, parseOrder, remembered, sorted, terms } from "../logic/rows.ts";
+import { Filtered, naturalKey, orderText, parseOrder, remembered, sorted, warm } from "../logic/rows.ts";
 import { type Instance, addressesOf, instanceStatus } from "../model.ts";
 import { useLists, useTitle } from "../parts/hooks.ts";
 import { type Column, Table } from "../parts/table.tsx";
@@ -109,10 +109,9 @@ export function InstancesPage() {
     const key = SORTS.get(column) ?? nameKey;
     return sorted(rows, key, direction);
   });
-  const found = useComputed(() => {
-    const words = terms(text.value);
-    return words.length ? ordered.value.filter((row) => matches(searchText(row), words)) : ordered.value;
-  });
+  const filtered = useRef(new Filtered(searchText));
+  const found = useComputed(() => filtered.current.rows(ordered.value, text.value));
+  useSignalEffect(() => warm(instances.rows.value, [searchText, nameKey]));
   const shown = useComputed(() =>
     status.value ? found.value.filter((row) => (row.status ?? "unknown") === status.value) : found.value,
   );

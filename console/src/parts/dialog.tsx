@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 const present = signal<ComponentChildren>(null);
 
@@ -28,6 +28,7 @@ interface DialogProps {
 
 export function Dialog({ title, children, onClose = closeDialog, isFixed = false }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
+  const titleId = useId();
   useEffect(() => {
     const dialog = element.current;
     if (dialog && !dialog.open) dialog.showModal();
@@ -36,13 +37,13 @@ export function Dialog({ title, children, onClose = closeDialog, isFixed = false
   return (
     <dialog
       ref={element}
-      aria-labelledby="dialog-title"
+      aria-labelledby={titleId}
       onCancel={(event: Event) => {
         event.preventDefault();
         if (!isFixed) onClose();
       }}
     >
-      <h2 id="dialog-title">{title}</h2>
+      <h2 id={titleId}>{title}</h2>
       {children}
     </dialog>
   );

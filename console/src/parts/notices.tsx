@@ -31,7 +31,8 @@ function dismiss(id: number): void {
 
 export function Notices() {
   return (
-    <div class="notices" role="status" aria-live="polite">
+    <div class="notices-place">
+      <div class="notices" role="status" aria-live="polite">
       {notices.value.map((notice) => (
         <div key={notice.id} class={`notice ${notice.tone}`}>
           <span>{notice.text}</span>
@@ -40,6 +41,7 @@ export function Notices() {
           </button>
         </div>
       ))}
+      </div>
     </div>
   );
 }

@@ -42,6 +42,7 @@ export function Table<Row>(props: TableProps<Row>) {
   const frame = useRef<HTMLDivElement>(null);
   const place = useSignal({ scrolled: 0, height: 800 });
   const anchor = useRef<string | null>(null);
+  const wanted = useRef<{ index: number; onBox: boolean } | null>(null); // the row that gets the focus once it is drawn
 
   useLayoutEffect(() => {
     const element = frame.current;
@@ -87,7 +88,7 @@ export function Table<Row>(props: TableProps<Row>) {
   function onKey(event: TargetedKeyboardEvent<HTMLElement>): void {
     const row = (event.target as HTMLElement).closest<HTMLElement>("tr[data-index]");
     if (!row || event.ctrlKey || event.metaKey || event.altKey) return;
-    const index = Number(row.dataset["index"]);
+    const index = wanted.current?.index ?? Number(row.dataset["index"]);
     const page = Math.max(1, Math.floor(height / ROW_HEIGHT) - 1);
     const moves: Record<string, number> = {
       ArrowDown: index + 1,
@@ -106,17 +107,26 @@ export function Table<Row>(props: TableProps<Row>) {
   function focusRow(index: number, onBox: boolean): void {
     const element = frame.current;
     if (!element) return;
+    wanted.current = { index, onBox };
     if (!isWhole) {
       const top = index * ROW_HEIGHT;
       if (top < element.scrollTop) element.scrollTop = top;
       if (top > element.scrollTop + height - 3 * ROW_HEIGHT) element.scrollTop = top - height + 3 * ROW_HEIGHT;
       place.value = { scrolled: element.scrollTop, height: element.clientHeight };
     }
-    requestAnimationFrame(() => {
-      const row = element.querySelector(`tr[data-index="${index}"]`);
-      row?.querySelector<HTMLElement>(onBox ? "input" : "a, button, input")?.focus();
-    });
+    focusWanted();
   }
+
+  function focusWanted(): void {
+    if (!wanted.current) return;
+    const { index, onBox } = wanted.current;
+    const row = frame.current?.querySelector(`tr[data-index="${index}"]`);
+    if (!row) return;
+    wanted.current = null;
+    row.querySelector<HTMLElement>(onBox ? "input" : "a, button, input")?.focus();
+  }
+
+  useLayoutEffect(focusWanted);
 
   return (
     <div
