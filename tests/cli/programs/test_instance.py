@@ -141,6 +141,12 @@ def test_tags_of_nodes_choose_the_instances_there(gnt: Gnt, master: Master) -> N
     ]
 
 
+@pytest.mark.parametrize("command", ["startup --force", "shutdown", "reboot"])
+def test_the_question_about_several_instances_names_the_option_that_skips_it(gnt: Gnt, command: str) -> None:
+    ran = gnt(f"gnt-instance {command} web1 web2")
+    assert (ran.code, "--force-multiple skips the question" in ran.err) == (13, True)
+
+
 @pytest.mark.parametrize("options", ["", "--all web1", "--all --node web1", "--tags blue"])
 def test_choosing_nothing_or_twice_is_refused(gnt: Gnt, master: Master, options: str) -> None:
     master.answers["Query"] = table("name:Instance:text", rows=[])

@@ -41,7 +41,7 @@ def instances(call: command.Call, *, verb: str) -> list[str]:
     if not names:
         raise errors.InvalidError(f"no instance matches --{mode} {' '.join(call.arguments)}".rstrip())
     if (len(names) > 1 or mode != "instance") and not call.option("force_multiple"):
-        terminal.confirm(f"The {verb} will work on {len(names)} instances:", names=names)
+        terminal.confirm(f"The {verb} will work on {len(names)} instances:", names=names, option="--force-multiple")
     return names
 
 

@@ -47,14 +47,17 @@ def _width() -> int:
         return 80
 
 
-def confirm(question: str, *, names: Sequence[str] = ()) -> None:
-    """Ask on the terminal for confirmation; raises RefusedError without one, or without a terminal."""
+def confirm(question: str, *, names: Sequence[str] = (), option: str = "--force") -> None:
+    """Ask on the terminal for confirmation; raises RefusedError without one, or without a terminal.
+
+    ``option`` is that of the command which skips the question.
+    """
     name_lines = "".join(f"  {name}\n" for name in names)
     try:
         tty = os.open(TTY, os.O_RDWR | os.O_NOCTTY)
     except OSError:
         sys.stderr.write(
-            f"{question}\n{name_lines}No terminal for confirmation, so nothing is done; --force skips the question.\n"
+            f"{question}\n{name_lines}No terminal for confirmation, so nothing is done; {option} skips the question.\n"
         )
         raise errors.RefusedError from None
     try:
