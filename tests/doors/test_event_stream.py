@@ -28,7 +28,8 @@ def server(lab: cluster.SimulatedCluster) -> Iterator[http.Server]:
 async def _open(
     server: http.Server, query: str = "", *, login: str = "bob:two", **headers: str
 ) -> AsyncGenerator[bytes, None]:
-    sent = {"authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+    password = base64.b64encode(login.encode()).decode()
+    sent = {"authorization": f"Basic {password}", "accept": "text/event-stream"}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
     answer = await server.answer(http_interface.Request("GET", f"/2/events{query}", b"", sent))
     assert (answer.status, answer.content_type) == (200, "text/event-stream"), answer.body

@@ -109,8 +109,11 @@ def test_a_page_of_another_site_changes_nothing_even_with_a_password_that_the_br
 
 
 def test_only_a_page_is_not_asked_for_a_password_by_the_browser(browser: Browser) -> None:
-    assert "WWW-Authenticate" not in browser.ask("GET", "/2/info", **{sessions.HEADER: "x"}).headers
-    assert "WWW-Authenticate" in browser.ask("GET", "/2/info").headers
+    for headers in ({sessions.HEADER: "x"}, {"sec_fetch_mode": "cors"}):
+        answer = browser.ask("GET", "/2/events", accept="text/event-stream", **headers)
+        assert (answer.status, "WWW-Authenticate" in answer.headers) == (401, False)
+    for headers in ({}, {"sec_fetch_mode": "navigate"}):
+        assert "WWW-Authenticate" in browser.ask("GET", "/2/info", **headers).headers
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ from gantry.doors.http import users
 from gantry.runtime import http_interface, interface
 
 HEADER = "x-gantry-csrf"
-"""The header with the token of a session. With any value it also says that a program asks, not a browser's own window:
-the answer 401 then has no challenge, for which the browser would ask for a password itself."""
+"""The header with the token of a session; with any value it also says that a page's program sends the request."""
 
 IDLE_SECONDS = 3600.0
 LONGEST_SECONDS = 12 * 3600.0
@@ -119,6 +118,14 @@ class Sessions:
             if name == self._name:
                 return value
         return ""
+
+
+def is_of_page(raw: http_interface.Request) -> bool:
+    """Return whether the program of a page sends a request: at a challenge the browser would ask for a password itself.
+
+    A stream of events cannot have a header of the page's choice, but browsers say that it is not a navigation.
+    """
+    return HEADER in raw.headers or raw.headers.get("sec-fetch-mode", "navigate") != "navigate"
 
 
 def check_origin(raw: http_interface.Request) -> None:

@@ -65,12 +65,12 @@ class Application:
         if path == DESCRIPTION and raw.method == "GET":
             await self._allowed_user(raw, trace, wire.Access.OPEN)
             return http_interface.Response(200, _description())
-        kind = representation.content_type(raw.headers.get("accept", ""))
+        endpoint = await self.find(raw.method, path)
+        kind = endpoint.form or representation.content_type(raw.headers.get("accept", ""))
         if kind is None:
             raise http.RefusedError(
                 406, f"the Accept header allows neither {representation.JSON} nor {representation.YAML}"
             )
-        endpoint = await self.find(raw.method, path)
         user = await self._allowed_user(raw, trace, endpoint.access)
         tags, name = raw.headers.get("if-match", ""), user.name if user else ""
         answer = await endpoint.call(wire.Request(raw, path, query, wire.decode_body(raw), user=name, if_match=tags))
@@ -104,7 +104,7 @@ class Application:
             raise http.RefusedError(404, f"there is no resource /{'/'.join(path)}")
         for route, names in matching:
             if route.method == method:
-                return wire.Endpoint(route.access, functools.partial(self._call, route, names))
+                return wire.Endpoint(route.access, functools.partial(self._call, route, names), route.form)
         raise _unsupported(method, path, {route.method for route, _ in matching})
 
     async def _call(

@@ -22,6 +22,7 @@ from gantry.rpc import luxi
 from gantry.runtime import bounded_json, http_interface, interface
 
 _PATH = "/2/events"
+_FORM = "text/event-stream"
 
 ROUTES = (
     routes.Route(
@@ -31,6 +32,7 @@ ROUTES = (
         None,
         "a stream of server-sent events: `begin`, `change`, `lost`, and with the number of a `job` its changes",
         ("after", "job"),
+        form=_FORM,
     ),
 )
 
@@ -79,7 +81,7 @@ class _Streams:
         """Return a stream that lasts as long as ``is_live``; InvalidError for an argument that is not a number."""
         after = _number("Last-Event-ID", request.raw.headers.get("last-event-id", "")) or _argument(request, "after")
         pieces = self._pieces(after, _argument(request, "job"), is_live)
-        return http_interface.Response(200, b"", "text/event-stream", _HEADERS, pieces=pieces)
+        return http_interface.Response(200, b"", _FORM, _HEADERS, pieces=pieces)
 
     async def _pieces(
         self, after: int | None, job: int | None, is_live: Callable[[], bool]

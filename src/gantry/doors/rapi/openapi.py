@@ -82,10 +82,6 @@ _EXTRA: Mapping[str, Json] = {
 _WITHOUT_USER = (wire.Access.OPEN, wire.Access.EVERYBODY)
 
 
-def _content_type(route: routes.Route) -> str:
-    return "text/event-stream" if route in event_stream.ROUTES else representation.JSON
-
-
 def described_path(route: routes.Route) -> str:
     """Return the path with the same names for its variable parts in all methods, as OpenAPI has them."""
     return re.sub(r"\{[a-z]+_name\}", "{name}", route.path)
@@ -146,7 +142,7 @@ def _operation(route: routes.Route, change: changes.Change | None, schemas: Mapp
         "responses": {
             "200": {
                 "description": "The number of the job" if is_job else "The answer",
-                "content": {_content_type(route): {"schema": {"type": "integer"} if is_job else {}}},
+                "content": {(route.form or representation.JSON): {"schema": {"type": "integer"} if is_job else {}}},
             },
             "default": {"$ref": "#/components/responses/Failure"},
         },

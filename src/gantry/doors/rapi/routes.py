@@ -97,7 +97,8 @@ Call = Callable[[Master, wire.Request, Mapping[str, str]], Awaitable[wire.Answer
 class Route:
     """A method of a resource; ``text`` describes the answer or the change, ``query`` lists the query arguments.
 
-    ``call`` is None for what the application answers from its own memory: sessions and streams.
+    ``call`` is None for what the application answers from its own memory: sessions and streams. ``form`` is the content
+    type of an answer that has no other.
     """
 
     method: str
@@ -106,6 +107,7 @@ class Route:
     call: Call | None
     text: str
     query: tuple[str, ...] = ()
+    form: str = ""
 
     @functools.cached_property
     def parts(self) -> tuple[str, ...]:

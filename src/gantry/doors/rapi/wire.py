@@ -1,6 +1,6 @@
 """Requests and answers of the remote API: users, permissions, bodies, versions, failures.
 
-``Application`` processes a request in this order: content type of the answer, endpoint, user, permission, body, call of
+``Application`` processes a request in this order: endpoint, content type of the answer, user, permission, body, call of
 the endpoint, representation. A failure has ``code``, ``message`` and ``explain`` (contracts/remote-api.md#errors).
 """
 
@@ -69,10 +69,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The function for a request, and the required permission."""
+    """The function for a request, the required permission, and the content type of an answer that has no other."""
 
     access: Access
     call: Callable[[Request], Awaitable[Answer | http_interface.Response]]
+    form: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class Gate:
 
 def unauthorized(raw: http_interface.Request) -> http.RefusedError:
     """Return the refusal of a request without a right password; only for a program of a page it has no challenge."""
-    challenge = {} if sessions.HEADER in raw.headers else {"WWW-Authenticate": f'Basic realm="{users.REALM}"'}
+    challenge = {} if sessions.is_of_page(raw) else {"WWW-Authenticate": f'Basic realm="{users.REALM}"'}
     return http.RefusedError(401, "wrong or missing user name or password", headers=challenge)
 
 
