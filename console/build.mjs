@@ -1,5 +1,5 @@
 // Bundles src/ into the folder that gantry-rapi serves below /console/: index.html, and assets with a hash in their names.
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { glob, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
@@ -16,7 +16,7 @@ const result = await build({
   bundle: true,
   minify: true,
   format: "esm",
-  target: ["es2022", "chrome109", "firefox115", "safari16"],
+  target: ["es2022", "chrome123", "firefox121", "safari17.5"],
   jsx: "automatic",
   jsxImportSource: "preact",
   charset: "utf8",
@@ -33,5 +33,24 @@ for (const file of Object.keys(result.metafile.outputs)) {
   total += gzipSync(await readFile(path.join(import.meta.dirname, file))).length;
 }
 await writeFile(path.join(OUT, "index.html"), page);
+await writeFile(path.join(OUT, "licenses.txt"), await licenses());
 if (total > MOST_BYTES) throw new Error(`the console has ${total} bytes compressed, more than ${MOST_BYTES}`);
 console.log(`console: ${(total / 1000).toFixed(1)} kB compressed`);
+
+/** Return the licenses of the libraries that are in the bundle, which want to be passed on with it. */
+async function licenses() {
+  const folders = new Set(
+    Object.keys(result.metafile.inputs).map((file) => /^node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0]),
+  );
+  let text = "";
+  for (const folder of [...folders].filter(Boolean).sort()) {
+    const { name, version, license } = JSON.parse(
+      await readFile(path.join(import.meta.dirname, folder, "package.json"), "utf8"),
+    );
+    text += `${name} ${version}: ${license}\n\n`;
+    for await (const file of glob(`${folder}/LICENSE*`, { cwd: import.meta.dirname })) {
+      text += `${await readFile(path.join(import.meta.dirname, file), "utf8")}\n`;
+    }
+  }
+  return text;
+}

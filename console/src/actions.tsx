@@ -46,12 +46,16 @@ export function runPower(power: Power, name: string): void {
   );
 }
 
+const MOST_NAMES = 500; // in the question before a bulk action
+
 /** Ask before an action on many instances, with the list of what it changes and what it leaves out. */
 export function runPowerForAll(power: Power, chosen: readonly Instance[], onDone: () => void): void {
   const { verb, about } = POWER[power];
   const affected = byName(chosen.filter((instance) => applies(power, instance)));
   const others = chosen.length - affected.length;
-  const reason = power === "start" ? "they run already, or are marked offline" : "they do not run";
+  const reason = power === "start" ? "they already run or are marked offline" : "they do not run";
+  const unchanged = `Unchanged: ${plural(others, "selected instance")}, because ${reason}.`;
+  if (!affected.length) return notify("bad", unchanged);
   openDialog(
     <Confirmation
       title={`${verb} ${plural(affected.length, "instance")}?`}
@@ -61,17 +65,14 @@ export function runPowerForAll(power: Power, chosen: readonly Instance[], onDone
     >
       {about && <p>{about}</p>}
       <ul class="names" tabIndex={0} aria-label="The instances">
-        {affected.map((instance) => (
+        {affected.slice(0, MOST_NAMES).map((instance) => (
           <li key={instance.uuid}>
             {instance.name} <span class="none">on {instance.pnode}</span>
           </li>
         ))}
+        {affected.length > MOST_NAMES && <li>and {number(affected.length - MOST_NAMES)} more</li>}
       </ul>
-      {others > 0 && (
-        <p>
-          {plural(others, "selected instance")} stay as they are: {reason}.
-        </p>
-      )}
+      {others > 0 && <p>{unchanged}</p>}
     </Confirmation>,
   );
 }
@@ -94,7 +95,13 @@ async function submitAll(power: Power, affected: readonly Instance[], onDone: ()
   await Promise.all(Array.from({ length: AT_ONCE }, work));
   bulk.value = null;
   const submitted = affected.length - failed;
-  if (submitted) notify("good", <>{verb}: {plural(submitted, "job")} submitted. <a href={href(["jobs"])}>All jobs</a></>);
+  if (submitted)
+    notify(
+      "good",
+      <>
+        {verb}: {plural(submitted, "job")} submitted. <a href={href(["jobs"])}>All jobs</a>
+      </>,
+    );
   onDone();
 }
 
@@ -131,7 +138,9 @@ export function migrate(instance: Migrated): void {
 
 function Migration({ instance }: { instance: Migrated }) {
   const isMirrored = MIRRORED.has(instance.disk_template);
-  const targets = byName(nodes.rows.value).filter((node) => node.name !== instance.pnode && node.vm_capable && node.role !== "O");
+  const targets = byName(nodes.rows.value).filter(
+    (node) => node.name !== instance.pnode && node.vm_capable && node.role !== "O",
+  );
   const [target, setTarget] = useState(isMirrored ? (instance.snodes[0] ?? "") : (targets[0]?.name ?? ""));
   const run = (event: Event) => {
     event.preventDefault();

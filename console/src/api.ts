@@ -52,7 +52,7 @@ export async function request<Answer>(method: Method, path: string, body?: unkno
 }
 
 /** Show the log-in and return when somebody has logged in. */
-export function loggedIn(): Promise<void> {
+function loggedIn(): Promise<void> {
   sessionEnded.value = true;
   return new Promise((resolve) => waiting.push(resolve));
 }

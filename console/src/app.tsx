@@ -21,7 +21,7 @@ import { Notices, notify } from "./parts/notices.tsx";
 import { Search } from "./parts/search.tsx";
 import { TaskStrip } from "./parts/strip.tsx";
 import { route } from "./router.ts";
-import { cluster, loadCluster } from "./store.ts";
+import { cluster, loadCluster, reloadAll } from "./store.ts";
 import { type Theme, theme } from "./theme.ts";
 
 const PLACES = [
@@ -40,7 +40,7 @@ export function App() {
 
 function Frame() {
   useEffect(() => {
-    loadCluster().catch((error: unknown) => notify("bad", explanation(error)));
+    void loadCluster();
   }, []);
   return (
     <>
@@ -85,6 +85,7 @@ function Head() {
         </button>
         <select
           aria-label="Theme"
+          title="Theme"
           value={theme.value}
           onChange={(event) => {
             theme.value = event.currentTarget.value as Theme;
@@ -113,11 +114,19 @@ const CONNECTIONS = {
   lost: { tone: "bad", word: "not live", about: "The event stream is interrupted; it goes on where it stopped" },
 } as const;
 
+/** Whether the page is live; a click reads again also what only nodes know, which has no events. */
 function Connection() {
   const { tone, word, about } = CONNECTIONS[connection.value];
   return (
-    <span class={`badge ${tone}`} role="status" title={about}>
-      {word}
+    <span role="status">
+      <button
+        type="button"
+        class={`quiet badge ${tone}`}
+        title={`${about}. Click to read everything again (r)`}
+        onClick={() => void reloadAll()}
+      >
+        {word}
+      </button>
     </span>
   );
 }

@@ -1,7 +1,7 @@
 // The event stream: one for the page, which resumes from its last serial. No other source of changes, no polling.
 
 import { signal } from "@preact/signals";
-import { ApiError, findSession, loggedIn, request, session } from "./api.ts";
+import { findSession, request, session } from "./api.ts";
 import type { Event, LogEntry } from "./logic/changes.ts";
 
 export type Connection = "connecting" | "live" | "lost";
@@ -10,7 +10,7 @@ export interface JobNews {
   readonly id: number;
   readonly status: string;
   readonly log: readonly LogEntry[];
-  readonly progress: Readonly<Record<string, unknown>> | null;
+  readonly progress: string; // empty without any
 }
 
 export const connection = signal<Connection>("connecting");
@@ -18,6 +18,8 @@ export const connection = signal<Connection>("connecting");
 const FIRST_DELAY = 1_000;
 const LONGEST_DELAY = 15_000;
 const BEGIN_MILLISECONDS = 3_000;
+/** A tab that nobody sees gives its connection back after this time: a browser has six of them to a server. */
+const HIDDEN_MILLISECONDS = 20_000;
 
 let source: EventSource | null = null;
 let serial: number | null = null;
@@ -71,6 +73,20 @@ export function start(): void {
     begun();
   }, BEGIN_MILLISECONDS);
   addEventListener("online", open);
+  let hiding = 0;
+  addEventListener("visibilitychange", () => {
+    clearTimeout(hiding);
+    if (document.hidden) hiding = setTimeout(close, HIDDEN_MILLISECONDS);
+    else if (!source) open();
+  });
+}
+
+/** End the stream; the next one goes on after the last serial. */
+function close(): void {
+  clearTimeout(timer);
+  source?.close();
+  source = null;
+  connection.value = "connecting";
 }
 
 function open(): void {
@@ -112,11 +128,8 @@ function open(): void {
 /** The browser gave up, because the answer was not a stream: the session may have ended, or the server restarts. */
 async function reopen(): Promise<void> {
   source = null;
-  try {
-    await request("GET", "/2/session");
-  } catch (error) {
-    if (error instanceof ApiError && error.code === 401) await loggedIn();
-  }
+  // A session that has ended is found out here, and the request waits for the log-in.
+  await request("GET", "/2/session").catch(() => undefined);
   clearTimeout(timer);
   timer = setTimeout(open, delay);
   delay = Math.min(delay * 2, LONGEST_DELAY);

@@ -4,6 +4,7 @@ import { sessionEnded } from "./api.ts";
 import { href } from "./logic/routes.ts";
 import { Dialog, closeDialog, openDialog } from "./parts/dialog.tsx";
 import { go } from "./router.ts";
+import { reloadAll } from "./store.ts";
 
 const GOES: Readonly<Record<string, { place: string; title: string }>> = {
   o: { place: "", title: "Overview" },
@@ -32,6 +33,8 @@ export function listenToKeys(): void {
       const filter = document.querySelector<HTMLElement>("main input[type=search]");
       if (filter) event.preventDefault();
       filter?.focus();
+    } else if (event.key === "r") {
+      void reloadAll();
     } else if (event.key === "?") {
       event.preventDefault();
       showKeys();
@@ -51,6 +54,7 @@ export function showKeys(): void {
       <table class="keys">
         <tbody>
           <Key keys={["/"]} what="Search instances, nodes, networks and addresses" />
+          <Key keys={["r"]} what="Read again what nodes report, which has no events" />
           <Key keys={["f"]} what="Filter the list of the page" />
           {Object.entries(GOES).map(([key, { title }]) => (
             <Key key={key} keys={["g", key]} what={title} />

@@ -67,16 +67,47 @@ export interface Job {
 }
 
 export const INSTANCE_FIELDS = [
-  "uuid", "name", "status", "pnode", "be/memory", "vcpus", "disk_usage", "nic.ips", "nic.networks.names", "tags",
+  "uuid",
+  "name",
+  "status",
+  "pnode",
+  "be/memory",
+  "vcpus",
+  "disk_usage",
+  "nic.ips",
+  "nic.networks.names",
+  "tags",
 ];
 export const NODE_FIELDS = [
-  "uuid", "name", "role", "group", "pip", "vm_capable", "pinst_cnt", "sinst_cnt", "mtotal", "mfree", "dtotal", "dfree",
-  "ctotal", "certificate_end", "stray_guests",
+  "uuid",
+  "name",
+  "role",
+  "group",
+  "pip",
+  "vm_capable",
+  "pinst_cnt",
+  "sinst_cnt",
+  "mtotal",
+  "mfree",
+  "dtotal",
+  "dfree",
+  "ctotal",
+  "certificate_end",
+  "stray_guests",
 ];
 export const GROUP_FIELDS = ["uuid", "name", "alloc_policy", "node_cnt", "pinst_cnt"];
 export const NETWORK_FIELDS = [
-  "uuid", "name", "cidrs", "free_count", "reserved_count", "quarantined_count", "utilization", "group_list", "inst_cnt",
-  "network_type", "segment",
+  "uuid",
+  "name",
+  "cidrs",
+  "free_count",
+  "reserved_count",
+  "quarantined_count",
+  "utilization",
+  "group_list",
+  "inst_cnt",
+  "network_type",
+  "segment",
 ];
 export const JOB_FIELDS = ["id", "status", "summary", "user", "error", "received_ts", "start_ts", "end_ts"];
 
@@ -127,7 +158,8 @@ export function isSilent(node: Node): boolean {
 }
 
 export function nodeStatus(node: Node): Status {
-  if (node.role === "O") return { tone: "idle", word: "offline", about: "Marked offline: the master does not contact it" };
+  if (node.role === "O")
+    return { tone: "idle", word: "offline", about: "Marked offline: the master does not contact it" };
   if (isSilent(node)) return { tone: "bad", word: "silent", about: "The node does not answer the master" };
   if (node.role === "D") return { tone: "warn", word: "drained", about: "It gets no new instances" };
   return { tone: "good", word: "up", about: "The node answers the master" };

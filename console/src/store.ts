@@ -1,17 +1,26 @@
 // Lists of objects that stay current: read once when a page needs them, then again object by object as events say.
 
-import { type ReadonlySignal, batch, computed, effect, signal } from "@preact/signals";
-import { ApiError, explanation, query, request } from "./api.ts";
+import { type ReadonlySignal, batch, effect, signal } from "@preact/signals";
+import { explanation, query, request } from "./api.ts";
 import * as events from "./events.ts";
 import { type Event, type Filter, type Touched, anyOf, gather, merged } from "./logic/changes.ts";
 import { parseSummary } from "./logic/summaries.ts";
 import {
-  GROUP_FIELDS, type Group, INSTANCE_FIELDS, type Instance, JOB_FIELDS, type Job, NETWORK_FIELDS, NODE_FIELDS,
-  type Network, type Node, hasEnded,
+  GROUP_FIELDS,
+  type Group,
+  INSTANCE_FIELDS,
+  type Instance,
+  JOB_FIELDS,
+  type Job,
+  NETWORK_FIELDS,
+  NODE_FIELDS,
+  type Network,
+  type Node,
+  hasEnded,
 } from "./model.ts";
 
 const GATHER_MILLISECONDS = 100;
-const RETRY_MILLISECONDS = 5_000; // after a request failed because the server or the master does not answer
+const RETRY_MILLISECONDS = 5_000; // after changed objects could not be read
 const MOST_KEYS = 1_000; // more changed objects than this: read the whole list
 const LATEST_JOBS = 300;
 
@@ -23,10 +32,10 @@ export class Collection<Row extends object> {
   readonly failure = signal("");
   readonly key: (row: Row) => string;
   readonly #rows = signal<readonly Row[]>([]);
-  readonly #byKey: ReadonlySignal<ReadonlyMap<string, Row>>;
   readonly #fields: readonly string[];
   readonly #keyField: string;
   #loading: Promise<void> | null = null;
+  #isWanted = false;
 
   constructor(kind: string, fields: readonly string[], keyField: string & keyof Row) {
     this.kind = kind;
@@ -34,19 +43,20 @@ export class Collection<Row extends object> {
     this.#fields = fields;
     this.#keyField = keyField;
     this.key = (row) => String(row[keyField]);
-    this.#byKey = computed(() => new Map(this.#rows.value.map((row) => [this.key(row), row])));
   }
 
   get isLoaded(): boolean {
     return this.ready.peek();
   }
 
-  get(key: string): Row | undefined {
-    return this.#byKey.value.get(key);
+  /** Whether a page has asked for the list, even if it could not be read. */
+  get isWanted(): boolean {
+    return this.#isWanted;
   }
 
   /** Read the list, once; later calls wait for the same reading. */
   load(): Promise<void> {
+    this.#isWanted = true;
     this.#loading ??= this.reload();
     return this.#loading;
   }
@@ -111,7 +121,7 @@ class Jobs extends Collection<Job> {
 
   protected override async read(): Promise<Job[]> {
     const ids = (await query<{ id: number }>("job", ["id"])).map((row) => row.id);
-    const after = this.isComplete.peek() ? 0 : ids.sort((a, b) => b - a)[LATEST_JOBS] ?? 0;
+    const after = this.isComplete.peek() ? 0 : (ids.sort((a, b) => b - a)[LATEST_JOBS] ?? 0);
     this.isComplete.value = after === 0;
     const active = ["queued", "waiting", "running", "canceling"].map((status) => ["=", "status", status]);
     return query<Job>("job", JOB_FIELDS, ["|", [">", "id", after], ...active]);
@@ -129,7 +139,7 @@ export const groups = new Collection<Group>("group", GROUP_FIELDS, "uuid");
 export const networks = new Collection<Network>("network", NETWORK_FIELDS, "uuid");
 export const jobs = new Jobs();
 
-const COLLECTIONS: readonly Collection<never>[] = [instances, nodes, groups, networks, jobs] as never;
+const COLLECTIONS = [instances, nodes, groups, networks, jobs];
 
 export interface Cluster {
   readonly name: string;
@@ -140,10 +150,16 @@ export interface Cluster {
 
 /** The cluster's own settings; undefined until they are read. */
 export const cluster = signal<Cluster | undefined>(undefined);
+export const clusterFailure = signal("");
 
 export async function loadCluster(): Promise<void> {
   await events.hasBegun;
-  cluster.value = await request<Cluster>("GET", "/2/info");
+  try {
+    cluster.value = await request<Cluster>("GET", "/2/info");
+    clusterFailure.value = "";
+  } catch (error) {
+    clusterFailure.value = explanation(error);
+  }
 }
 
 /** The events since this page was opened, latest last. */
@@ -197,8 +213,8 @@ async function readAgain(): Promise<void> {
     const [vms] = await Promise.all([readInstances(of("instance"), ended), readRest(of)]);
     await readAround(vms, ended);
     if (touched.has("cluster")) await loadCluster();
-  } catch (error) {
-    if (error instanceof ApiError && error.code > 0 && error.code < 500) throw error;
+  } catch {
+    // Some of the changed objects were not read: all lists are read again, and say themselves why they cannot be read.
     retry ||= setTimeout(() => {
       retry = 0;
       void reloadAll();
@@ -250,11 +266,29 @@ async function readAround(vms: readonly Instance[], ended: readonly Job[]): Prom
 /** Read all lists again that were read before. */
 export async function reloadAll(): Promise<void> {
   for (const found of versions.values()) found.value = (found.peek() ?? 0) + 1;
-  await Promise.all(COLLECTIONS.filter((list) => list.isLoaded).map((list) => list.reload()));
+  now.value = Date.now() / 1000;
+  await Promise.all([...COLLECTIONS.filter((list) => list.isWanted).map((list) => list.reload()), loadCluster()]);
 }
 
 events.onChange(note);
 events.onLost(() => void reloadAll());
+effect(() => {
+  if (events.connection.value !== "live") return;
+  for (const list of COLLECTIONS) if (list.failure.peek()) void list.reload();
+  if (clusterFailure.peek()) void loadCluster();
+});
+
+/**
+ * What only nodes know (that a guest has ended, that a node is silent) is no change of the state and has no event, so a
+ * page that a person comes back to reads its lists again.
+ */
+const AWAY_MILLISECONDS = 60_000;
+let hiddenSince = 0;
+
+addEventListener("visibilitychange", () => {
+  if (document.hidden) hiddenSince = Date.now();
+  else if (Date.now() - hiddenSince > AWAY_MILLISECONDS) void reloadAll();
+});
 
 /** The time in seconds, for texts such as "2 minutes ago"; it moves on while the page is visible. */
 export const now = signal(Date.now() / 1000);

@@ -1,6 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Filtered, matches, naturalKey, nextOrder, orderText, parseOrder, remembered, sorted, terms, visible } from "../src/logic/rows.ts";
+import {
+  Filtered,
+  matches,
+  naturalKey,
+  nextOrder,
+  orderText,
+  parseOrder,
+  remembered,
+  sorted,
+  terms,
+  visible,
+} from "../src/logic/rows.ts";
 
 test("names sort by the value of their numbers, without case", () => {
   const names = ["web10", "Web2", "db007", "web1", "db7a"];
@@ -54,16 +65,4 @@ test("the drawn part has the rows in view with a margin, and ends with the list"
   assert.deepEqual(visible(0, 320, 32, 1000, 2), { first: 0, end: 12 });
   assert.deepEqual(visible(3200, 320, 32, 1000, 2), { first: 98, end: 112 });
   assert.deepEqual(visible(32_000, 320, 32, 5, 2), { first: 5, end: 5 });
-});
-
-test("50,000 rows are filtered and sorted within the time of a key", () => {
-  const rows = Array.from({ length: 50_000 }, (_, i) => ({ name: `vm${(i * 7919) % 50_000}.example`, node: `node${i % 100}` }));
-  const text = remembered((row: { name: string; node: string }) => `${row.name} ${row.node}`);
-  const key = remembered((row: { name: string; node: string }) => naturalKey(row.name));
-  const ordered = sorted(rows, key, "ascending");
-  ordered.forEach(text);
-  const start = performance.now();
-  const found = ordered.filter((row) => matches(text(row), terms("vm4 node7")));
-  assert.ok(performance.now() - start < 1_000); // measured: 5 ms; the limit is for busy machines
-  assert.ok(found.length > 0);
 });

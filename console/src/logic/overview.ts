@@ -49,7 +49,11 @@ function ofNodes({ nodes, now }: Facts): Concern[] {
   }
   const offline = nodes.filter((node) => node.role === "O");
   if (offline.length) {
-    found.push({ tone: "warn", text: `${named(offline, "node")} offline`, link: href(["nodes"], { q: "offline" }) });
+    found.push({
+      tone: "warn",
+      text: `${named(offline, "node")} offline`,
+      link: href(["nodes"], { q: "offline" }),
+    });
   }
   return found;
 }
@@ -106,6 +110,12 @@ export function fullest(networks: readonly Network[]): Network[] {
   return networks
     .filter((network) => network.utilization !== null)
     .sort((a, b) => (b.utilization ?? 0) - (a.utilization ?? 0));
+}
+
+/** The nodes that answer, those with the largest share of memory in use first. */
+export function fullestNodes(nodes: readonly Node[]): Node[] {
+  const used = (node: Node) => 1 - (node.mfree ?? 0) / (node.mtotal || 1);
+  return nodes.filter((node) => node.mtotal !== null).sort((a, b) => used(b) - used(a));
 }
 
 /** Memory and disk of the nodes that answer, in MiB. */

@@ -37,24 +37,39 @@ export function search(text: string, lists: Lists): Found[] {
   const words = terms(text);
   if (!words.length) return [];
   return [
-    ...best(lists.instances, words, (row) => ({
-      kind: "instance",
-      name: row.name,
-      about: `${instanceStatus(row.status).word} on ${row.pnode}`,
-      link: href(["instances", row.name]),
-    }), (row) => `${row.name} ${addressesOf(row).join(" ")}`),
-    ...best(lists.nodes, words, (row) => ({
-      kind: "node",
-      name: row.name,
-      about: nodeStatus(row).word,
-      link: href(["nodes", row.name]),
-    }), (row) => `${row.name} ${row.pip}`),
-    ...best(lists.networks, words, (row) => ({
-      kind: "network",
-      name: row.name,
-      about: row.cidrs.join(", "),
-      link: href(["networks", row.name]),
-    }), (row) => `${row.name} ${row.cidrs.join(" ")}`),
+    ...best(
+      lists.instances,
+      words,
+      (row) => ({
+        kind: "instance",
+        name: row.name,
+        about: `${instanceStatus(row.status).word} on ${row.pnode}`,
+        link: href(["instances", row.name]),
+      }),
+      (row) => `${row.name} ${addressesOf(row).join(" ")}`,
+    ),
+    ...best(
+      lists.nodes,
+      words,
+      (row) => ({
+        kind: "node",
+        name: row.name,
+        about: nodeStatus(row).word,
+        link: href(["nodes", row.name]),
+      }),
+      (row) => `${row.name} ${row.pip}`,
+    ),
+    ...best(
+      lists.networks,
+      words,
+      (row) => ({
+        kind: "network",
+        name: row.name,
+        about: row.cidrs.join(", "),
+        link: href(["networks", row.name]),
+      }),
+      (row) => `${row.name} ${row.cidrs.join(" ")}`,
+    ),
   ];
 }
 

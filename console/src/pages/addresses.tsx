@@ -11,7 +11,11 @@ export function AddressesPage() {
       <header class="head">
         <h1>{of ? `Addresses: ${of}` : "Addresses"}</h1>
       </header>
-      {of ? <AddressFacts of={of} level="h2" /> : <p class="empty">Search for an address, a MAC address or a CIDR: press /.</p>}
+      {of ? (
+        <AddressFacts of={of} level="h2" />
+      ) : (
+        <p class="empty">Search for an address, a MAC address or a CIDR: press /.</p>
+      )}
     </>
   );
 }

@@ -10,10 +10,39 @@ import { Parameters } from "../parts/parameters.tsx";
 import { nodes } from "../store.ts";
 
 const FIELDS = [
-  "uuid", "name", "status", "admin_state", "pnode", "snodes", "pnode.group", "hypervisor", "os", "disk_template",
-  "disk_usage", "disk.sizes", "disk.names", "disk.uuids", "nic.macs", "nic.ips", "nic.names", "nic.modes", "nic.links",
-  "nic.vlans", "nic.networks.names", "beparams", "custom_beparams", "hvparams", "custom_hvparams", "osparams",
-  "custom_osparams", "oper_ram", "oper_vcpus", "network_port", "ctime", "mtime", "tags",
+  "uuid",
+  "name",
+  "status",
+  "admin_state",
+  "pnode",
+  "snodes",
+  "pnode.group",
+  "hypervisor",
+  "os",
+  "disk_template",
+  "disk_usage",
+  "disk.sizes",
+  "disk.names",
+  "disk.uuids",
+  "nic.macs",
+  "nic.ips",
+  "nic.names",
+  "nic.modes",
+  "nic.links",
+  "nic.vlans",
+  "nic.networks.names",
+  "beparams",
+  "custom_beparams",
+  "hvparams",
+  "custom_hvparams",
+  "osparams",
+  "custom_osparams",
+  "oper_ram",
+  "oper_vcpus",
+  "network_port",
+  "ctime",
+  "mtime",
+  "tags",
 ];
 
 type Values = Readonly<Record<string, unknown>>;
@@ -57,7 +86,7 @@ interface Details {
 
 export function InstancePage({ name }: { name: string }) {
   useTitle(name);
-  useLists(nodes as never);
+  useLists(nodes);
   const { value, failure } = useObject<Details>("instance", FIELDS, name);
   return (
     <>
@@ -151,16 +180,18 @@ function StateFacts({ instance }: { instance: Details }) {
   const memory = Number(beparams["maxmem"] ?? 0);
   return (
     <Facts>
-      <Fact name="Status">
-        {instanceStatus(instance.status).about}
-      </Fact>
+      <Fact name="Status">{instanceStatus(instance.status).about}</Fact>
       <Fact name="Admin state">{instance.admin_state}</Fact>
       <Fact name="Primary node">
         <a href={href(["nodes", instance.pnode])}>{instance.pnode}</a>
       </Fact>
       {instance.snodes.length > 0 && (
         <Fact name="Secondary node">
-          <Commas>{instance.snodes.map((node) => <a href={href(["nodes", node])}>{node}</a>)}</Commas>
+          <Commas>
+            {instance.snodes.map((node) => (
+              <a href={href(["nodes", node])}>{node}</a>
+            ))}
+          </Commas>
         </Fact>
       )}
       <Fact name="Node group">{instance["pnode.group"]}</Fact>

@@ -1,5 +1,5 @@
 import { type Signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { type Power, bulk, runPowerForAll } from "../actions.tsx";
 import { mayWrite } from "../api.ts";
 import * as format from "../logic/format.ts";
@@ -7,6 +7,7 @@ import { countByStatus } from "../logic/overview.ts";
 import { href } from "../logic/routes.ts";
 import { Filtered, naturalKey, orderText, parseOrder, remembered, sorted, warm } from "../logic/rows.ts";
 import { type Instance, addressesOf, instanceStatus } from "../model.ts";
+import { FilterBox, useFilter } from "../parts/filter.tsx";
 import { useLists, useTitle } from "../parts/hooks.ts";
 import { type Column, Table } from "../parts/table.tsx";
 import { Badge, Failure, Loading, None } from "../parts/text.tsx";
@@ -29,7 +30,7 @@ const searchText = remembered((instance: Instance) =>
     .toLowerCase(),
 );
 
-export const INSTANCE_COLUMNS: readonly Column<Instance>[] = [
+const INSTANCE_COLUMNS: readonly Column<Instance>[] = [
   {
     name: "name",
     title: "Name",
@@ -92,12 +93,11 @@ export const INSTANCE_COLUMNS: readonly Column<Instance>[] = [
 
 const SORTS = new Map(INSTANCE_COLUMNS.map((column) => [column.name, column.sort]));
 const FALLBACK = { column: "name", direction: "ascending" } as const;
-const SETTLE_MILLISECONDS = 300; // after the last key the filter goes into the address
 
 export function InstancesPage() {
   useTitle("Instances");
-  useLists(instances as never);
-  const text = useSignal(route.peek().query.get("q") ?? "");
+  useLists(instances);
+  const text = useFilter();
   const selected = useSignal<ReadonlySet<string>>(new Set());
   const order = useComputed(() => parseOrder(route.value.query.get("sort"), FALLBACK));
   const orderName = useComputed(() => orderText(order.value));
@@ -118,37 +118,20 @@ export function InstancesPage() {
   const counts = useComputed(() => countByStatus(found.value));
   const chosen = useComputed(() => shown.value.filter((row) => selected.value.has(row.uuid)));
 
-  useSignalEffect(() => {
-    const q = text.value;
-    const timer = setTimeout(() => replaceQuery({ q }), SETTLE_MILLISECONDS);
-    return () => clearTimeout(timer);
-  });
-  useEffect(() => {
-    const given = route.value.query.get("q") ?? "";
-    if (given !== text.peek()) text.value = given;
-  }, [route.value]);
-
-  if (instances.failure.value) return <Failure text={instances.failure.value} />;
+  if (instances.failure.value && !instances.ready.value) return <Failure text={instances.failure.value} />;
   return (
     <div class="page-fills">
       <header class="head">
         <h1>Instances</h1>
         <p class="about" role="status">
-          {instances.ready.value && (shown.value.length === instances.rows.value.length
-            ? format.plural(shown.value.length, "instance")
-            : `${format.number(shown.value.length)} of ${format.plural(instances.rows.value.length, "instance")}`)}
+          {instances.ready.value &&
+            (shown.value.length === instances.rows.value.length
+              ? format.plural(shown.value.length, "instance")
+              : `${format.number(shown.value.length)} of ${format.plural(instances.rows.value.length, "instance")}`)}
         </p>
       </header>
       <div class="tools">
-        <input
-          type="search"
-          aria-label="Filter instances"
-          placeholder="Filter: name, node, address, network, tag"
-          value={text.value}
-          onInput={(event) => {
-            text.value = event.currentTarget.value;
-          }}
-        />
+        <FilterBox text={text} label="Filter instances" placeholder="name, node, address, network, tag" />
         <div class="chips" role="group" aria-label="Status">
           <Chip text="all" count={found.value.length} value="" present={status.value} />
           {counts.value.map((each) => (
@@ -172,7 +155,7 @@ export function InstancesPage() {
           rowKey={instances.key}
           order={order.value}
           onOrder={(next) => replaceQuery({ sort: orderText(next) })}
-          selection={mayWrite() ? { keys: selected, label: String, name: (row) => row.name } : undefined}
+          selection={mayWrite() ? { keys: selected, name: (row) => row.name } : undefined}
           empty={instances.rows.value.length ? "No instance matches the filter." : "There are no instances."}
         />
       ) : (
@@ -214,14 +197,22 @@ function Bulk({ chosen, onDone }: { chosen: Signal<Instance[]>; onDone: () => vo
 }
 
 /** The instances of a node or of a network, as a part of its page. */
-export function InstanceList({ rows, caption }: { rows: readonly Instance[]; caption: string }) {
+export function InstanceList({
+  rows,
+  caption,
+  without = "",
+}: {
+  rows: readonly Instance[];
+  caption: string;
+  without?: string;
+}) {
   const order = useSignal(parseOrder("", FALLBACK));
   const key = SORTS.get(order.value.column) ?? nameKey;
   return (
     <Table
       caption={caption}
       fills={rows.length > 30}
-      columns={INSTANCE_COLUMNS}
+      columns={INSTANCE_COLUMNS.filter((column) => column.name !== without)}
       rows={sorted(rows, key, order.value.direction)}
       rowKey={instances.key}
       order={order.value}
@@ -230,4 +221,3 @@ export function InstanceList({ rows, caption }: { rows: readonly Instance[]; cap
     />
   );
 }
-

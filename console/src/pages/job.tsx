@@ -82,7 +82,9 @@ function Cancel({ id, status }: { id: string; status: string }) {
   const ask = () =>
     openDialog(
       <Confirmation title={`Cancel job ${id}?`} action="Cancel the job" isDangerous onConfirm={() => void run()}>
-        <p>{isRunning ? "The job runs. What it has done is reverted where that is possible." : "The job has not begun."}</p>
+        <p>
+          {isRunning ? "The job runs. What it has done is reverted where that is possible." : "The job has not begun."}
+        </p>
       </Confirmation>,
     );
   return (
@@ -95,7 +97,7 @@ function Cancel({ id, status }: { id: string; status: string }) {
 }
 
 function Body({ job, log, news }: { job: Details; log: readonly LogEntry[]; news: JobNews | null }) {
-  const progress = news?.progress ? progressOf(news.progress) : null;
+  const progress = progressOf(news?.progress ?? "");
   return (
     <>
       {job.opstatus.map((status, i) => (
@@ -114,7 +116,11 @@ function Body({ job, log, news }: { job: Details; log: readonly LogEntry[]; news
           </Fact>
           {progress && (
             <Fact name="Progress">
-              <Meter part={progress.share} total={1} label={progress.words} tone="busy" />
+              {progress.share === null ? (
+                progress.words
+              ) : (
+                <Meter part={progress.share} total={1} label={progress.words} tone="busy" />
+              )}
             </Fact>
           )}
         </Facts>

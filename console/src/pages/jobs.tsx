@@ -1,9 +1,9 @@
-import { useSignal } from "@preact/signals";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { matches, orderText, parseOrder, sorted, terms } from "../logic/rows.ts";
 import { parseSummary } from "../logic/summaries.ts";
 import { type Job, jobStatus } from "../model.ts";
+import { FilterBox, useFilter } from "../parts/filter.tsx";
 import { useLists, useTitle } from "../parts/hooks.ts";
 import { type Column, Table } from "../parts/table.tsx";
 import { Ago, Badge, Failure, JobWords, Loading, None, Took } from "../parts/text.tsx";
@@ -28,7 +28,14 @@ const COLUMNS: readonly Column<Job>[] = [
     cell: (row) => <Badge status={jobStatus(row.status)} />,
   },
   { name: "what", title: "What", sort: (row) => row.summary, cell: (row) => <JobWords summary={row.summary} /> },
-  { name: "user", title: "User", width: "10rem", rank: "low", sort: (row) => row.user ?? "", cell: (row) => row.user ?? <None /> },
+  {
+    name: "user",
+    title: "User",
+    width: "10rem",
+    rank: "low",
+    sort: (row) => row.user ?? "",
+    cell: (row) => row.user ?? <None />,
+  },
   {
     name: "submitted",
     title: "Submitted",
@@ -56,27 +63,31 @@ const COLUMNS: readonly Column<Job>[] = [
 
 const SORTS = new Map(COLUMNS.map((column) => [column.name, column.sort]));
 const FALLBACK = { column: "id", direction: "descending" } as const;
-const CHOICES = ["", "running", "waiting", "queued", "success", "error", "canceled"];
+const CHOICES = ["", "running", "waiting", "success", "error", "canceled"];
 
 function isChosen(job: Job, status: string): boolean {
   if (!status) return true;
   if (status === "running") return job.status === "running" || job.status === "canceling";
+  if (status === "waiting") return job.status === "waiting" || job.status === "queued";
   return job.status === status;
 }
 
 export function JobsPage() {
   useTitle("Jobs");
-  useLists(jobs as never);
+  useLists(jobs);
   const { query } = route.value;
-  const text = useSignal(query.get("q") ?? "");
+  const text = useFilter();
   const status = query.get("status") ?? "";
   const order = parseOrder(query.get("sort"), FALLBACK);
   const words = terms(text.value);
   const found = jobs.rows.value.filter((job) =>
-    matches(`${job.id} ${parseSummary(job.summary).words} ${job.summary} ${job.user ?? ""} ${job.error ?? ""}`.toLowerCase(), words),
+    matches(
+      `${job.id} ${parseSummary(job.summary).words} ${job.summary} ${job.user ?? ""} ${job.error ?? ""}`.toLowerCase(),
+      words,
+    ),
   );
   const shown = found.filter((job) => isChosen(job, status));
-  if (jobs.failure.value) return <Failure text={jobs.failure.value} />;
+  if (jobs.failure.value && !jobs.ready.value) return <Failure text={jobs.failure.value} />;
   return (
     <div class="page-fills">
       <header class="head">
@@ -94,16 +105,7 @@ export function JobsPage() {
         </p>
       </header>
       <div class="tools">
-        <input
-          type="search"
-          aria-label="Filter jobs"
-          placeholder="Filter: what, name, user, error"
-          value={text.value}
-          onInput={(event) => {
-            text.value = event.currentTarget.value;
-            replaceQuery({ q: text.value });
-          }}
-        />
+        <FilterBox text={text} label="Filter jobs" placeholder="what, name, user, error" />
         <div class="chips" role="group" aria-label="Status">
           {CHOICES.map((choice) => {
             const count = found.filter((job) => isChosen(job, choice)).length;

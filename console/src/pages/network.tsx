@@ -42,8 +42,22 @@ interface Subnet {
 }
 
 const FIELDS = [
-  "uuid", "name", "address_list", "port_list", "quarantine", "group_list", "free_count", "reserved_count", "utilization",
-  "mac_prefix", "network_type", "physical_network", "segment", "mtu", "description", "tags",
+  "uuid",
+  "name",
+  "address_list",
+  "port_list",
+  "quarantine",
+  "group_list",
+  "free_count",
+  "reserved_count",
+  "utilization",
+  "mac_prefix",
+  "network_type",
+  "physical_network",
+  "segment",
+  "mtu",
+  "description",
+  "tags",
 ];
 const SUBNET_FIELDS = ["uuid", "name", "cidr", "gateway", "dhcp", "pools", "external"];
 const LEGEND: readonly State[] = ["free", "used", "guest", "quarantined", "external", "gateway"];
@@ -58,7 +72,7 @@ async function read(name: string): Promise<{ network: Details; subnets: readonly
 
 export function NetworkPage({ name }: { name: string }) {
   useTitle(name);
-  useLists(instances as never);
+  useLists(instances);
   const { value, failure } = useReading(() => read(name), [name], [["network", name]]);
   return (
     <>
@@ -113,7 +127,11 @@ function NetworkFacts({ network }: { network: Details }) {
           {network.utilization === null ? (
             <None>no pool</None>
           ) : (
-            <Meter part={network.utilization} total={100} label={`${format.share(network.utilization ?? 0)}, ${format.number(network.free_count)} free`} />
+            <Meter
+              part={network.utilization}
+              total={100}
+              label={`${format.share(network.utilization ?? 0)}, ${format.number(network.free_count)} free`}
+            />
           )}
         </Fact>
         <Fact name="Node groups">
@@ -138,7 +156,9 @@ function NetworkFacts({ network }: { network: Details }) {
         {network.mac_prefix && <Fact name="MAC prefix">{network.mac_prefix}</Fact>}
         {network.mtu !== null && network.mtu > 0 && <Fact name="MTU">{format.number(network.mtu)}</Fact>}
         {network.description && <Fact name="Description">{network.description}</Fact>}
-        <Fact name="Tags">{network.tags.length ? network.tags.map((tag) => <span class="tag">{tag}</span>) : <None />}</Fact>
+        <Fact name="Tags">
+          {network.tags.length ? network.tags.map((tag) => <span class="tag">{tag}</span>) : <None />}
+        </Fact>
         <Fact name="UUID">
           <code>{network.uuid}</code>
         </Fact>
@@ -161,7 +181,8 @@ function usageOf(subnet: Subnet, network: Details, whole: Range): Usage {
   for (const [, name, owner, addresses] of network.port_list) {
     for (const address of addresses) usage.add(address, "used", name || owner || "a port");
   }
-  for (const [address, instance, nic] of network.address_list) usage.add(address, nic === null ? "guest" : "used", instance);
+  for (const [address, instance, nic] of network.address_list)
+    usage.add(address, nic === null ? "guest" : "used", instance);
   return usage;
 }
 
@@ -170,7 +191,8 @@ function SubnetPart({ subnet, network, present, onLook }: SubnetProps) {
   if (!whole) return null;
   const usage = usageOf(subnet, network, whole);
   const parsed = parseAddress(present);
-  const isHere = parsed !== null && parsed.family === whole.family && parsed.value >= whole.first && parsed.value <= whole.last;
+  const isHere =
+    parsed !== null && parsed.family === whole.family && parsed.value >= whole.first && parsed.value <= whole.last;
   return (
     <div class="subnet">
       <h3>

@@ -1,8 +1,8 @@
-import { useSignal } from "@preact/signals";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { matches, naturalKey, orderText, parseOrder, sorted, terms } from "../logic/rows.ts";
 import type { Network } from "../model.ts";
+import { FilterBox, useFilter } from "../parts/filter.tsx";
 import { useLists, useTitle } from "../parts/hooks.ts";
 import { type Column, Table } from "../parts/table.tsx";
 import { Failure, Loading, Meter, None } from "../parts/text.tsx";
@@ -74,14 +74,14 @@ const FALLBACK = { column: "name", direction: "ascending" } as const;
 
 export function NetworksPage() {
   useTitle("Networks");
-  useLists(networks as never);
-  const text = useSignal(route.value.query.get("q") ?? "");
+  useLists(networks);
+  const text = useFilter();
   const order = parseOrder(route.value.query.get("sort"), FALLBACK);
   const words = terms(text.value);
   const found = networks.rows.value.filter((row) =>
     matches(`${row.name} ${row.cidrs.join(" ")} ${row.network_type ?? ""}`.toLowerCase(), words),
   );
-  if (networks.failure.value) return <Failure text={networks.failure.value} />;
+  if (networks.failure.value && !networks.ready.value) return <Failure text={networks.failure.value} />;
   return (
     <div class="page-fills">
       <header class="head">
@@ -91,16 +91,7 @@ export function NetworksPage() {
         </p>
       </header>
       <div class="tools">
-        <input
-          type="search"
-          aria-label="Filter networks"
-          placeholder="Filter: name, subnet"
-          value={text.value}
-          onInput={(event) => {
-            text.value = event.currentTarget.value;
-            replaceQuery({ q: text.value });
-          }}
-        />
+        <FilterBox text={text} label="Filter networks" placeholder="name, subnet" />
       </div>
       {networks.ready.value ? (
         <Table

@@ -10,8 +10,18 @@ import { InstanceList } from "./instances.tsx";
 import { NodeDisk, NodeMemory } from "./nodes.tsx";
 
 const FIELDS = [
-  "uuid", "name", "sip", "master_capable", "sinst_list", "ndparams", "custom_ndparams", "accelerator",
-  "accelerator_reason", "ctime", "mtime", "tags",
+  "uuid",
+  "name",
+  "sip",
+  "master_capable",
+  "sinst_list",
+  "ndparams",
+  "custom_ndparams",
+  "accelerator",
+  "accelerator_reason",
+  "ctime",
+  "mtime",
+  "tags",
 ];
 
 interface Details {
@@ -31,7 +41,7 @@ interface Details {
 
 export function NodePage({ name }: { name: string }) {
   useTitle(name);
-  useLists(nodes as never, instances as never);
+  useLists(nodes, instances);
   const { value, failure } = useObject<Details>("node", FIELDS, name);
   const node = nodes.rows.value.find((row) => row.name === name);
   return (
@@ -102,7 +112,7 @@ function Body({ node, details }: { node: Node; details: Details }) {
       </div>
       <section>
         <h2>Instances</h2>
-        <InstanceList rows={here} caption={`Instances on ${node.name}`} />
+        <InstanceList rows={here} caption={`Instances on ${node.name}`} without="node" />
         {details.sinst_list.length > 0 && (
           <p>
             Secondary node of{" "}

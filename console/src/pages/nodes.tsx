@@ -1,8 +1,8 @@
-import { useSignal } from "@preact/signals";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { matches, naturalKey, orderText, parseOrder, sorted, terms } from "../logic/rows.ts";
 import { type Group, type Node, byName, nodeRole, nodeStatus } from "../model.ts";
+import { FilterBox, useFilter } from "../parts/filter.tsx";
 import { useLists, useTitle } from "../parts/hooks.ts";
 import { type Column, Table } from "../parts/table.tsx";
 import { Badge, Failure, Loading, Meter, None, Scrolling } from "../parts/text.tsx";
@@ -41,7 +41,14 @@ const COLUMNS: readonly Column<Node>[] = [
     sort: (row) => nodeStatus(row).word,
     cell: (row) => <Badge status={nodeStatus(row)} />,
   },
-  { name: "role", title: "Role", width: "9.5rem", rank: "low", sort: (row) => nodeRole(row.role), cell: (row) => nodeRole(row.role) },
+  {
+    name: "role",
+    title: "Role",
+    width: "9.5rem",
+    rank: "low",
+    sort: (row) => nodeRole(row.role),
+    cell: (row) => nodeRole(row.role),
+  },
   {
     name: "group",
     title: "Group",
@@ -88,16 +95,14 @@ function searchText(node: Node): string {
 
 export function NodesPage() {
   useTitle("Nodes");
-  useLists(nodes as never, groups as never);
+  useLists(nodes, groups);
   const { query } = route.value;
-  const text = useSignal(query.get("q") ?? "");
+  const text = useFilter();
   const group = query.get("group") ?? "";
   const words = terms(text.value);
   const order = parseOrder(query.get("sort"), FALLBACK);
-  const found = nodes.rows.value.filter(
-    (node) => (!group || node.group === group) && matches(searchText(node), words),
-  );
-  if (nodes.failure.value) return <Failure text={nodes.failure.value} />;
+  const found = nodes.rows.value.filter((node) => (!group || node.group === group) && matches(searchText(node), words));
+  if (nodes.failure.value && !nodes.ready.value) return <Failure text={nodes.failure.value} />;
   return (
     <>
       <header class="head">
@@ -107,20 +112,12 @@ export function NodesPage() {
         </p>
       </header>
       <div class="tools">
-        <input
-          type="search"
-          aria-label="Filter nodes"
-          placeholder="Filter: name, status, role, group, address"
-          value={text.value}
-          onInput={(event) => {
-            text.value = event.currentTarget.value;
-            replaceQuery({ q: text.value });
-          }}
-        />
+        <FilterBox text={text} label="Filter nodes" placeholder="name, status, role, group, address" />
       </div>
       {nodes.ready.value ? (
         <Table
           caption="Nodes"
+          fills={found.length > 200}
           columns={COLUMNS}
           rows={sorted(found, SORTS.get(order.column) ?? ((row) => naturalKey(row.name)), order.direction)}
           rowKey={nodes.key}

@@ -1,19 +1,29 @@
 import type { ComponentChildren } from "preact";
 import * as format from "../logic/format.ts";
-import { capacity, concerns, countByStatus, countNodes, failedLately, fullest } from "../logic/overview.ts";
+import {
+  capacity,
+  concerns,
+  countByStatus,
+  countNodes,
+  failedLately,
+  fullest,
+  fullestNodes,
+} from "../logic/overview.ts";
 import { href } from "../logic/routes.ts";
 import { type Instance, hasEnded, instanceStatus } from "../model.ts";
 import { useLists, useTitle } from "../parts/hooks.ts";
 import { Failure, Loading, Meter, None } from "../parts/text.tsx";
-import { cluster, instances, jobs, networks, nodes, now } from "../store.ts";
+import { cluster, clusterFailure, instances, jobs, networks, nodes, now } from "../store.ts";
+import { NodeMemory } from "./nodes.tsx";
 
-const SHOWN_NETWORKS = 6;
+const SHOWN = 6;
 
 export function OverviewPage() {
   useTitle("Overview");
-  useLists(nodes as never, instances as never, networks as never, jobs as never);
+  useLists(nodes, instances, networks, jobs);
   const known = cluster.value;
-  const failure = [nodes, instances, networks, jobs].map((list) => list.failure.value).find(Boolean);
+  const failures = [clusterFailure.value, ...[nodes, instances, networks, jobs].map((list) => list.failure.value)];
+  const failure = failures.find(Boolean);
   return (
     <>
       <header class="head">
@@ -49,7 +59,9 @@ function Card({ title, link, children }: { title: string; link: string; children
 
 function Attention() {
   const lists = [nodes, instances, networks, jobs];
-  if (!cluster.value || !lists.every((list) => list.ready.value)) return <Loading what="the cluster" />;
+  if (!cluster.value || !lists.every((list) => list.ready.value)) {
+    return clusterFailure.value ? null : <Loading what="the cluster" />;
+  }
   const found = concerns({
     nodes: nodes.rows.value,
     instances: instances.rows.value,
@@ -96,7 +108,7 @@ function NodesCard() {
         <Meter
           part={memory.used}
           total={memory.total}
-          label={`${format.size(memory.used)} of ${format.size(memory.total)} in use`}
+          label={`${format.size(memory.used)} of ${format.size(memory.total)}`}
         />
       </p>
       {disk.total > 0 && (
@@ -105,10 +117,19 @@ function NodesCard() {
           <Meter
             part={disk.used}
             total={disk.total}
-            label={`${format.size(disk.used)} of ${format.size(disk.total)} in use`}
+            label={`${format.size(disk.used)} of ${format.size(disk.total)}`}
           />
         </p>
       )}
+      <h3>Memory by node</h3>
+      {fullestNodes(rows)
+        .slice(0, SHOWN)
+        .map((node) => (
+          <p class="row" key={node.uuid}>
+            <a href={href(["nodes", node.name])}>{node.name}</a>
+            <NodeMemory node={node} />
+          </p>
+        ))}
     </Card>
   );
 }
@@ -185,7 +206,7 @@ function PoolsCard() {
           <None>No network has a pool.</None>
         </p>
       )}
-      {rows.slice(0, SHOWN_NETWORKS).map((network) => (
+      {rows.slice(0, SHOWN).map((network) => (
         <p class="row" key={network.uuid}>
           <a href={href(["networks", network.name])}>{network.name}</a>
           <Meter
@@ -195,7 +216,7 @@ function PoolsCard() {
           />
         </p>
       ))}
-      {rows.length > SHOWN_NETWORKS && (
+      {rows.length > SHOWN && (
         <p>
           <a href={href(["networks"])}>All {format.plural(rows.length, "network")} with pools</a>
         </p>

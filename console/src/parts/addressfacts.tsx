@@ -95,7 +95,13 @@ function Rows({ answer, empty, isPast = false }: { answer: Answer; empty: string
                   )}
                 </td>
                 <td>
-                  <Badge status={{ tone: TONES[row.state] ?? "idle", word: row.state, about: row.pool && `Pool ${row.pool}` }} />
+                  <Badge
+                    status={{
+                      tone: TONES[row.state] ?? "idle",
+                      word: row.state,
+                      about: row.pool && `Pool ${row.pool}`,
+                    }}
+                  />
                 </td>
                 <td>
                   <Owner row={row} />

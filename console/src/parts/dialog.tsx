@@ -90,7 +90,11 @@ export function Confirmation({ title, action, isDangerous = false, typed, onConf
           <button type="button" onClick={closeDialog}>
             Keep everything as it is
           </button>
-          <button type="submit" class={isDangerous ? "danger" : "primary"} disabled={typed !== undefined && text !== typed}>
+          <button
+            type="submit"
+            class={isDangerous ? "danger" : "primary"}
+            disabled={typed !== undefined && text !== typed}
+          >
             {action}
           </button>
         </div>

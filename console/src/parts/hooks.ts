@@ -4,7 +4,7 @@ import { effect } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { explanation, query, request } from "../api.ts";
 import { hasBegun } from "../events.ts";
-import { type Collection, version } from "../store.ts";
+import { version } from "../store.ts";
 
 export interface Reading<Answer> {
   readonly value: Answer | undefined; // undefined until the first answer
@@ -54,7 +54,7 @@ export function useAnswer<Answer>(path: string, watched: readonly (readonly [str
 }
 
 /** Make sure that lists are read; they then stay current. */
-export function useLists(...lists: readonly Collection<never>[]): void {
+export function useLists(...lists: readonly { load: () => Promise<void> }[]): void {
   useEffect(() => {
     for (const list of lists) void list.load();
   }, []);

@@ -33,14 +33,14 @@ export function Notices() {
   return (
     <div class="notices-place">
       <div class="notices" role="status" aria-live="polite">
-      {notices.value.map((notice) => (
-        <div key={notice.id} class={`notice ${notice.tone}`}>
-          <span>{notice.text}</span>
-          <button type="button" class="quiet" aria-label="Dismiss this message" onClick={() => dismiss(notice.id)}>
-            ×
-          </button>
-        </div>
-      ))}
+        {notices.value.map((notice) => (
+          <div key={notice.id} class={`notice ${notice.tone}`}>
+            <span>{notice.text}</span>
+            <button type="button" class="quiet" aria-label="Dismiss this message" onClick={() => dismiss(notice.id)}>
+              ×
+            </button>
+          </div>
+        ))}
       </div>
     </div>
   );

@@ -15,7 +15,7 @@ function isAbout(job: Job, kind: string, name: string): boolean {
 }
 
 export function JobList({ title, kind, name }: { title: string; kind: string; name: string }) {
-  useLists(jobs as never);
+  useLists(jobs);
   const rows = jobs.rows.value.filter((job) => isAbout(job, kind, name)).sort((a, b) => b.id - a.id);
   return (
     <section>
@@ -70,7 +70,9 @@ export function JobList({ title, kind, name }: { title: string; kind: string; na
 
 export function EventList({ kind, uuid }: { kind: string; uuid: string }) {
   const rows = seen.value
-    .flatMap((event) => event.changes.filter((c) => c.kind === kind && c.key === uuid).map((c) => ({ event, change: c })))
+    .flatMap((event) =>
+      event.changes.filter((c) => c.kind === kind && c.key === uuid).map((c) => ({ event, change: c })),
+    )
     .reverse();
   return (
     <section>
@@ -96,4 +98,3 @@ export function EventList({ kind, uuid }: { kind: string; uuid: string }) {
     </section>
   );
 }
-

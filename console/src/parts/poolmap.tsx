@@ -3,7 +3,14 @@
 import type { TargetedKeyboardEvent } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import {
-  type Range, type State, type Usage, blocks, contains, formatAddress, parseAddress, rangeSize,
+  type Range,
+  type State,
+  type Usage,
+  blocks,
+  contains,
+  formatAddress,
+  parseAddress,
+  rangeSize,
 } from "../logic/addresses.ts";
 
 const MOST_CELLS = 512; // addresses that are drawn as cells of their own
@@ -114,20 +121,22 @@ function Blocks({ range, usage, onOpen }: { range: Range; usage: Usage; onOpen: 
   const length = integers.format(rangeSize(parts[1] ?? parts[0] ?? range));
   return (
     <>
-    <p class="about">Each cell is a block of {length} addresses, darker if more of them are not free. Open one to look inside.</p>
-    <Grid
-      items={items.map((item) => ({
-        key: String(item.block.first),
-        label: item.label,
-        classes: `level${item.level}`,
-        letter: item.level === 4 ? "■" : item.level > 0 ? "▪" : "",
-        open: () => onOpen(item.block),
-      }))}
-      offset={0}
-      rowLabel={(index) => (parts[index] ? formatAddress(range.family, (parts[index] as Range).first) : "")}
-      label={`Blocks of ${rangeText(range)}`}
-      present={-1}
-    />
+      <p class="about">
+        Each cell is a block of {length} addresses, darker if more of them are not free. Open one to look inside.
+      </p>
+      <Grid
+        items={items.map((item) => ({
+          key: String(item.block.first),
+          label: item.label,
+          classes: `level${item.level}`,
+          letter: item.level === 4 ? "■" : item.level > 0 ? "▪" : "",
+          open: () => onOpen(item.block),
+        }))}
+        offset={0}
+        rowLabel={(index) => (parts[index] ? formatAddress(range.family, (parts[index] as Range).first) : "")}
+        label={`Blocks of ${rangeText(range)}`}
+        present={-1}
+      />
     </>
   );
 }

@@ -3,6 +3,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { explanation, request } from "../api.ts";
 import { type Found, addressResults, looksLikeAddress, search } from "../logic/search.ts";
+import { plural } from "../logic/format.ts";
+import { href } from "../logic/routes.ts";
 import { go } from "../router.ts";
 import { instances, networks, nodes } from "../store.ts";
 import type { AddressRow } from "./addressfacts.tsx";
@@ -55,9 +57,12 @@ export function Search() {
       event.preventDefault();
       const step = event.key === "ArrowDown" ? 1 : -1;
       setIndex(Math.max(0, Math.min(found.length - 1, current + step)));
-    } else if (event.key === "Enter" && found[current]) {
+    } else if (event.key === "Enter") {
       event.preventDefault();
-      open(found[current]);
+      const of = text.trim();
+      if (found[current]) open(found[current]);
+      // The page of the address says the rest, also if the key was quicker than the answer.
+      else if (looksLikeAddress(of)) open({ kind: "address", name: of, about: "", link: href(["addresses"], { of }) });
     }
   }
 
@@ -90,6 +95,9 @@ export function Search() {
         }}
         onKeyDown={onKey}
       />
+      <span class="unseen" role="status">
+        {isOpen && text.trim() ? plural(found.length, "result") : ""}
+      </span>
       <ul id="search-results" role="listbox" aria-label="Results" hidden={!isOpen || !text.trim()}>
         {found.map((result, i) => (
           <li

@@ -1,6 +1,7 @@
 // The strip at the bottom of every page: the jobs that run, and the latest ones.
 
 import { useSignal } from "@preact/signals";
+import { keep, kept } from "../kept.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { type Job, hasEnded, jobStatus } from "../model.ts";
@@ -9,7 +10,6 @@ import { useLists } from "./hooks.ts";
 import { Ago, Badge, JobWords, Took } from "./text.tsx";
 
 const SHOWN = 5;
-const KEPT = "gantry-console-strip";
 
 function latest(rows: readonly Job[]): Job[] {
   const running = rows.filter((job) => !hasEnded(job)).sort((a, b) => a.id - b.id);
@@ -18,16 +18,16 @@ function latest(rows: readonly Job[]): Job[] {
 }
 
 export function TaskStrip() {
-  useLists(jobs as never);
-  const kept = localStorage.getItem(KEPT);
-  const isOpen = useSignal(kept ? kept === "open" : innerHeight >= 800 && innerWidth >= 700);
+  useLists(jobs);
+  const choice = kept("strip");
+  const isOpen = useSignal(choice ? choice === "open" : innerHeight >= 800 && innerWidth >= 700);
   const rows = jobs.rows.value;
   const shown = latest(rows);
   const running = rows.filter((job) => job.status === "running" || job.status === "canceling").length;
   const waiting = rows.filter((job) => job.status === "waiting" || job.status === "queued").length;
   const toggle = () => {
     isOpen.value = !isOpen.value;
-    localStorage.setItem(KEPT, isOpen.value ? "open" : "closed");
+    keep("strip", isOpen.value ? "open" : "closed");
   };
   const last = shown[0];
   return (

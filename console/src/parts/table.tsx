@@ -17,9 +17,9 @@ export interface Column<Row> {
   readonly rank?: "middle" | "low"; // hidden where there is little width: "low" first
 }
 
-export interface Selection {
+export interface Selection<Row> {
   readonly keys: Signal<ReadonlySet<string>>;
-  readonly label: (key: string) => string;
+  readonly name: (row: Row) => string;
 }
 
 interface TableProps<Row> {
@@ -29,7 +29,7 @@ interface TableProps<Row> {
   rowKey: (row: Row) => string;
   order?: Order | undefined;
   onOrder?: ((order: Order) => void) | undefined;
-  selection?: (Selection & { name: (row: Row) => string }) | undefined;
+  selection?: Selection<Row> | undefined;
   empty: ComponentChildren;
   fills?: boolean; // whether it scrolls by itself, in the height that the page leaves
 }

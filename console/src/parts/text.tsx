@@ -69,11 +69,7 @@ export function None({ children = "-" }: { children?: ComponentChildren }) {
 
 /** Links, or any pieces, with commas between them. */
 export function Commas({ children }: { children: readonly ComponentChildren[] }) {
-  return (
-    <>
-      {children.map((child, i) => [i > 0 && ", ", child])}
-    </>
-  );
+  return <>{children.map((child, i) => [i > 0 && ", ", child])}</>;
 }
 
 /** Names and values: a definition list. */
