@@ -1,0 +1,128 @@
+"""A cluster with a console, and Debian's Chromium to look at it."""
+
+import base64
+import dataclasses
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from tests import ports
+from tests.cluster import lab
+
+from gantry.doors import console
+
+CHROMIUM = Path("/usr/bin/chromium")
+USERS = "alice one write\nbob two read\ncarol three\n"
+TIMEOUT = 30_000
+"""Milliseconds until something has to be seen; a busy machine needs more than a person would wait."""
+
+
+@dataclasses.dataclass
+class Site:
+    """A cluster, and the daemon that serves its console."""
+
+    cluster: lab.Lab
+    port: int
+    daemon: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"https://localhost:{self.port}"
+
+    def start(self) -> None:
+        where = ["--bind", "127.0.0.1", "--port", str(self.port), "--root", str(self.cluster.master)]
+        self.daemon = subprocess.Popen([str(lab.BIN / "gantry-rapi"), *where])
+        lab.wait_until(self._listens, "the remote API")
+
+    def stop(self) -> None:
+        if self.daemon:
+            self.daemon.terminate()
+            self.daemon.wait(60)
+
+    def _listens(self) -> bool:
+        assert self.daemon
+        assert self.daemon.poll() is None
+        password = base64.b64encode(b"alice:one").decode()
+        request = urllib.request.Request(f"{self.address}/version", headers={"Authorization": f"Basic {password}"})
+        context = ssl._create_unverified_context()
+        try:
+            with urllib.request.urlopen(request, context=context) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    if not console.built_files():
+        pytest.fail("the console is not built: make console")
+    with lab.lab() as cluster:
+        cluster.init()
+        cluster.add_node()
+        cluster.add_network()
+        for number in (1, 2, 3):
+            cluster.add_instance(f"web{number}.example")
+        (cluster.master / "lib/users").write_text(USERS)
+        site = Site(cluster, ports.free())
+        site.start()
+        yield site
+        site.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox does not start as root; the pages are the project's own.
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@dataclasses.dataclass
+class Visitor:
+    """Somebody with a browser of their own, who notes what the browser complains about."""
+
+    context: BrowserContext
+    site: Site
+    complaints: list[str] = dataclasses.field(default_factory=list)
+
+    def open(self, path: str = "") -> Page:
+        """Return a page of the console in a new tab."""
+        page = self.context.new_page()
+        page.set_default_timeout(TIMEOUT)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", lambda message: self._note(message.type, message.text))
+        page.goto(f"{self.site.address}/console/{path}")
+        return page
+
+    def _note(self, kind: str, text: str) -> None:
+        # A refused request is what a test may want; the page itself shows its reason.
+        if kind in ("error", "warning") and "Failed to load resource" not in text:
+            self.complaints.append(text)
+
+    def log_in(self, user: str = "alice", password: str = "one", *, path: str = "") -> Page:
+        """Return a page after a log-in."""
+        page = self.open(path)
+        fill_in(page, user, password)
+        page.get_by_role("heading", level=1).wait_for()
+        return page
+
+
+def fill_in(page: Page, user: str, password: str) -> None:
+    page.get_by_label("User").fill(user)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
+
+
+@pytest.fixture
+def visitor(browser: Browser, site: Site) -> Iterator[Visitor]:
+    context = browser.new_context(ignore_https_errors=True)
+    person = Visitor(context, site)
+    yield person
+    context.close()
+    assert person.complaints == []

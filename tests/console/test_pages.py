@@ -1,0 +1,204 @@
+"""What a person does in the console, in a real browser, on a cluster of daemons."""
+
+import json
+import re
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+from tests.cluster import lab
+from tests.console.conftest import TIMEOUT, Site, Visitor, fill_in
+
+pytestmark = pytest.mark.real
+
+AXE = Path(__file__).parents[2] / "console/node_modules/axe-core/axe.min.js"
+PAGES = (
+    "",
+    "#/instances",
+    "#/instances/web1.example",
+    "#/nodes",
+    "#/nodes/node1",
+    "#/networks",
+    "#/networks/net1",
+    "#/jobs",
+    "#/jobs/1",
+    "#/addresses?of=192.0.2.10",
+)
+SERIOUS = ("serious", "critical")
+
+expect.set_options(timeout=TIMEOUT)
+
+
+def row(page: Page, name: str) -> Locator:
+    """Return the row of an object in the list of a page."""
+    return page.locator("main").get_by_role("row").filter(has=page.get_by_role("link", name=name))
+
+
+def wait_for_badge(page: Page, word: str) -> None:
+    """Wait for the status in the head of a page, such as that of an instance."""
+    expect(page.locator("header.head .badge")).to_have_text(word)
+
+
+def wait_for_connection(page: Page, word: str) -> None:
+    expect(page.get_by_role("banner").get_by_title("read everything again")).to_have_text(word)
+
+
+def test_a_wrong_password_is_explained_and_the_right_one_opens_the_overview(visitor: Visitor) -> None:
+    page = visitor.open()
+    fill_in(page, "alice", "wrong")
+    expect(page.get_by_role("alert")).to_have_text("wrong user name or password")
+    fill_in(page, "alice", "one")
+    expect(page.get_by_role("link", name="Gantry lab.example")).to_be_visible()
+    wait_for_connection(page, "live")
+
+
+def test_an_instance_is_stopped_and_started_and_the_page_follows(visitor: Visitor, site: Site) -> None:
+    page = visitor.log_in(path="#/instances/web1.example")
+    wait_for_badge(page, "running")
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    wait_for_badge(page, "stopped")
+    assert site.cluster.rows("gnt-instance", "name,status", "web1.example") == [["web1.example", "ADMIN_down"]]
+    site.cluster.run("gnt-instance", "startup", "web1.example")
+    wait_for_badge(page, "running")
+
+
+def test_a_list_is_filtered_as_one_types_and_a_link_has_the_filter(visitor: Visitor) -> None:
+    page = visitor.log_in(path="#/instances")
+    for name in ("web1.example", "web2.example", "web3.example"):
+        expect(row(page, name)).to_be_visible()
+    page.get_by_role("searchbox", name="Filter").fill("web2")
+    expect(row(page, "web1.example")).to_have_count(0)
+    expect(row(page, "web2.example")).to_be_visible()
+    expect(page).to_have_url(re.compile("web2"))
+    again = visitor.open(page.url.partition("/console/")[2])
+    expect(row(again, "web2.example")).to_be_visible()
+    expect(row(again, "web1.example")).to_have_count(0)
+
+
+def test_selected_instances_are_stopped_together_after_a_question(visitor: Visitor, site: Site) -> None:
+    page = visitor.log_in(path="#/instances")
+    for name in ("web2.example", "web3.example"):
+        page.get_by_role("checkbox", name=name).check()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("listitem")).to_have_count(2)
+    dialog.get_by_role("button", name=re.compile("^Stop")).click()
+    for name in ("web2.example", "web3.example"):
+        expect(row(page, name)).to_contain_text("stopped")
+    site.cluster.run("gnt-instance", "startup", "--force-multiple", "web2.example", "web3.example")
+    for name in ("web2.example", "web3.example"):
+        expect(row(page, name)).to_contain_text("running")
+
+
+def test_a_job_is_watched_until_its_end(visitor: Visitor, site: Site) -> None:
+    with site.cluster.luxi() as luxi:
+        op = {"OP_ID": "OP_TEST_DELAY", "duration": 4, "on_master": True, "on_nodes": []}
+        number = luxi.value("SubmitJob", [op])
+    page = visitor.log_in(path=f"#/jobs/{number}")
+    wait_for_badge(page, "running")
+    wait_for_badge(page, "success")
+
+
+def test_a_job_is_canceled(visitor: Visitor, site: Site) -> None:
+    with site.cluster.luxi() as luxi:
+        op = {"OP_ID": "OP_TEST_DELAY", "duration": 60, "on_master": True, "on_nodes": []}
+        number = luxi.value("SubmitJob", [op])
+        page = visitor.log_in(path=f"#/jobs/{number}")
+        page.get_by_role("button", name="Cancel").first.click()
+        dialog = page.get_by_role("dialog")
+        if dialog.count():
+            dialog.get_by_role("button", name=re.compile("^Cancel")).click()
+        lab.wait_until(lambda: luxi.value("QueryJobs", [number], ["status"]) != [["running"]], "the end of the job")
+
+
+def test_an_instance_is_removed_only_when_its_name_is_typed(visitor: Visitor, site: Site) -> None:
+    site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "gone.example")
+    page = visitor.log_in(path="#/instances/gone.example")
+    page.get_by_role("button", name="Remove").click()
+    confirm = page.get_by_role("dialog").get_by_role("button", name="Remove the instance")
+    expect(confirm).to_be_disabled()
+    page.get_by_role("dialog").get_by_role("textbox").fill("gone.example")
+    confirm.click()
+    page.goto(f"{site.address}/console/#/instances/gone.example")
+    expect(page.get_by_text("There is no instance named gone.example")).to_be_visible()
+    assert "gone.example" not in site.cluster.run("gnt-instance", "list").stdout
+
+
+def test_a_viewer_sees_everything_and_finds_nothing_to_press(visitor: Visitor) -> None:
+    page = visitor.log_in("bob", "two", path="#/instances/web1.example")
+    wait_for_badge(page, "running")
+    for name in ("Start", "Stop", "Reboot", "Migrate", "Remove"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    page.goto(page.url.partition("#")[0] + "#/instances")
+    expect(row(page, "web1.example")).to_be_visible()
+    expect(page.get_by_role("checkbox")).to_have_count(0)
+
+
+def test_an_address_of_a_pool_leads_to_its_owner(visitor: Visitor) -> None:
+    page = visitor.log_in(path="#/networks/net1?address=192.0.2.10")
+    expect(page.get_by_role("link", name="web1.example").first).to_be_visible()
+
+
+def test_search_finds_an_instance_by_its_address(visitor: Visitor) -> None:
+    page = visitor.log_in()
+    page.keyboard.press("/")
+    page.keyboard.type("192.0.2.10")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("192.0.2.10|web1"))
+
+
+def test_a_page_catches_up_after_its_daemon_was_away(visitor: Visitor, site: Site) -> None:
+    page = visitor.log_in(path="#/instances/web1.example")
+    wait_for_badge(page, "running")
+    site.stop()
+    wait_for_connection(page, "not live")
+    site.cluster.run("gnt-instance", "shutdown", "web1.example")
+    site.start()
+    # The sessions ended with the daemon: the page asks for the password, and goes on where it was.
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Password").fill("one")
+    dialog.get_by_role("button", name="Log in").click()
+    wait_for_badge(page, "stopped")
+    wait_for_connection(page, "live")
+    site.cluster.run("gnt-instance", "startup", "web1.example")
+    wait_for_badge(page, "running")
+
+
+def test_what_the_server_refuses_is_shown_with_its_reason(visitor: Visitor) -> None:
+    page = visitor.log_in(path="#/instances/web1.example")
+
+    def refuse(route: Route) -> None:
+        failure = {"code": 409, "message": "Conflict", "explain": "<b>web1</b> is locked by job 7"}
+        route.fulfill(status=409, content_type="application/json", body=json.dumps(failure))
+
+    page.route("**/2/instances/web1.example/shutdown*", refuse)
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("<b>web1</b> is locked by job 7")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_have_no_serious_fault_for_people_with_disabilities(
+    visitor: Visitor, scheme: Literal["light", "dark"]
+) -> None:
+    visitor.context.add_init_script(path=AXE)
+    page = visitor.log_in()
+    page.emulate_media(color_scheme=scheme)
+    for path in PAGES:
+        page.goto(f"{visitor.site.address}/console/{path}")
+        page.get_by_role("heading", level=1).wait_for()
+        expect(page.locator("main .loading")).to_have_count(0)
+        violations = page.evaluate("axe.run({resultTypes: ['violations']}).then((result) => result.violations)")
+        faults = [(each["id"], each["nodes"][0]["html"]) for each in violations if each["impact"] in SERIOUS]
+        assert faults == [], path
+
+
+def test_pages_fit_the_width_of_a_phone(visitor: Visitor) -> None:
+    page = visitor.log_in()
+    page.set_viewport_size({"width": 390, "height": 844})
+    for path in PAGES:
+        page.goto(f"{visitor.site.address}/console/{path}")
+        page.get_by_role("heading", level=1).wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
