@@ -136,10 +136,10 @@ def test_the_changes_of_a_step_are_stored_before_its_actions_and_reverted_after_
     durable = list[list[str]]()
 
     async def do() -> None:
-        durable.append(list(house.memory.durable.networks))
+        durable.append(sorted(house.memory.durable.networks))
 
     async def fail() -> None:
-        durable.append(list(house.memory.durable.networks))
+        durable.append(sorted(house.memory.durable.networks))
         raise errors.RemoteError("node2 does not answer")
 
     other = network.Network(uuid="u2", name="net2")
