@@ -1,6 +1,8 @@
 """Each file of the Debian packages belongs to one package, and each package holds what it names."""
 
+import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,10 @@ def test_the_packages_say_which_protocol_and_which_format_of_the_state_they_have
 
 def test_a_node_changes_all_packages_together() -> None:
     assert set(package_files.NAMES) == {each.name for each in control.packages()}
+
+
+def test_the_build_has_each_library_of_the_documentation_and_the_console() -> None:
+    extras = tomllib.loads((tree.CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    rules = (tree.CHECKOUT / "debian/rules").read_text().split()
+    names = {re.split("[<>=]", each)[0] for extra in ("docs", "console") for each in extras[extra]}
+    assert names - set(rules) == set()
