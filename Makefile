@@ -130,7 +130,7 @@ test-slow: venv ## the tests that take long or need real time, and neither root 
 test-clean: system ## the README's two commands in a clean Debian, as root: what a Debian without make system's packages would miss
 	@tools/clean-root.sh demo demo-down test
 
-test-real: system venv ## the tests with VMs, namespaces, LVM and DRBD, as root; those that take minutes too
+test-real: system venv console ## the tests with VMs, namespaces, LVM and DRBD, as root; those that take minutes too
 	@GANTRY_REAL=1 $(PYTEST) -m real
 
 kube-server: system venv ## compiles the API server of test-kube, once, as root

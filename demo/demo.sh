@@ -200,7 +200,7 @@ up() {
         inside 3 ping -c 2 -i 0.2 "$ip"
     done
     at_console='    make console                                    builds the console for browsers: it could not be built'
-    [ ! -e "$console" ] || start_console
+    [ ! -e "$console" ] || { at_console='    (the console does not answer: the reason is above)'; start_console; }
     trap - EXIT
     next_steps $((SECONDS - started)) "${ips[0]}"
 }
@@ -212,19 +212,23 @@ start_console() {
     password=$(od -An -N9 -tx1 /dev/urandom | tr -d ' \n')
     (umask 077; echo "$console_user $password write" >>"$(root 1)/lib/users")
     inside 1 setsid --fork gantry-rapi --bind "$(address 1)" </dev/null >"$(root 1)/log/rapi.out" 2>&1
+    if ! wait_for 60 "Does the remote API with the console answer?" inside 1 bash -c ": < /dev/tcp/$(address 1)/5080"; then
+        say "There is no console; see $(root 1)/log/rapi.out."
+        return
+    fi
     for port in "${console_ports[@]}"; do
         ! (: </dev/tcp/127.0.0.1/"$port") 2>/dev/null || continue
         setsid socat "TCP4-LISTEN:$port,bind=127.0.0.1,reuseaddr,fork" \
             "EXEC:'ip netns exec ${prefix}1 socat - TCP4:$(address 1):5080'" </dev/null >/dev/null 2>&1 &
         echo "$! $port" >"$DEMO_DIR/console"
-        if wait_for 20 "Does the console answer on port $port?" answers_here "$port"; then
+        if wait_for 5 "Does the console answer on port $port?" answers_here "$port"; then
             printf -v at_console '    https://localhost:%s/                         the console in a browser, which warns of the' "$port"
             printf -v at_console '%s\n%52scertificate; user %s, password %s' "$at_console" "" "$console_user" "$password"
             return
         fi
         end_console
     done
-    say "The console cannot be reached from this machine; see $(root 1)/log/rapi.out."
+    say "No port from ${console_ports[0]} on of this machine leads to the console."
 }
 
 answers_here() { curl --silent --insecure --max-time 5 --output /dev/null "https://127.0.0.1:$1/console/"; }
