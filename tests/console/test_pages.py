@@ -7,7 +7,6 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
-from tests.cluster import lab
 from tests.console.conftest import TIMEOUT, Site, Visitor, fill_in
 
 pytestmark = pytest.mark.real
@@ -106,11 +105,10 @@ def test_a_job_is_canceled(visitor: Visitor, site: Site) -> None:
         op = {"OP_ID": "OP_TEST_DELAY", "duration": 60, "on_master": True, "on_nodes": []}
         number = luxi.value("SubmitJob", [op])
         page = visitor.log_in(path=f"#/jobs/{number}")
-        page.get_by_role("button", name="Cancel").first.click()
-        dialog = page.get_by_role("dialog")
-        if dialog.count():
-            dialog.get_by_role("button", name=re.compile("^Cancel")).click()
-        lab.wait_until(lambda: luxi.value("QueryJobs", [number], ["status"]) != [["running"]], "the end of the job")
+        page.get_by_role("button", name="Cancel").click()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+        wait_for_badge(page, "canceled")
+        assert luxi.value("QueryJobs", [number], ["status"]) == [["canceled"]]
 
 
 def test_an_instance_is_removed_only_when_its_name_is_typed(visitor: Visitor, site: Site) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 from collections.abc import AsyncGenerator, Awaitable, Iterator
 
@@ -35,7 +36,15 @@ async def _open(
     assert (answer.status, answer.content_type) == (200, "text/event-stream"), answer.body
     assert answer.headers["Cache-Control"] == "no-store"
     assert answer.pieces
-    return answer.pieces
+    return _parted(answer.pieces)
+
+
+async def _parted(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Yield the messages of pieces one by one: a piece has all that waited."""
+    async with contextlib.aclosing(pieces):
+        async for piece in pieces:
+            for message in piece.split(b"\n\n")[:-1]:
+                yield message + b"\n\n"
 
 
 def _message(piece: bytes) -> Message:

@@ -98,7 +98,8 @@ class _Streams:
                         piece = await queue.get()
                 if not is_live():
                     return
-                yield piece
+                # All that waits is one piece: the user is looked up once for it, and it is written once.
+                yield b"".join([piece, *(queue.get_nowait() for _ in range(queue.qsize()))])
         finally:
             for task in tasks:
                 task.cancel()
