@@ -1,10 +1,11 @@
 """What may be imported where: libraries for protocols at the edge, and no framework anywhere."""
 
 import ast
+import functools
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -35,16 +36,23 @@ for room in {rooms}:
 """
 
 
+@functools.cache
+def _names(file: Path) -> Sequence[str]:
+    """Return what a module imports, also within functions."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names += (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    return names
+
+
 def _imports(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield each module of a folder, and what it imports, also within functions."""
+    """Yield each module of a folder, and what it imports."""
     for file in sorted(folder.rglob("*.py")):
         module = ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts)
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                yield from ((module, alias.name) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                yield module, node.module
-                yield from ((module, f"{node.module}.{alias.name}") for alias in node.names)
+        yield from ((module, name) for name in _names(file))
 
 
 @pytest.mark.promise("cluster-12")

@@ -110,6 +110,7 @@ def test_2000_commands_at_one_moment_all_list_the_nodes(three: lab.Lab) -> None:
     assert _at_once(command, COMMANDS) == []
 
 
+@pytest.mark.slow
 def test_2000_requests_of_the_remote_api_at_one_moment_share_its_connections_to_the_master(three: lab.Lab) -> None:
     async def ask() -> list[dict[str, object]]:
         pool = luxi.Pool(RealRuntime().network, str(three.master / "run/master.sock"), remote=True)

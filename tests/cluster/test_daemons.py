@@ -131,6 +131,7 @@ def test_a_candidate_hears_of_jobs_and_of_their_archive_and_forgets_the_queue_wh
         assert not (third.root / "lib/config.data").exists()
 
 
+@pytest.mark.slow
 def test_a_cluster_of_three_candidates_is_destroyed() -> None:
     """They leave it one after the other, and no majority is left that could acknowledge the end of the job."""
     with lab.lab() as own:

@@ -74,7 +74,7 @@ def test_subnets_are_added_by_the_lines_of_the_document(shell: Shell) -> None:
 
 
 @pytest.mark.promise("networks-28", "networks-29", "networks-32", "networks-34")
-@pytest.mark.parametrize("kind", ["cidr", "name", "uuid"])
+@pytest.mark.parametrize("kind", ["cidr", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("name", "uuid"))])
 def test_subnets_are_changed_and_removed_by_the_lines_of_the_document(shell: Shell, kind: str) -> None:
     network1 = shell.add("network1")
     shell.type("gnt-network modify --subnet add:cidr=192.0.2.0/24,dhcp=true,name=bar network1")

@@ -77,6 +77,7 @@ def test_a_cluster_of_ganeti_is_imported_and_its_nodes_join_again(machines: lab.
     machines.run("gnt-cluster", "master-failover", on=machines.nodes[1])
 
 
+@pytest.mark.slow
 def test_an_import_that_is_refused_changes_nothing() -> None:
     with lab.lab() as machine:
         machine.add_machine()

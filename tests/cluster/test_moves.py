@@ -192,6 +192,7 @@ def test_an_instance_changes_its_node_group(three: lab.Lab, vm: str) -> None:
         three.run("gnt-group", "remove", "far")
 
 
+@pytest.mark.slow
 def test_a_node_group_is_emptied_into_another_one(three: lab.Lab) -> None:
     for name in ("many1", "many2"):
         three.run("gnt-instance", "add", "-t", "diskless", "-n", "node2", "--no-nics", name)

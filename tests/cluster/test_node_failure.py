@@ -57,6 +57,7 @@ def _status(cluster_lab: lab.Lab) -> dict[str, str]:
     return {row[0]: row[1] for row in cluster_lab.rows("gnt-instance", "name,status")}
 
 
+@pytest.mark.slow
 def test_a_machine_that_lost_its_files_is_the_node_again() -> None:
     with lab.lab() as cluster_lab:
         cluster_lab.init()

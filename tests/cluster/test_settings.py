@@ -58,6 +58,7 @@ def _keeps_nothing(node: lab.Node) -> bool:
 
 
 @pytest.mark.promise("cluster-82", "cluster-148")
+@pytest.mark.slow
 def test_the_pool_grows_and_shrinks_at_once_and_the_copies_with_it(cluster: lab.Lab) -> None:
     assert _roles(cluster) == "MCRR"
     assert all(_keeps_nothing(node) for node in cluster.nodes[2:])

@@ -107,7 +107,8 @@ class Case:
 
 @pytest.fixture(
     params=[
-        *("fake", machine.PARAVIRTUAL, machine.FULL),
+        *("fake", machine.PARAVIRTUAL),
+        pytest.param(machine.FULL, marks=pytest.mark.slow),  # the driver of Xen again, with other devices
         *(pytest.param(name, marks=pytest.mark.real) for name in ("kvm", chroot.NAME)),
     ],
 )

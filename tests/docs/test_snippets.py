@@ -27,7 +27,7 @@ CLAIMS = pages.DOCS / "tutorial/claims.md"
 JOINED = {"nodes": 3}
 """How many nodes the cluster has when a page begins; two where nothing is said."""
 
-GATE = ("address-records", "nodes", "remote-api")
+GATE = ("address-records", "remote-api")
 """The pages whose commands run in the gate: each page needs a cluster of its own, which takes seconds."""
 
 LOOKS = re.compile(r"(on \d )?(ls|cat|grep|tail|ping) |gnt-instance list |kubectl (get|describe) ")

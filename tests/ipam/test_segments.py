@@ -282,6 +282,7 @@ def _crowded(count: int) -> World:
     )
 
 
+@pytest.mark.slow
 def test_tens_of_thousands_of_ranges_and_networks_do_not_slow_the_next_pick_down() -> None:
     worlds = {count: _crowded(count) for count in (200, 20000)}
     efforts = {}

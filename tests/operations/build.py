@@ -541,7 +541,8 @@ class House:
             await self.plan(op)
         except errors.GantryError as error:
             assert self.state is before
+            after = self.nodes.state()
             for address, kept in machines.items():
-                assert self.nodes.state()[address] == kept
+                assert after[address] == kept
             return error
         raise AssertionError(f"{op} was not refused")

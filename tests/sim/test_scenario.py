@@ -64,7 +64,7 @@ def test_scenarios_do_something() -> None:
         assert word in stories
 
 
-@pytest.mark.parametrize("seed", [3, 7])
+@pytest.mark.parametrize("seed", [3, pytest.param(7, marks=pytest.mark.slow)])
 def test_a_seed_tells_the_same_story_again(seed: int) -> None:
     assert scenario.run(seed).story == scenario.run(seed).story
 

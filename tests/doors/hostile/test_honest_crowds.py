@@ -78,6 +78,7 @@ def test_each_of_300_requests_at_one_moment_is_answered(plain: Targets, name: st
     assert outcomes["200"]
 
 
+@pytest.mark.slow
 @every_front_end
 def test_each_of_1000_requests_at_one_moment_is_answered(plain: Targets, name: str) -> None:
     outcomes = at_once(plain[name], 1000)

@@ -55,6 +55,7 @@ def test_an_honest_client_is_answered_within_a_second_beside_a_crowd(path: Path,
         assert clients.is_prompt(lambda: clients.luxi_seconds(path))
 
 
+@pytest.mark.slow
 def test_a_master_with_few_file_descriptors_has_some_left_beside_a_crowd() -> None:
     with lab.lab() as cluster:
         cluster.init()

@@ -134,6 +134,7 @@ async def test_a_refusal_does_not_list_a_hundred_thousand_reasons(kube: api.Api)
     assert 1 <= len(answer.fields) <= 100
 
 
+@pytest.mark.slow
 async def test_a_protobuf_body_of_a_million_texts_is_read_at_once(kube: api.Api) -> None:
     finalizers = b"\x72\x01a" * 900_000
     inside = _field(1, _field(1, b"n") + finalizers)
