@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import yaml
 
+from gantry.doors.luxi import figures
 from gantry.doors.rapi import metrics
 
 ROOT = Path(__file__).parent.parent
@@ -16,6 +17,11 @@ RULES = ROOT / "deploy/prometheus/gantry.rules.yml"
 PROMTOOL = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool is not installed: Debian package prometheus"
 )
+LABELS = {
+    **{name: metric.labels for name, metric in metrics.METRICS.items()},
+    **{measure.name: measure.labels for measure in figures.MEASURES},
+}
+"""The labels of each metric by name."""
 DAY = 1440
 """Minutes of a day; promtool counts from 1970."""
 
@@ -53,13 +59,13 @@ def test_each_rule_reads_metrics_that_the_remote_api_serves_and_says_what_to_do(
     for rule in rules():
         used = set(re.findall(r"gantry_\w+", rule.expr))
         assert used, rule.alert
-        assert used <= set(metrics.METRICS), rule.alert
+        assert used <= LABELS.keys(), rule.alert
         description = rule.annotations["description"]
         assert re.search(r"`(gnt-|gantry |systemctl )", description), rule.alert
         (page,) = re.findall(r"\((docs/[\w/-]+\.md)\)", description)
         assert (ROOT / page).exists(), rule.alert
         labels = {label for text in rule.annotations.values() for label in re.findall(r"\$labels\.(\w+)", text)}
-        assert labels <= {label for name in used for label in metrics.METRICS[name].labels}
+        assert labels <= {label for name in used for label in LABELS[name]}
 
 
 @PROMTOOL
@@ -107,6 +113,10 @@ tests:
     [
         ({'gantry_up{instance="a"}': 0, 'gantry_up{instance="b"}': 0}, 6, "GantryMasterDoesNotAnswer"),
         ({'gantry_up{instance="a"}': 0, 'gantry_up{instance="b"}': 1}, 60, ""),
+        ({'gantry_replication_stalled{instance="a"}': 1}, 2, "GantryNothingCanBeChanged"),
+        ({'gantry_replication_stalled{instance="a"}': 0}, 60, ""),
+        ({'gantry_replication_lag_records{node="node2"}': 1001}, 6, "GantryCandidateLags"),
+        ({'gantry_replication_lag_records{node="node2"}': 100}, 60, ""),
         ({'gantry_node_up{node="node2"}': 0}, 6, "GantryNodeDoesNotAnswer"),
         ({'gantry_node_up{node="node2"}': 0}, 4, ""),
         ({'gantry_instances{node="node2",status="ERROR_down"}': 2}, 16, "GantryInstanceIsDown"),

@@ -45,6 +45,7 @@ METHODS: dict[str, tuple[object, ...]] = {
     "SetWatcherPause": (None,),
     "ChangePackages": ("check", ["node1"], "1.1", 0),
     "QueryPackages": (),
+    "QueryMeasures": (),
     "UseInvitation": ("secret", "token", "node9", "192.0.2.9"),
     "ProveInvitation": ("id", "nonce", "key"),
 }

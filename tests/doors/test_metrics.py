@@ -16,7 +16,7 @@ from gantry.doors import http, rapi
 from gantry.doors.http import sessions, users
 from gantry.doors.rapi import cluster_metrics, metrics, wire
 from gantry.rpc import luxi
-from gantry.runtime import http_interface
+from gantry.runtime import http_interface, measures
 from gantry.runtime import paths as paths_of_nodes
 from gantry.sim import cluster
 
@@ -40,10 +40,26 @@ class Master:
         self.calls.append((method, *arguments))
         if self._error:
             raise self._error
+        if method != "Query":
+            raise errors.ProtocolError(f"no such method: {method}")
         (what, fields, _) = msgspec.convert(arguments, tuple[str, list[str], object])
         known = [{"name": name, "role": "M", "certificate_end": end} for name, end in self._nodes]
         rows = [[(0, node.get(field)) for field in fields] for node in known] if what == "node" else []
         return msgspec.convert({"data": rows}, kind)
+
+
+class Ready:
+    """A master daemon that answers what its readiness is asked by; counts these questions."""
+
+    def __init__(self, master: Master) -> None:
+        self.questions = 0
+        self._master = master
+
+    async def call(self, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
+        if method != "QueryConfigValues":
+            return await self._master.call(kind, method, *arguments)
+        self.questions += 1
+        return msgspec.convert(["node1"], kind)
 
 
 class SilentMaster:
@@ -72,15 +88,23 @@ def server(
 ) -> http.Server:
     known = users.Users(lab.master, folders.users)
     gate = wire.Gate(known, sessions.Sessions(lab.master, known, secure=True), anonymous=anonymous)
-    return http.Server(lab.master, rapi.Application(lab.master, master, waiting=master, gate=gate, folders=folders))
+    counts = measures.Measures()
+    application = rapi.Application(lab.master, master, waiting=master, gate=gate, folders=folders, counts=counts)
+    return http.Server(lab.master, application, counts=counts, api="remote")
 
 
 def ask(
-    lab: cluster.SimulatedCluster, server: http.Server, *, method: str = "GET", login: str = "", **headers: str
+    lab: cluster.SimulatedCluster,
+    server: http.Server,
+    path: str = "/metrics",
+    *,
+    method: str = "GET",
+    login: str = "",
+    **headers: str,
 ) -> http_interface.Response:
     if login:
         headers["authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
-    return lab.run(server.answer(http_interface.Request(method, "/metrics", b"", headers)))
+    return lab.run(server.answer(http_interface.Request(method, path, b"", headers)))
 
 
 def values(response: http_interface.Response, name: str) -> Values:
@@ -120,7 +144,10 @@ def test_a_scrape_is_one_query_for_each_kind_of_object(
 ) -> None:
     master = Master(*((f"node{number}", START) for number in range(1000)))
     assert len(values(ask(lab, server(lab, master, folders)), metrics.CERTIFICATE_END)) == 1001
-    assert [call[:2] for call in master.calls] == [("Query", kind) for kind in cluster_metrics.QUERIES]
+    assert [call[:2] for call in master.calls] == [
+        *(("Query", kind) for kind in cluster_metrics.QUERIES),
+        ("QueryMeasures",),
+    ]
 
 
 def test_it_has_what_the_cluster_has(lab: cluster.SimulatedCluster) -> None:
@@ -248,3 +275,94 @@ def test_the_master_of_a_cluster_answers_with_its_nodes(lab: cluster.SimulatedCl
         ("node", "node1"),
         ("authority", "node1"),
     ]
+
+
+def samples(response: http_interface.Response, name: str) -> dict[tuple[str, ...], float]:
+    """Return the values of one name of the text, by the values of all labels in the order of their names."""
+    families = parser.text_string_to_metric_families(response.body.decode())
+    matching = [sample for family in families for sample in family.samples if sample.name == name]
+    return {tuple(value for _, value in sorted(each.labels.items())): each.value for each in matching}
+
+
+def test_it_has_what_the_master_counts_and_times(lab: cluster.SimulatedCluster) -> None:
+    front_end = remote.server(lab.master, cluster.FOLDERS, anonymous=True)
+    before = ask(lab, front_end)
+    lab.run(lab.done({"OP_ID": "OP_TEST_DELAY", "duration": 3, "on_master": True, "on_nodes": []}))
+    lab.run(lab.done({"OP_ID": "OP_INSTANCE_REBOOT", "instance_name": "vm1"}))
+    with pytest.raises(errors.ProtocolError):
+        lab.run(lab.luxi("NoSuchMethod"))
+    after = ask(lab, front_end)
+
+    def growth(name: str, *labels: str) -> float:
+        return samples(after, name).get(labels, 0.0) - samples(before, name).get(labels, 0.0)
+
+    assert growth("gantry_job_duration_seconds_count", "success") == 2
+    assert growth("gantry_job_duration_seconds_bucket", "+Inf", "success") == 2
+    assert growth("gantry_job_duration_seconds_bucket", "1.0", "success") <= 1
+    assert growth("gantry_job_duration_seconds_sum", "success") >= 3
+    assert growth("gantry_journal_records_total") >= growth("gantry_journal_write_duration_seconds_count") > 0
+    assert growth("gantry_journal_copy_duration_seconds_count") > 0
+    assert growth("gantry_node_call_duration_seconds_count", "instance_start", "done") == 1
+    assert growth("gantry_luxi_request_duration_seconds_count", "SubmitJob", "done") == 2
+    assert growth("gantry_luxi_request_duration_seconds_count", "unknown", "ProtocolError") == 1
+    assert samples(after, "gantry_replication_stalled") == {(): 0}
+
+
+def test_each_candidate_that_lacks_changes_has_a_lag() -> None:
+    with cluster.SimulatedCluster(seed=3, nodes=3) as simulated:
+        simulated.run(simulated.build())
+        front_end = remote.server(simulated.master, cluster.FOLDERS, anonymous=True)
+        simulated.run(simulated.world.clock.sleep(5))
+        assert samples(ask(simulated, front_end), "gantry_replication_lag_records") == {("node2",): 0, ("node3",): 0}
+        simulated.kill("node3")
+        simulated.run(simulated.done({"OP_ID": "OP_TAGS_SET", "kind": "cluster", "tags": ["one"]}))
+        lag = samples(ask(simulated, front_end), "gantry_replication_lag_records")
+        assert lag["node2",] == 0
+        assert lag["node3",] > 0
+
+
+def test_it_has_the_requests_by_method_and_status(lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths) -> None:
+    front_end = server(lab, Master(), folders)
+    ask(lab, front_end, "/2/nowhere")
+    ask(lab, front_end, method="X-ANY")
+    assert samples(ask(lab, front_end), "gantry_http_request_duration_seconds_count") == {
+        ("remote", "GET", "404"): 1,
+        ("remote", "other", "501"): 1,
+    }
+
+
+@pytest.mark.parametrize("anonymous", [True, False])
+def test_health_needs_no_user_and_says_nothing_of_the_cluster(
+    lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths, anonymous: bool
+) -> None:
+    known = Master(("node1", START))
+    for path in ("/healthz", "/readyz"):
+        answer = ask(lab, server(lab, Ready(known), folders, anonymous=anonymous), path)
+        assert (answer.status, answer.body) == (200, b"ok\n")
+
+
+@pytest.mark.parametrize(
+    "master", [Master(error=errors.RemoteError("node1 is down")), SilentMaster()], ids=["ended", "silent"]
+)
+def test_a_daemon_whose_master_does_not_answer_is_healthy_and_not_ready(
+    lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths, master: luxi.Caller
+) -> None:
+    front_end = server(lab, master, folders)
+    assert ask(lab, front_end, "/healthz").status == 200
+    answer = ask(lab, front_end, "/readyz")
+    assert answer.status == 503
+    assert answer.body.startswith(b"the master daemon d")
+    assert b"node1" not in answer.body
+
+
+def test_any_number_of_probes_asks_the_master_once_in_a_second(
+    lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths
+) -> None:
+    ready = Ready(Master())
+    front_end = server(lab, ready, folders)
+    for _ in range(50):
+        assert ask(lab, front_end, "/readyz").status == 200
+    assert ready.questions == 1
+    lab.run(lab.master.clock.sleep(2))
+    assert ask(lab, front_end, "/readyz").status == 200
+    assert ready.questions == 2

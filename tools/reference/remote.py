@@ -2,7 +2,8 @@
 
 import msgspec
 
-from gantry.doors import rapi
+from gantry.doors import http, rapi
+from gantry.doors.luxi import figures
 from gantry.doors.rapi import metrics
 from gantry.doors.rapi import openapi as description
 from tools.reference import page
@@ -28,6 +29,12 @@ METRICS = """## Metrics
 header `Accept` has `application/openmetrics-text`. [How to scrape them](../how-to/remote-api.md#metrics).
 """
 
+MEASURES = """
+The master and this daemon also count and time what they do; the values begin with the start of the daemon that counts.
+Durations are histograms: the name stands for three metrics, with `_bucket`, `_sum` and `_count` at its end. A counter
+has `_total` at its end.
+"""
+
 
 def openapi() -> str:
     """Return the OpenAPI description, indented."""
@@ -45,4 +52,18 @@ def render() -> str:
         for name, metric in metrics.METRICS.items()
     ]
     resources = page.table(("method", "path", "who", "query", ""), rows)
-    return page.render("Remote API", ABOUT, [*resources, METRICS, *page.table(("metric", "labels", ""), metric_rows)])
+    measure_rows = [
+        (page.code(measure.name), measure.kind.value, ", ".join(map(page.code, measure.labels)), measure.text)
+        for measure in (*figures.MEASURES, http.REQUESTS)
+    ]
+    return page.render(
+        "Remote API",
+        ABOUT,
+        [
+            *resources,
+            METRICS,
+            *page.table(("metric", "labels", ""), metric_rows),
+            MEASURES,
+            *page.table(("measure", "kind", "labels", ""), measure_rows),
+        ],
+    )

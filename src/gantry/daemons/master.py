@@ -34,7 +34,7 @@ from gantry.daemons.options import (
 from gantry.doors import luxi
 from gantry.ipam import embedded, shared
 from gantry.ipam.sql import engines
-from gantry.jobs import allocators, brief, environment, lock_table, locks, processor, queue, reads, records
+from gantry.jobs import allocators, brief, ended, environment, lock_table, locks, processor, queue, reads, records
 from gantry.mastership import (
     bootstrap,
     contest,
@@ -54,7 +54,7 @@ from gantry.operations.query import engine
 from gantry.operations.segment import ranges_file
 from gantry.rpc import client, liveness, silence
 from gantry.rpc.calls import reach
-from gantry.runtime import interface, limits, paths
+from gantry.runtime import interface, limits, measures, paths
 from gantry.runtime.real import RealRuntime, open_files, systemd
 from gantry.state.candidates import lease, replication
 from gantry.state.journal import history, record
@@ -102,6 +102,7 @@ class Master:
         self._secure = secure
         self._closing = contextlib.AsyncExitStack()
         self._request = request
+        self._counts = measures.Measures()
         self.destroyed = asyncio.Event()
 
     async def start(self) -> None:
@@ -120,7 +121,9 @@ class Master:
         keys = node_keys.NodeKeys(runtime.disk, folders)
         self.credentials = identity.Credentials(runtime, folders, authority, keys=keys.at, secure=self._secure)
         await self.credentials.renew()
-        self.nodes = client.Client(runtime.network, self.credentials.context, run=runtime.random.uuid())
+        self.nodes = client.Client(
+            runtime.network, self.credentials.context, run=runtime.random.uuid(), counts=self._counts
+        )
         authority.credentials_changed = self._renew_credentials
         self._closing.push_async_callback(self.nodes.close)
         self.silent = silence.Silence(self.nodes, runtime.clock)
@@ -128,8 +131,9 @@ class Master:
         self.reading = liveness.Reader(self.nodes, self.silent)
         self.candidates = candidates = replication.Candidates(runtime, self.nodes)
         self.store = await transaction.Store.open(
-            runtime, folders, candidates=candidates, behind=recovery.Behind.COMPLETED
+            runtime, folders, candidates=candidates, behind=recovery.Behind.COMPLETED, counts=self._counts
         )
+        self.store.follow(ended.Ended(self._counts).follow)
         keys.follow(self.store)
         self._closing.push_async_callback(self.store.close)
         own = role.Role(
@@ -208,7 +212,7 @@ class Master:
             has_hooks=lambda name: runtime.disk.exists(f"{self._folders.hooks}/{name}"),
         )
         book = records.Records(self.store, runtime.clock)
-        manager = self.locks = locks.LockManager()
+        manager = self.locks = locks.LockManager(counts=self._counts)
         runner = processor.Processor(book, manager, units=units.REGISTRY, services=services)
         past_jobs = self.store.archive
         at_once = brief.Brief(book, manager, units=units.REGISTRY, services=services)
@@ -234,6 +238,7 @@ class Master:
             history=past,
             events=events.Events(self.store, past),
             candidates=self.candidates,
+            counts=self._counts,
             pause_watcher=self._pause_watcher,
             folders=self._folders,
             now=runtime.clock.now,

@@ -29,7 +29,7 @@ from gantry.doors.http import sessions, users
 from gantry.doors.neutron import access, identity
 from gantry.doors.rapi import wire
 from gantry.rpc import luxi
-from gantry.runtime import interface, limits, paths, real
+from gantry.runtime import interface, limits, measures, paths, real
 from gantry.runtime.real import systemd
 
 log = logging.getLogger(__name__)
@@ -53,17 +53,19 @@ def server(
     with_tls: bool = True,
     with_console: bool = True,
     allowed: limits.HttpLimits | None = None,
+    counts: measures.Measures | None = None,
 ) -> http.Server:
     """Wire the remote API of a master, and the console beside it.
 
-    ``anonymous`` allows requests without a user to read public resources.
+    ``anonymous`` allows requests without a user to read public resources. Its metrics have what ``counts`` has.
     """
     known = users.Users(runtime, folders.users)
     gate = wire.Gate(known, sessions.Sessions(runtime, known, secure=with_tls), anonymous=anonymous)
     master = luxi.Pool(runtime.network, folders.luxi_socket, remote=True)
     waiting = luxi.Pool(runtime.network, folders.luxi_socket, remote=True, connections=WAITING_CONNECTIONS)
-    remote = rapi.Application(runtime, master, waiting=waiting, gate=gate, folders=folders)
-    return http.Server(runtime, console.Application(remote) if with_console else remote, allowed=allowed)
+    remote = rapi.Application(runtime, master, waiting=waiting, gate=gate, folders=folders, counts=counts)
+    application = console.Application(remote) if with_console else remote
+    return http.Server(runtime, application, allowed=allowed, counts=counts, api="remote")
 
 
 def neutron_server(
@@ -74,6 +76,7 @@ def neutron_server(
     tokens: access.Authenticator | None = None,
     scheme: str = "https",
     allowed: limits.HttpLimits | None = None,
+    counts: measures.Measures | None = None,
 ) -> http.Server:
     """Wire the Neutron API of a master.
 
@@ -88,7 +91,7 @@ def neutron_server(
         projects=None if tokens else identity.Projects(runtime, passwords),
         scheme=scheme,
     )
-    return http.Server(runtime, application, allowed=allowed)
+    return http.Server(runtime, application, allowed=allowed, counts=counts, api="neutron")
 
 
 def _check_open(options: argparse.Namespace) -> None:
@@ -152,6 +155,7 @@ async def _serve(
     stop = asyncio.Event()
     service.on_signal(stop.set)
     allowed = limit_options.http_limits(options)
+    counts = measures.Measures()
     remote_server = server(
         runtime,
         folders,
@@ -159,6 +163,7 @@ async def _serve(
         with_tls=not options.no_ssl,
         with_console=options.console,
         allowed=allowed,
+        counts=counts,
     )
     servers = {"remote": (remote_server, options.port)}
     tokens = None
@@ -167,7 +172,7 @@ async def _serve(
         tokens = keystone.authenticator(runtime, folders, options)
         everybody, scheme = options.neutron_auth == "none", "http" if options.no_ssl else "https"
         networking = neutron_server(
-            runtime, folders, everybody=everybody, tokens=tokens, scheme=scheme, allowed=allowed
+            runtime, folders, everybody=everybody, tokens=tokens, scheme=scheme, allowed=allowed, counts=counts
         )
         servers["Neutron"] = (networking, options.neutron_port)
     following: list[asyncio.Task[None]] = []

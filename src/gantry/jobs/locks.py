@@ -11,13 +11,22 @@ from collections.abc import Iterable
 from gantry import errors
 from gantry.jobs import lock_modes, lock_table
 from gantry.model import lock
+from gantry.runtime import measures
+
+WAITS = measures.Measure(
+    "gantry_lock_wait_duration_seconds",
+    measures.Kind.DURATION,
+    (),
+    "Waits of opcodes for locks that were in use, until they got them, or their job or the object of a lock ended.",
+)
 
 
 class LockManager:
     """The lock table for coroutines."""
 
-    def __init__(self, pass_limit: int = lock_table.PASS_LIMIT) -> None:
+    def __init__(self, pass_limit: int = lock_table.PASS_LIMIT, *, counts: measures.Measures | None = None) -> None:
         self._table = lock_table.LockTable(pass_limit)
+        self._counts = counts or measures.Measures()
         self._futures: dict[lock_table.Request, asyncio.Future[None]] = {}
 
     def ask(self, owner: int, lockset: lock.LockSet, *, priority: int = 0) -> lock_table.Request:
@@ -35,7 +44,8 @@ class LockManager:
             try:
                 # Thousands of jobs may wait here: only requests with a timeout pay for one.
                 async with contextlib.nullcontext() if timeout is None else asyncio.timeout(timeout):
-                    await future
+                    with self._counts.timed(WAITS):
+                        await future
             except (TimeoutError, asyncio.CancelledError):
                 self.release(request)
                 raise

@@ -29,10 +29,17 @@ from typing import NamedTuple, TypeVar, cast
 from gantry import errors, security
 from gantry.rpc import call_queue, calls, exchange, liveness, permits, silence, targets
 from gantry.rpc.calls import reach
-from gantry.runtime import interface
+from gantry.runtime import interface, measures
 
 Result = TypeVar("Result")
 
+
+CALLS = measures.Measure(
+    "gantry_node_call_duration_seconds",
+    measures.Kind.DURATION,
+    ("call", "outcome"),
+    "Calls of the master to node daemons, by the call and its outcome: done, or the kind of the error.",
+)
 
 PROOF_SECONDS = 60.0
 """For how long a node counts as knowing the proof of an epoch."""
@@ -60,10 +67,19 @@ class _Visit(NamedTuple):
 class Client:
     """Calls nodes; all connections use one TLS context until ``reconnect`` replaces it.
 
-    ``run`` is a token of this run of the daemon (``permits``); without it, calls have no permits.
+    ``run`` is a token of this run of the daemon (``permits``); without it, calls have no permits. ``counts`` gets what
+    is measured.
     """
 
-    def __init__(self, network: interface.Network, tls: ssl.SSLContext | None, *, run: str = "") -> None:
+    def __init__(
+        self,
+        network: interface.Network,
+        tls: ssl.SSLContext | None,
+        *,
+        run: str = "",
+        counts: measures.Measures | None = None,
+    ) -> None:
+        self._counts = counts or measures.Measures()
         self._network = network
         self._http = network.http_client(tls=tls)
         self._epoch: Callable[[], int] | None = None
@@ -208,12 +224,19 @@ class Client:
         if (acknowledged := self._acknowledged()) != reach.UNKNOWN:
             of_master[reach.HEADER] = reach.to_header(acknowledged)
         sent = {**of_master, **(headers or {})}
+        loop = asyncio.get_running_loop()
+        begin, outcome = loop.time(), "canceled"
         try:
-            return await exchange.make(self._http, target, call, headers=sent, on_answer=self._note)
-        except errors.FencedError as error:
-            if self._replaced:
+            answer = await exchange.make(self._http, target, call, headers=sent, on_answer=self._note)
+            outcome = "done"
+        except errors.GantryError as error:
+            outcome = type(error).__name__
+            if self._replaced and isinstance(error, errors.FencedError):
                 self._replaced(error)
             raise
+        finally:
+            self._counts.took(CALLS, loop.time() - begin, call.procedure(), outcome)
+        return answer
 
     def last_answer(self, target: targets.Target) -> float:
         """Return when a node last answered any call, also with an error, by the time of the event loop."""

@@ -20,7 +20,7 @@ from urllib import parse
 from gantry import errors
 from gantry.doors.http import warnings
 from gantry.rpc import luxi
-from gantry.runtime import http_interface, interface, limits, repeated_logs
+from gantry.runtime import http_interface, interface, limits, measures, repeated_logs
 
 T = TypeVar("T")
 
@@ -32,6 +32,16 @@ STRANGER_LINES = 100
 """Lines of the access log for the requests of strangers from one peer in ``repeated_logs.WINDOW_SECONDS``."""
 LOGGED_CHARACTERS = 1000
 """Characters of each text of a client in a line of the access log."""
+
+
+REQUESTS = measures.Measure(
+    "gantry_http_request_duration_seconds",
+    measures.Kind.DURATION,
+    ("api", "method", "status"),
+    "Requests that were answered, by the API of this daemon, method and status; until the answer begins.",
+)
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+"""The methods that a request is counted by; any other is ``other``."""
 
 
 class RefusedError(Exception):
@@ -93,8 +103,17 @@ class Server:
     """A listening port of an application, from ``open`` to ``close``."""
 
     def __init__(
-        self, runtime: interface.Runtime, application: Application, *, allowed: limits.HttpLimits | None = None
+        self,
+        runtime: interface.Runtime,
+        application: Application,
+        *,
+        allowed: limits.HttpLimits | None = None,
+        counts: measures.Measures | None = None,
+        api: str = "",
     ) -> None:
+        """Serve an application; ``counts`` gets what is measured, under the name ``api``."""
+        self._counts = counts or measures.Measures()
+        self._api = api
         self._runtime = runtime
         self._application = application
         self._allowed = allowed
@@ -136,9 +155,13 @@ class Server:
         trace = self._trace()
         notices: list[str] = []
         luxi.NOTICES.set(notices)
+        begin = self._runtime.clock.monotonic()
         response = await self._outcome(self._application.answer(raw, trace), trace)
         if notices:
             trace.headers["Warning"] = warnings.header("gantry", notices[-1:])
+        method = raw.method if raw.method in METHODS else "other"
+        seconds = self._runtime.clock.monotonic() - begin
+        self._counts.took(REQUESTS, seconds, self._api, method, str(response.status))
         return self._finished(raw, response, trace)
 
     def _trace(self) -> Trace:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi import jobs, queries, services
+from gantry.doors.luxi import figures, jobs, queries, services
 from gantry.doors.luxi.services import Methods, Services
 from gantry.runtime import bounded_json, bytestream, interface, limits
 
@@ -120,18 +120,27 @@ class Door:
         except bounded_json.UnreadableError as error:
             return {"success": False, "result": f"Failed to parse request: {errors.readable(str(error))}"}, False
         services.BY_ROOT.set(is_root and not request.remote)
+        begin, outcome = self._runtime.clock.monotonic(), "canceled"
         try:
             if request.method in _CHANGES and not may_change:
                 raise errors.ForbiddenError(
                     f"method {request.method} changes the cluster: only root and the group {ADMINISTRATORS} may use it",
                     hint=f"run the command as root, or add your user to {ADMINISTRATORS} and log in again",
                 )
-            return {"success": True, "result": await self._call(request)}, True
+            result, outcome = await self._call(request), "done"
+            return {"success": True, "result": result}, True
         except errors.GantryError as error:
+            outcome = type(error).__name__
             return _failure(error), True
         except Exception:  # a bug in one method must not end the daemon
+            outcome = errors.InternalError.__name__
             log.exception("method %s failed", request.method)
             return _failure(errors.InternalError(f"method {request.method} failed", hint="see the master's log")), True
+        finally:
+            # A method that does not exist is a text of the client, of which there may be any number.
+            method = request.method if request.method in METHODS else "unknown"
+            seconds = self._runtime.clock.monotonic() - begin
+            self._services.counts.took(figures.REQUESTS, seconds, method, outcome)
 
     async def _call(self, request: _Request) -> object:
         if request.method not in METHODS:

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi import addresses, invitations, packages
+from gantry.doors.luxi import addresses, figures, invitations, packages
 from gantry.doors.luxi.services import WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
 from gantry.operations.query import cluster, engine, similar
@@ -176,5 +176,6 @@ METHODS: Methods = {
     "WaitForEvents": (tuple[Annotated[int, msgspec.Meta(ge=0)], int, Seconds], _wait_for_events),
     "ExportConfig": (tuple[()], _export),
     "QueryPackages": (tuple[()], packages.query),
+    "QueryMeasures": (tuple[()], figures.query),
     "ProveInvitation": (tuple[str, str, str], invitations.prove),
 }

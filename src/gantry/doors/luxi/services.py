@@ -13,7 +13,7 @@ import msgspec
 from gantry.jobs import queue, reads
 from gantry.operations.query import engine
 from gantry.rpc import liveness
-from gantry.runtime import paths
+from gantry.runtime import measures, paths
 from gantry.state.candidates import replication
 from gantry.state.journal import history
 from gantry.state.objects import snapshot as states
@@ -43,6 +43,7 @@ class Services:
     history: history.History
     events: events.Events
     candidates: replication.Candidates
+    counts: measures.Measures
     pause_watcher: Callable[[float | None], Awaitable[None]]
     folders: paths.Paths
     now: Callable[[], float]

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gantry.doors import http
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import changes, event_stream, metrics, reading, routes, session, wire
+from gantry.doors.rapi import changes, event_stream, health, metrics, reading, routes, session, wire
 from gantry.rpc import luxi
-from gantry.runtime import http_interface, interface, limits, paths
+from gantry.runtime import http_interface, interface, limits, measures, paths
 
 ROUTES: tuple[routes.Route, ...] = (*reading.ROUTES, *changes.ROUTES, *session.ROUTES, *event_stream.ROUTES)
 
@@ -41,11 +41,16 @@ class Application:
         waiting: luxi.Caller,
         gate: wire.Gate,
         folders: paths.Paths,
+        counts: measures.Measures | None = None,
     ) -> None:
-        """Serve a master; ``waiting`` has connections of their own, for requests that wait for a change."""
+        """Serve a master; ``waiting`` has connections of their own, for requests that wait for a change.
+
+        /metrics has what ``counts`` has.
+        """
         self._runtime = runtime
         self._master = routes.Master(master, runtime.clock)
-        self._metrics = metrics.Metrics(runtime.disk, master, folders)
+        self._metrics = metrics.Metrics(runtime.disk, master, folders, counts or measures.Measures())
+        self._health = health.Health(master)
         self._gate = gate
         self._own = {**session.calls(gate), **event_stream.calls(gate, master, waiting, runtime.clock)}
 
@@ -59,6 +64,8 @@ class Application:
     async def answer(self, raw: http_interface.Request, trace: http.Trace) -> http_interface.Response:
         """Answer a request."""
         path, query = http.split(raw.path)
+        if path in health.PATHS and raw.method == "GET":
+            return await self._health.response(path)
         if path == metrics.PATH and raw.method == "GET":
             await self._allowed_user(raw, trace, wire.Access.OPEN)
             return await self._metrics.response(raw.headers.get("accept", ""))
@@ -98,7 +105,7 @@ class Application:
         """Return the endpoint for a method on a path."""
         path = await self._normalized(path)
         matching = [(route, names) for route in ROUTES if (names := routes.match(route, path)) is not None]
-        if path in (metrics.PATH, DESCRIPTION):
+        if path in (metrics.PATH, DESCRIPTION, *health.PATHS):
             raise _unsupported(method, path, ["GET"])
         if not matching:
             raise http.RefusedError(404, f"there is no resource /{'/'.join(path)}")

@@ -1,23 +1,27 @@
 """Metrics for a monitoring system such as Prometheus: GET /metrics on the port of the remote API.
 
-A scrape costs the master one query for each kind of object (``cluster_metrics``). What this machine knows by itself,
-from its certificate files, is in the answer even if the master does not answer; ``gantry_up`` says whether it did.
+A scrape costs the master one query for each kind of object (``cluster_metrics``), and one for what it has counted
+itself, such as its calls to nodes (``runtime.measures``); this daemon adds what it has counted. What this machine knows
+by itself, from its certificate files, is in the answer even if the master does not answer; ``gantry_up`` says whether
+it did.
 
 The format is the text of Prometheus, or OpenMetrics for a client whose Accept header has it.
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from prometheus_client import core, exposition
+from prometheus_client.utils import floatToGoString
 
 from gantry import __version__, errors, security
 from gantry.doors.rapi import cluster_metrics
 from gantry.doors.rapi.cluster_metrics import Metric
 from gantry.rpc import luxi
-from gantry.runtime import http_interface, interface, paths
+from gantry.runtime import http_interface, interface, measures, paths
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +64,10 @@ class _Families(NamedTuple):
 class Metrics:
     """The metrics of the cluster, as this machine sees it."""
 
-    def __init__(self, disk: interface.Disk, master: luxi.Caller, folders: paths.Paths) -> None:
+    def __init__(
+        self, disk: interface.Disk, master: luxi.Caller, folders: paths.Paths, counts: measures.Measures
+    ) -> None:
+        self._counts = counts
         self._disk = disk
         self._master = master
         self._folders = folders
@@ -74,7 +81,9 @@ class Metrics:
 
     async def _families(self) -> list[core.Metric]:
         name, own_end = self._own_node()
-        objects = await self._objects()
+        deadline = asyncio.get_running_loop().time() + MASTER_TIMEOUT_SECONDS
+        objects = await self._objects(deadline)
+        measured = await self._measured_by_master(deadline) if objects else ()
         ends = core.GaugeMetricFamily(
             CERTIFICATE_END, METRICS[CERTIFICATE_END].text, labels=METRICS[CERTIFICATE_END].labels
         )
@@ -91,12 +100,22 @@ class Metrics:
             core.InfoMetricFamily(_BUILD, METRICS[BUILD].text, value={"version": __version__}),
             ends,
             *(cluster_metrics.families(objects) if objects else ()),
+            *map(_measured, (*self._counts.families(), *measured)),
         ]
 
-    async def _objects(self) -> Mapping[str, Sequence[cluster_metrics.Row]] | None:
-        """Return the objects of the cluster by kind, None if the master does not answer."""
+    async def _measured_by_master(self, deadline: float) -> Sequence[measures.Family]:
+        """Return what the master has counted; nothing from one that is older than this daemon."""
         try:
-            async with asyncio.timeout(MASTER_TIMEOUT_SECONDS):
+            async with asyncio.timeout_at(deadline):
+                return await self._master.call(list[measures.Family], "QueryMeasures")
+        except (TimeoutError, errors.GantryError) as error:
+            log.warning("/metrics has nothing of what the master counts: %s", error)
+            return ()
+
+    async def _objects(self, deadline: float) -> Mapping[str, Sequence[cluster_metrics.Row]] | None:
+        """Return the objects of the cluster by kind, None if the master does not answer before a time of the loop."""
+        try:
+            async with asyncio.timeout_at(deadline):
                 return {kind: await self._rows(kind) for kind in cluster_metrics.QUERIES}
         except TimeoutError:
             log.warning("/metrics has no values of the master, which did not answer in %g s", MASTER_TIMEOUT_SECONDS)
@@ -127,6 +146,23 @@ class Metrics:
         except (OSError, ValueError) as error:
             log.warning("/metrics has no values of %s: %s", path, error)
             return []
+
+
+def _measured(family: measures.Family) -> core.Metric:
+    """Return what was counted in the form of prometheus_client."""
+    if family.kind is measures.Kind.DURATION:
+        durations = core.HistogramMetricFamily(family.name, family.text, labels=family.labels)
+        bounds = (*map(floatToGoString, family.bounds), "+Inf")
+        for sample in family.samples:
+            totals = itertools.accumulate(sample.classes)
+            buckets = [(bound, float(total)) for bound, total in zip(bounds, totals, strict=True)]
+            durations.add_metric(sample.labels, buckets, sample.value)
+        return durations
+    kind = core.CounterMetricFamily if family.kind is measures.Kind.COUNTER else core.GaugeMetricFamily
+    numbers = kind(family.name, family.text, labels=family.labels)
+    for sample in family.samples:
+        numbers.add_metric(sample.labels, sample.value)
+    return numbers
 
 
 def _recorded_ends(nodes: Sequence[cluster_metrics.Row]) -> dict[str, float]:

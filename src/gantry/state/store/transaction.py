@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gantry import errors
 from gantry.lib_files import frame
 from gantry.model import job, retention
-from gantry.runtime import interface, paths
+from gantry.runtime import interface, measures, paths
 from gantry.state.candidates import candidate, copies, replication
 from gantry.state.files import archive, jobfiles, ownership
 from gantry.state.journal import end_mark, extension, growth, journal, record
@@ -39,6 +39,20 @@ logger = logging.getLogger(__name__)
 
 Cause = record.Cause
 Limits = growth.Limits
+
+WRITES = measures.Measure(
+    "gantry_journal_write_duration_seconds",
+    measures.Kind.DURATION,
+    (),
+    "Writes of a frame of changes to the journal of this machine, until it is on stable storage.",
+)
+RECORDS = measures.Measure("gantry_journal_records", measures.Kind.COUNTER, (), "Changes in these frames.")
+COPYING = measures.Measure(
+    "gantry_journal_copy_duration_seconds",
+    measures.Kind.DURATION,
+    (),
+    "From the end of such a write until enough master candidates have the frame, so that its changes are acknowledged.",
+)
 
 Observer = Callable[[states.Snapshot, states.Snapshot, Sequence[states.Change]], None]
 """Called with before, after and the changes, which are empty when changes were undone: then read everything again."""
@@ -64,8 +78,10 @@ class Store:
         lock: interface.FileLock,
         candidates: replication.Candidates,
         limits: Limits | None,
+        counts: measures.Measures,
     ) -> None:
         self._runtime = runtime
+        self._counts = counts
         self._where = where
         self._journal = log
         self._lock = lock
@@ -115,13 +131,14 @@ class Store:
         candidates: replication.Candidates | None = None,
         limits: Limits | None = None,
         behind: recovery.Behind = recovery.Behind.REFUSED,
+        counts: measures.Measures | None = None,
     ) -> "Store":
         """Take the queue's lock and recover the state.
 
         Raises WrongStateError if another daemon has the lock, ConfigurationError for a missing or damaged state, and
         for a journal that has lost its end (``start.evidence``), StorageError when the disk fails. With another
         ``behind`` such a journal is opened, to ``adopt`` frames or to ``accept_loss``; before, nothing can be
-        committed. Without ``limits``, those of ``journal.growth.limits_for`` count.
+        committed. Without ``limits``, those of ``journal.growth.limits_for`` count. ``counts`` gets what is measured.
         """
         with contextlib.ExitStack() as undo, ownership.disk_faults(where):
             await jobfiles.prepare(runtime.disk, where.queue)
@@ -143,6 +160,7 @@ class Store:
             lock=lock,
             candidates=candidates or replication.Candidates(runtime, candidate.NoCaller()),
             limits=limits,
+            counts=counts or measures.Measures(),
         )
         if recovered.edited:
             await store._begin_checkpoint()
@@ -364,7 +382,9 @@ class Store:
                     position = journal.Position(ours.last.serial, frame.digest(line), ours.epoch)
                 size += len(line)
                 mark = end_mark.at(position, ours.last.last_job)
-                is_acknowledged, _ = await asyncio.gather(self._candidates.acknowledged(), self._end_mark.write(mark))
+                with self._counts.timed(COPYING):
+                    copied = self._candidates.acknowledged()
+                    is_acknowledged, _ = await asyncio.gather(copied, self._end_mark.write(mark))
         except (errors.WrongStateError, errors.NotMasterError) as error:
             # The frame is in the journal here: it is valid again if this node is confirmed again.
             self._unsettled = True
@@ -392,7 +412,8 @@ class Store:
         more, self._appending, self._gathering = self._gathering, self._gathering, group.Group()
         line = frame.pack(end.digest, more.records)
         try:
-            await self._journal.append(line)
+            with self._counts.timed(WRITES):
+                await self._journal.append(line)
         except OSError as error:
             message = f"{self._journal.path} could not be written: {error.strerror or error}; the change was undone"
             logger.error("%s", message)
@@ -409,6 +430,7 @@ class Store:
             self._appending, self._gathering = group.Group(), group.Group()
             self._move(ours.last, ())
             return b""
+        self._counts.count(RECORDS, amount=len(more.records))
         ours.extend(more)
         self._appending = group.Group()
         # Not earlier: a change that is undone here must not stay on a candidate, which may become the master.
