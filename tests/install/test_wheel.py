@@ -11,7 +11,10 @@ from tests.install import machines
 pytestmark = pytest.mark.install
 
 PROJECT = tomllib.loads((machines.CHECKOUT / "pyproject.toml").read_text())["project"]
-DATA = ("os/busybox/create", "os/debootstrap/create", "kubernetes/crd/ippools.yaml", "prometheus/gantry.rules.yml")
+DATA = (
+    *("os/busybox/create", "os/debootstrap/create", "kubernetes/crd/ippools.yaml"),
+    *("prometheus/gantry.rules.yml", "grafana/gantry.json"),
+)
 SQL = """
 from importlib import resources
 print(*sorted(path.name for path in resources.files("gantry.ipam.sql").iterdir() if path.name.endswith(".sql")))

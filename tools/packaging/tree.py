@@ -40,6 +40,7 @@ SHARED = {
     "os": "usr/share/gantry/os",
     "deploy/kubernetes": "usr/share/gantry/kubernetes",
     "deploy/prometheus": "usr/share/gantry/prometheus",
+    "deploy/grafana": "usr/share/gantry/grafana",
 }
 """Folders of the checkout that are installed as they are; the wheel has them too (pyproject.toml)."""
 SOURCES_ONLY = ("__pycache__", "Containerfile")
