@@ -381,3 +381,13 @@ async def test_an_instance_that_was_stopped_has_no_ending(case: Case) -> None:
     await case.driver.start(case.instance(), paused=False)
     await case.driver.stop("vm1", timeout=0)
     assert await case.driver.endings() == ()
+
+
+async def test_what_a_running_instance_uses_can_be_read_unless_its_driver_does_not_measure(case: Case) -> None:
+    assert await case.driver.usage() == ()
+    await case.driver.start(case.instance(), paused=False)
+    used = await case.driver.usage()
+    assert [each.name for each in used] == (["vm1"] if case.kind in ("fake", "kvm") else [])
+    assert all(each.memory > 0 for each in used)
+    await case.driver.stop("vm1", timeout=0)
+    assert await case.driver.usage() == ()

@@ -46,6 +46,8 @@ METHODS: dict[str, tuple[object, ...]] = {
     "ChangePackages": ("check", ["node1"], "1.1", 0),
     "QueryPackages": (),
     "QueryMeasures": (),
+    "QueryUsage": (),
+    "QueryUsageHistory": ("node", "node1", 0),
     "UseInvitation": ("secret", "token", "node9", "192.0.2.9"),
     "ProveInvitation": ("id", "nonce", "key"),
 }

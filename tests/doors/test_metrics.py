@@ -147,6 +147,7 @@ def test_a_scrape_is_one_query_for_each_kind_of_object(
     assert [call[:2] for call in master.calls] == [
         *(("Query", kind) for kind in cluster_metrics.QUERIES),
         ("QueryMeasures",),
+        ("QueryUsage",),
     ]
 
 
@@ -265,7 +266,9 @@ def test_a_client_that_accepts_openmetrics_gets_that(
     assert (answer.status, answer.content_type) == (200, "application/openmetrics-text; version=1.0.0; charset=utf-8")
     parse: Callable[[str], Iterable[core.Metric]] = openmetrics_parser.text_string_to_metric_families
     families = list(parse(answer.body.decode()))
-    assert {family.name for family in families} == {name.removesuffix("_info") for name in metrics.METRICS}
+    assert {family.name for family in families} == {
+        name.removesuffix("_info").removesuffix("_total") for name in metrics.METRICS
+    }
 
 
 def test_the_master_of_a_cluster_answers_with_its_nodes(lab: cluster.SimulatedCluster) -> None:

@@ -12,7 +12,7 @@ from gantry.rpc.calls import texts
 
 READS = re.compile(
     r".*_(clock|console|diagnose|endings|fetch|find|info|list|machine|name|path|place|status|validate|verify)"
-    r"|version|vouch|prove_invitation|prove_epoch"
+    r"|version|vouch|prove_invitation|prove_epoch|usage_(history|now)"
 )
 
 UNFENCED = {

@@ -89,7 +89,13 @@ async def _until_signal(runtime: real.RealRuntime, folders: paths.Paths, options
             logger.info("%s listens on %s port %d", runtime.host, where, options.port)
             service.ready(f"listens on {where} port {options.port}")
 
-        agent = wiring.node(runtime, folders, software=gantry.__version__, visitors=invitations.Relay(runtime, folders))
+        agent = wiring.node(
+            runtime,
+            folders,
+            software=gantry.__version__,
+            visitors=invitations.Relay(runtime, folders),
+            measures=True,
+        )
         serving = asyncio.ensure_future(
             agent.run(options.bind, options.port, allowed=limit_options.http_limits(options), ready=ready)
         )

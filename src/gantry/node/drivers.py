@@ -111,6 +111,10 @@ class Hypervisor(Protocol):
         """Return how instances ended that ended by themselves, not by ``stop``."""
         ...
 
+    async def usage(self) -> tuple[calls.Usage, ...]:
+        """Return what the running instances use, without those that cannot be measured now; none if it cannot say."""
+        ...
+
     async def console(self, name: str) -> calls.Console:
         """Return how to reach an instance's console."""
         ...

@@ -80,6 +80,11 @@ class Paths:
         return f"{self.lib}/rapi-issued.pem"
 
     @property
+    def usage(self) -> str:
+        """The file with what the node and its guests used in the last day."""
+        return f"{self.lib}/usage"
+
+    @property
     def users(self) -> str:
         """The file with the users of the HTTP front ends."""
         return f"{self.lib}/users"

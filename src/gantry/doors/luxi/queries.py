@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi import addresses, figures, invitations, packages
+from gantry.doors.luxi import addresses, figures, invitations, packages, usage
 from gantry.doors.luxi.services import WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
 from gantry.operations.query import cluster, engine, similar
@@ -177,5 +177,7 @@ METHODS: Methods = {
     "ExportConfig": (tuple[()], _export),
     "QueryPackages": (tuple[()], packages.query),
     "QueryMeasures": (tuple[()], figures.query),
+    "QueryUsage": (tuple[()], usage.now),
+    "QueryUsageHistory": (tuple[str, str, float], usage.history),
     "ProveInvitation": (tuple[str, str, str], invitations.prove),
 }

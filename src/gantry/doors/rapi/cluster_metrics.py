@@ -64,6 +64,55 @@ METRICS: Mapping[str, Metric] = {
 }
 """All metrics of the cluster by name; the reference page is generated from this table."""
 
+USED: Mapping[str, tuple[str, str]] = {
+    "processor": ("processor_seconds_total", "Seconds of processors that {} used, of all processors together."),
+    "memory": ("memory_used_bytes", "Memory that {} uses."),
+    "read": ("disk_read_bytes_total", "Bytes that {} read from disks."),
+    "written": ("disk_written_bytes_total", "Bytes that {} wrote to disks."),
+    "received": ("network_received_bytes_total", "Bytes that {} received."),
+    "sent": ("network_sent_bytes_total", "Bytes that {} sent."),
+}
+"""For each field of ``Used`` the end of the metric's name, and its text; its value is once a minute another."""
+
+USAGE_METRICS: Mapping[str, Metric] = {
+    f"gantry_{kind}_{name}": Metric(labels, text.format(subject))
+    for kind, subject, labels in (
+        ("node", "a node", ("node",)),
+        ("instance", "an instance", ("instance", "node")),
+    )
+    for name, text in USED.values()
+}
+"""The metrics of what nodes and instances use, by name."""
+
+
+class Used(msgspec.Struct):
+    """What a node (``instance`` is empty) or an instance uses, as the master says it; sizes in bytes."""
+
+    node: str
+    instance: str
+    processor: float
+    memory: int
+    read: int
+    written: int
+    received: int
+    sent: int
+
+
+def usage_families(values: Iterable[Used]) -> list[core.Metric]:
+    """Return the metrics of what nodes and instances use; counters begin at 0 when one starts again or moves."""
+    families = {
+        name: (core.CounterMetricFamily if name.endswith("_total") else core.GaugeMetricFamily)(
+            name, metric.text, labels=metric.labels
+        )
+        for name, metric in USAGE_METRICS.items()
+    }
+    for used in values:
+        kind, labels = ("instance", [used.instance, used.node]) if used.instance else ("node", [used.node])
+        for field, (name, _) in USED.items():
+            families[f"gantry_{kind}_{name}"].add_metric(labels, getattr(used, field))
+    return list(families.values())
+
+
 Row = Mapping[str, object]
 """The values of an object by field; a value that the master does not have is missing."""
 

@@ -1,9 +1,9 @@
 """Metrics for a monitoring system such as Prometheus: GET /metrics on the port of the remote API.
 
-A scrape costs the master one query for each kind of object (``cluster_metrics``), and one for what it has counted
-itself, such as its calls to nodes (``runtime.measures``); this daemon adds what it has counted. What this machine knows
-by itself, from its certificate files, is in the answer even if the master does not answer; ``gantry_up`` says whether
-it did.
+A scrape costs the master one query for each kind of object (``cluster_metrics``), one for what nodes and instances use,
+and one for what it has counted itself, such as its calls to nodes (``runtime.measures``); this daemon adds what it has
+counted. What this machine knows by itself, from its certificate files, is in the answer even if the master does not
+answer; ``gantry_up`` says whether it did.
 
 The format is the text of Prometheus, or OpenMetrics for a client whose Accept header has it.
 """
@@ -12,7 +12,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from prometheus_client import core, exposition
 from prometheus_client.utils import floatToGoString
@@ -22,6 +22,8 @@ from gantry.doors.rapi import cluster_metrics
 from gantry.doors.rapi.cluster_metrics import Metric
 from gantry.rpc import luxi
 from gantry.runtime import http_interface, interface, measures, paths
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,7 @@ METRICS = {
         "label node is its name; otherwise it is the machine whose file was read, and serial is the serial number.",
     ),
     **cluster_metrics.METRICS,
+    **cluster_metrics.USAGE_METRICS,
 }
 """All metrics by name; the reference page is generated from this table."""
 
@@ -83,7 +86,8 @@ class Metrics:
         name, own_end = self._own_node()
         deadline = asyncio.get_running_loop().time() + MASTER_TIMEOUT_SECONDS
         objects = await self._objects(deadline)
-        measured = await self._measured_by_master(deadline) if objects else ()
+        measured = await self._answer(list[measures.Family], "QueryMeasures", deadline) if objects else []
+        used = await self._answer(list[cluster_metrics.Used], "QueryUsage", deadline) if objects else []
         ends = core.GaugeMetricFamily(
             CERTIFICATE_END, METRICS[CERTIFICATE_END].text, labels=METRICS[CERTIFICATE_END].labels
         )
@@ -100,17 +104,18 @@ class Metrics:
             core.InfoMetricFamily(_BUILD, METRICS[BUILD].text, value={"version": __version__}),
             ends,
             *(cluster_metrics.families(objects) if objects else ()),
+            *(cluster_metrics.usage_families(used) if objects else ()),
             *map(_measured, (*self._counts.families(), *measured)),
         ]
 
-    async def _measured_by_master(self, deadline: float) -> Sequence[measures.Family]:
-        """Return what the master has counted; nothing from one that is older than this daemon."""
+    async def _answer(self, kind: type[list[T]], method: str, deadline: float) -> list[T]:
+        """Return the answer of the master to a question, empty without one, as from a master that is older."""
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._master.call(list[measures.Family], "QueryMeasures")
+                return await self._master.call(kind, method)
         except (TimeoutError, errors.GantryError) as error:
-            log.warning("/metrics has nothing of what the master counts: %s", error)
-            return ()
+            log.warning("/metrics has nothing of the answer to %s: %s", method, error)
+            return []
 
     async def _objects(self, deadline: float) -> Mapping[str, Sequence[cluster_metrics.Row]] | None:
         """Return the objects of the cluster by kind, None if the master does not answer before a time of the loop."""

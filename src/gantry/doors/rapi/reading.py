@@ -271,6 +271,16 @@ async def _history(master: routes.Master, request: wire.Request, names: Names) -
     return wire.Answer(await master.caller.call(object, "QueryHistory", *arguments))
 
 
+def _usage(kind: str) -> routes.Call:
+    """Return the call for what an object of a kind used in the last day (not in Ganeti)."""
+
+    async def call(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
+        since = _number(request, "since") or 0.0
+        return wire.Answer(await master.caller.call(object, "QueryUsageHistory", kind, names["name"], since))
+
+    return call
+
+
 async def _query_fields(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     return wire.Answer(await master.caller.call(object, "QueryFields", names["what"], _fields(request) or None))
 
@@ -325,6 +335,16 @@ ROUTES: tuple[routes.Route, ...] = (
         "the last events, of all objects, of a `kind` or of a `name` of one; `since` is a time",
         access=_READ,
         query="kind name since limit",
+    ),
+    *(
+        _read(
+            f"/2/{kind}s/{{name}}/usage",
+            _usage(kind),
+            f"what the {kind} used each minute of the last day: processor seconds; bytes of memory, disks and network",
+            access=_READ,
+            query="since",
+        )
+        for kind in ("instance", "node")
     ),
     _read("/2/query/{what}", _query, "the fields of all objects of a kind", access=_READ, query="fields"),
     _read("/2/query/{what}", _query, "the same, with a filter", method="PUT", access=_READ, query="fields"),

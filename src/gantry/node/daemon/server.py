@@ -17,7 +17,7 @@ refusal. The runtime's server runs every request in a task of its own.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Protocol
 
 import msgspec
@@ -59,8 +59,8 @@ class Agent:
 
     ``table`` has the calls that the node answers while it belongs to a cluster; ``forget`` removes the cluster's files.
     ``visitors`` answers machines with an invitation; without it they are refused. ``clients`` refuses strangers,
-    ``barrier`` former masters, ``call_permits`` calls that are too late. ``prepare`` runs once, concurrently with the
-    first calls, and ``settle`` before them.
+    ``barrier`` former masters, ``call_permits`` calls that are too late. ``beside`` are run concurrently with the
+    calls, and ``settle`` before them.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Agent:
         barrier: fence.Fence,
         call_permits: permits.Permits,
         forget: Callable[[], Awaitable[None]],
-        prepare: Callable[[], Coroutine[None, None, None]],
+        beside: Sequence[Callable[[], Coroutine[None, None, None]]],
         settle: Callable[[], Awaitable[None]],
         software: str,
         visitors: Visitors | None = None,
@@ -84,7 +84,7 @@ class Agent:
         self._barrier = barrier
         self._permits = call_permits
         self._forget = forget
-        self._prepare = prepare
+        self._beside = beside
         self._settle = settle
         self._software = software
         self._visitors = visitors
@@ -124,7 +124,8 @@ class Agent:
         """Serve until cancelled; call ``ready`` each time the port accepts connections. OSError: port in use."""
         self._allowed = allowed
         await self._settle()
-        beside = [asyncio.ensure_future(work) for work in (self._prepare(), self._barrier.acknowledged.keep())]
+        work = [*self._beside, self._barrier.acknowledged.keep]
+        beside = [asyncio.ensure_future(each()) for each in work]
         try:
             await self._serve(host, port, ready=ready)
         finally:

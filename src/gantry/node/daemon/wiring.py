@@ -6,7 +6,7 @@ A new driver needs a line here.
 import dataclasses
 
 from gantry.node import drivers, permits
-from gantry.node.daemon import disk_calls, handlers, hooks, node_info, packages, server
+from gantry.node.daemon import disk_calls, handlers, hooks, node_info, packages, server, usage
 from gantry.node.hypervisors import chroot, fake
 from gantry.node.hypervisors.kvm import accelerator_probe, driver
 from gantry.node.hypervisors.xen import driver as xen
@@ -66,10 +66,11 @@ def node(
     software: str,
     secure: bool = True,
     visitors: server.Visitors | None = None,
+    measures: bool = False,
 ) -> server.Agent:
     """Return a node's server, whose ``run`` serves until cancelled; ``secure`` as in ``enrollment.Enrolment``.
 
-    ``visitors`` as in ``server.Agent``.
+    ``visitors`` as in ``server.Agent``. Only with ``measures`` the node reads once a minute what it and its guests use.
     """
     identity = enrollment.Enrolment(runtime, folders, secure=secure)
     runtime = permits.Machine(runtime, name=identity.name)
@@ -80,6 +81,7 @@ def node(
     clients = callers.Callers(files, identity, barrier)
     definitions = os_definitions.Definitions(runtime, folders, registry=node_drivers)
     own_packages = packages.Packages(runtime)
+    recorder = usage.Recorder(runtime, node_drivers, folders.usage)
     parts = handlers.Handlers(
         runtime,
         node_drivers,
@@ -97,6 +99,7 @@ def node(
             providers=external.Providers(runtime, folders.storage_providers),
         ),
         own_packages=own_packages,
+        recorder=recorder,
         exports=backup.Backup(runtime, folders, registry=node_drivers, definitions=definitions, secure=secure),
     )
 
@@ -112,7 +115,7 @@ def node(
         barrier=barrier,
         call_permits=permits.Permits(runtime.clock, runtime.random.uuid(), check=barrier.check_successor),
         forget=parts.forget,
-        prepare=parts.prepare,
+        beside=(parts.prepare, *((recorder.run,) if measures else ())),
         settle=settle,
         software=software,
         visitors=visitors,

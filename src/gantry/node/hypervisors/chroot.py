@@ -213,6 +213,10 @@ class Chroot:
             msgspec.json.decode(self._disk.read(file), type=calls.Ending) for file in files if self._disk.exists(file)
         )
 
+    async def usage(self) -> tuple[calls.Usage, ...]:
+        """Return none: its programs are among the node's own, which are not separated."""
+        return ()
+
     async def console(self, name: str) -> calls.Console:
         """Return how to get a shell inside."""
         try:

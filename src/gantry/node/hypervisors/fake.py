@@ -239,6 +239,10 @@ class Fake:
         """Return nothing: these guests do not end by themselves."""
         return ()
 
+    async def usage(self) -> tuple[calls.Usage, ...]:
+        """Return the memory of the instances that run; they use nothing else."""
+        return tuple(calls.Usage(name=guest.name, memory=guest.memory * MIB) for guest in await self.running())
+
     async def console(self, name: str) -> calls.Console:
         """Return the message that there is no console."""
         return calls.Console(instance=name, kind="message", message="a fake instance has no console")

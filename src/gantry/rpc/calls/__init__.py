@@ -205,6 +205,7 @@ from gantry.rpc.calls.script import (
     OsValidate,
     OsVerify,
 )
+from gantry.rpc.calls.usage import OF_NODE, Usage, UsageHistory, UsageNow
 
 ALL: tuple[type[Call[object]], ...] = tuple(Call.__subclasses__())
 
@@ -220,6 +221,7 @@ __all__ = [
     "MOMENT_HEADER",
     "NORMAL",
     "OBEYED_HEADER",
+    "OF_NODE",
     "OWNER_TAG",
     "PERMIT_HEADER",
     "SLOW",
@@ -370,6 +372,9 @@ __all__ = [
     "TestDelay",
     "UpdateSsconf",
     "UploadFile",
+    "Usage",
+    "UsageHistory",
+    "UsageNow",
     "UseInvitation",
     "Value",
     "Version",

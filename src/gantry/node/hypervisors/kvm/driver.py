@@ -33,6 +33,7 @@ from gantry.node.hypervisors.kvm import (
     power,
     requirements,
     storage_migration,
+    usage,
 )
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
@@ -67,6 +68,7 @@ class Kvm:
         self._migration = migration.Migration(runtime, self._guests)
         self._mirrors = storage_migration.Mirrors(runtime, self._guests, self._migration)
         self._consoles = console.Consoles(runtime, self._guests)
+        self._meter = usage.Meter(runtime, self._guests)
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def validate(self, hvparams: Mapping[str, calls.Value]) -> None:
@@ -375,6 +377,10 @@ class Kvm:
         await self.running()
         endings = (self._guests.ending(name) for name in self._guests.ended())
         return tuple(ending for ending in endings if ending is not None)
+
+    async def usage(self) -> tuple[calls.Usage, ...]:
+        """Return what the running guests use."""
+        return await self._meter.read(self._locks)
 
     async def console(self, name: str) -> calls.Console:
         """Return how to reach the console: serial, VNC or SPICE."""

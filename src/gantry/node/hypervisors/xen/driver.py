@@ -267,6 +267,10 @@ class Xen:
         await self.running()
         return self._records.endings()
 
+    async def usage(self) -> tuple[calls.Usage, ...]:
+        """Return none: this driver does not measure its guests."""
+        return ()
+
     async def console(self, name: str) -> calls.Console:
         """Return how to reach Xen's console, which is a serial line in an HVM guest."""
         try:
