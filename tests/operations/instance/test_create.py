@@ -170,12 +170,25 @@ async def test_a_dry_run_names_addresses_disks_and_steps(house: build.House) -> 
     lines = "\n".join(plan.lines)
     for part in (
         "instance new on node2",
+        "memory 128 MiB, virtual processors 1",
         "disk 0 of 64 MiB (file)",
-        "192.0.2.11",
+        "addresses 192.0.2.11 (pool lan), network net1",
         "install plain",
         "start the instance",
     ):
         assert part in lines
+
+
+async def test_a_dry_run_names_the_pool_of_each_address_of_a_network(house: build.House) -> None:
+    nics = (Nic(ip=("lan", "pool6", "192.0.2.77"), network="net1"), Nic(mode="routed", link="9"))
+    plan = await house.plan(op(nics=nics, beparams={"minmem": 64, "maxmem": 96, "vcpus": 3}, dry_run=True))
+    lines = "\n".join(plan.lines)
+    assert (
+        "addresses 192.0.2.11 (pool lan), 2001:db8::10 (pool 2001:db8::10-2001:db8::1f), 192.0.2.77, network net1"
+        in lines
+    )
+    assert any(line.startswith("NIC 1: ") and line.endswith(", addresses none") for line in plan.lines)
+    assert "memory 64 to 96 MiB, virtual processors 3" in lines
 
 
 async def test_without_start_and_installation_the_node_only_makes_disks(house: build.House) -> None:

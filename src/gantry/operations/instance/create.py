@@ -17,6 +17,7 @@ from gantry.model import base as entities
 from gantry.operations import base, draws, fill, hook_environment, parameter_levels
 from gantry.operations.backup import restore
 from gantry.operations.disk_planning import disk_owners, disk_spec, requirements, transfer, volumes
+from gantry.operations.instance import description
 from gantry.operations.network import attached_ports, nics
 from gantry.operations.os import os_check
 from gantry.operations.placement import builtin_allocator, iallocator, node_choice
@@ -137,7 +138,7 @@ class _Creation:
         node = snapshot.nodes[vm.primary_node]
         names = [snapshot.nodes[uuid].name for uuid in vm.nodes]
         return base.Plan(
-            lines=[*facts.why, *_describe(vm, names)],
+            lines=[*facts.why, *description.lines(snapshot, vm, names)],
             # Nothing may start it, or report that it is down, before its disks are complete.
             changes=[
                 *attached_ports.changes(None, vm, now=self.environment.inputs.now),
@@ -413,14 +414,3 @@ class _Creation:
             script = os_check.script(self.environment, on, add, whole=whole)
             steps.append(base.Step(f"install {whole.os} on {whole.name}", (script,)))
         return steps
-
-
-def _describe(vm: instance.Instance, nodes: list[str]) -> list[str]:
-    lines = [f"create instance {vm.name} on {' and '.join(nodes)}, hypervisor {vm.hypervisor}"]
-    lines += [f"create disk {index} of {disk.size} MiB ({disk.dev_type})" for index, disk in enumerate(vm.disks)]
-    lines += [f"NIC {index}: {nic.mac}, addresses {', '.join(nic.ip) or 'none'}" for index, nic in enumerate(vm.nics)]
-    if vm.os and vm.disks:
-        lines.append(f"install {vm.os}")
-    if vm.admin_state is instance.AdminState.UP:
-        lines.append("start the instance")
-    return lines
