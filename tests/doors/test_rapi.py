@@ -207,6 +207,29 @@ def test_reads_that_are_answered_with_a_job_share_it_until_it_has_ended(
     lab.run(lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "max_running_jobs": "default"}))
 
 
+def test_segment_ranges_are_created_changed_and_removed(talk: Talk, lab: cluster.SimulatedCluster) -> None:
+    def ranges() -> list[object]:
+        answer = talk.value("PUT", "/2/query/segmentrange", {"fields": ["name", "maximum", "default"]})
+        assert isinstance(answer, dict)
+        return [[value for _, value in row] for row in answer["data"]]
+
+    def change(method: str, path: str, body: object = None) -> None:
+        number = talk.value(method, path, body)
+        assert isinstance(number, int)
+        lab.run(lab.wait(number))
+
+    lab.run(lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "segment_ranges": True}))
+    before = ranges()
+    spec = {"name": "lab", "network_type": "vxlan", "minimum": 9000, "maximum": 9099}
+    change("POST", "/2/segment-ranges", {"ranges": [spec]})
+    assert ["lab", 9099, False] in ranges()
+    change("PUT", "/2/segment-ranges/lab/modify", {"maximum": 9199})
+    assert ["lab", 9199, False] in ranges()
+    change("DELETE", "/2/segment-ranges/lab")
+    assert ranges() == before
+    assert talk.status("POST", "/2/segment-ranges", {"ranges": [spec]}, login="carol:three") == 403
+
+
 def test_the_full_description_of_an_instance_needs_the_right_to_read(talk: Talk) -> None:
     assert talk.status("GET", INFO, login="carol:three") == 200
     assert talk.status("GET", INFO, login="dora:four") == 403

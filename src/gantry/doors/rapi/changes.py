@@ -139,6 +139,7 @@ INSTANCE = "/2/instances/{instance_name}"
 NODE = "/2/nodes/{node_name}"
 NETWORK = "/2/networks/{network_name}"
 GROUP = "/2/groups/{group_name}"
+SEGMENT_RANGE = "/2/segment-ranges/{range}"
 
 _CUSTOM = {f"custom_{name}": name for name in ("beparams", "hvparams", "ndparams", "ipolicy", "diskparams")}
 _CREATE_ALIASES = {"name": "instance_name", "os": "os_type"}
@@ -196,6 +197,9 @@ CHANGES: tuple[Change, ...] = (
     Change("PUT", GROUP + "/modify", "OP_GROUP_SET_PARAMS", aliases=_CUSTOM),
     Change("PUT", GROUP + "/rename", "OP_GROUP_RENAME"),
     Change("PUT", GROUP + "/assign-nodes", "OP_GROUP_ASSIGN_NODES", _query("force")),
+    Change("POST", "/2/segment-ranges", "OP_SEGMENT_RANGE_ADD"),
+    Change("DELETE", SEGMENT_RANGE, "OP_SEGMENT_RANGE_REMOVE", body=False),
+    Change("PUT", SEGMENT_RANGE + "/modify", "OP_SEGMENT_RANGE_SET_PARAMS"),
 )  # fmt: skip
 
 _ROLES: dict[str, dict[str, bool]] = {
