@@ -39,11 +39,14 @@ type Method = "GET" | "PUT" | "POST" | "DELETE";
 
 let waiting: (() => void)[] = [];
 
-/** Send a request; if the session has ended, wait for the log-in and send it again. */
-export async function request<Answer>(method: Method, path: string, body?: unknown): Promise<Answer> {
+/**
+ * Send a request; if the session has ended, wait for the log-in and send it again. With `serial`, the object of the path
+ * must still have this serial number: otherwise the answer is 412, and nothing is changed.
+ */
+export async function request<Answer>(method: Method, path: string, body?: unknown, serial?: number): Promise<Answer> {
   for (;;) {
     try {
-      return await send<Answer>(method, path, body);
+      return await send<Answer>(method, path, body, serial);
     } catch (error) {
       if (!(error instanceof ApiError && error.code === 401)) throw error;
       await loggedIn();
@@ -57,9 +60,10 @@ function loggedIn(): Promise<void> {
   return new Promise((resolve) => waiting.push(resolve));
 }
 
-async function send<Answer>(method: Method, path: string, body?: unknown): Promise<Answer> {
+async function send<Answer>(method: Method, path: string, body?: unknown, serial?: number): Promise<Answer> {
   const headers: Record<string, string> = { "X-Gantry-CSRF": session.peek()?.csrf ?? "", Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (serial !== undefined) headers["If-Match"] = `"${serial}"`;
   let response: Response;
   try {
     response = await fetch(path, {

@@ -166,7 +166,10 @@ export async function loadCluster(): Promise<void> {
 export const seen = signal<readonly Event[]>([]);
 const MOST_SEEN = 500;
 
-/** Counts up when an object changed, by "kind key" and "kind name": pages of one object read it again. */
+/**
+ * Counts up when an object changed, by "kind key" and "kind name", and with an empty key when any object of the kind did:
+ * what was read of it is read again.
+ */
 const versions = new Map<string, ReturnType<typeof signal<number>>>();
 
 export function version(kind: string, key: string): ReturnType<typeof signal<number>> {
@@ -206,10 +209,12 @@ async function readAgain(): Promise<void> {
   timer = 0;
   const of = (kind: string): Touched => touched.get(kind) ?? { changed: new Set(), removed: new Set() };
   batch(() => {
-    for (const [kind, keys] of changed) for (const key of keys) bump(kind, key);
+    for (const [kind, keys] of changed) for (const key of ["", ...keys]) bump(kind, key);
   });
   try {
     const ended = await readJobs(of("job"));
+    // Exports are not in the state, so they have no events of their own.
+    if (ended.some((job) => job.summary.includes("BACKUP_"))) bump("export", "");
     const [vms] = await Promise.all([readInstances(of("instance"), ended), readRest(of)]);
     await readAround(vms, ended);
     if (touched.has("cluster")) await loadCluster();

@@ -28,6 +28,9 @@ export function href(parts: readonly (string | number)[], query: Readonly<Record
   return `#/${path}${suffix}`;
 }
 
+/** In place of the name of an object: the form for a new one. */
+export const NEW = "new";
+
 /** The kinds of objects with a page of their own, and the first part of its address. */
 const PLACES: Readonly<Record<string, string>> = {
   instance: "instances",

@@ -37,6 +37,12 @@ const WORDS: Readonly<Record<string, string>> = {
   CLUSTER_SET_PARAMS: "Modify cluster",
   CLUSTER_VERIFY: "Verify cluster",
   BACKUP_EXPORT: "Export instance",
+  BACKUP_REMOVE: "Remove exports of",
+  SEGMENT_RANGE_ADD: "Create segment range",
+  SEGMENT_RANGE_SET_PARAMS: "Modify segment range",
+  SEGMENT_RANGE_REMOVE: "Remove segment range",
+  TAGS_SET: "Add tags",
+  TAGS_DEL: "Remove tags",
 };
 
 const KIND = /^(INSTANCE|NODE|NETWORK|GROUP)_/;

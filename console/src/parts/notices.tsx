@@ -66,6 +66,11 @@ jobs.rows.subscribe((rows) => {
   }
 });
 
+/** Report a failure of this job wherever the person is when it fails. */
+export function track(job: number): void {
+  mine.add(job);
+}
+
 type Method = "PUT" | "POST" | "DELETE";
 
 /** Submit a change; the answer is the number of its job, or null with the reason shown. */
