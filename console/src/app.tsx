@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { explanation, logOut, session } from "./api.ts";
 import { connection } from "./events.ts";
 import { showKeys } from "./keys.tsx";
-import { href } from "./logic/routes.ts";
+import { NEW, href } from "./logic/routes.ts";
 import { AddressesPage } from "./pages/addresses.tsx";
 import { InstancePage } from "./pages/instance.tsx";
 import { InstancesPage } from "./pages/instances.tsx";
@@ -17,6 +17,7 @@ import { NodePage } from "./pages/node.tsx";
 import { NodesPage } from "./pages/nodes.tsx";
 import { OverviewPage } from "./pages/overview.tsx";
 import { DialogPlace } from "./parts/dialog.tsx";
+import { lazy } from "./parts/lazy.tsx";
 import { Notices, notify } from "./parts/notices.tsx";
 import { Search } from "./parts/search.tsx";
 import { TaskStrip } from "./parts/strip.tsx";
@@ -29,8 +30,17 @@ const PLACES = [
   ["instances", "Instances"],
   ["nodes", "Nodes"],
   ["networks", "Networks"],
+  ["segments", "Segments"],
+  ["backups", "Backups"],
   ["jobs", "Jobs"],
+  ["settings", "Settings"],
 ] as const;
+
+const CreatePage = lazy(async () => (await import("./pages/create.tsx")).CreatePage);
+const CreateNetworkPage = lazy(async () => (await import("./pages/createnetwork.tsx")).CreateNetworkPage);
+const SegmentsPage = lazy(async () => (await import("./pages/segments.tsx")).SegmentsPage);
+const BackupsPage = lazy(async () => (await import("./pages/backups.tsx")).BackupsPage);
+const SettingsPage = lazy(async () => (await import("./pages/settings.tsx")).SettingsPage);
 
 export function App() {
   if (session.value === undefined) return null;
@@ -153,13 +163,21 @@ function Page() {
     case "":
       return <OverviewPage />;
     case "instances":
+      if (name === NEW) return <CreatePage />;
       return name ? <InstancePage name={name} /> : <InstancesPage />;
     case "nodes":
       return name ? <NodePage name={name} /> : <NodesPage />;
     case "networks":
+      if (name === NEW) return <CreateNetworkPage />;
       return name ? <NetworkPage name={name} /> : <NetworksPage />;
     case "jobs":
       return name ? <JobPage id={name} /> : <JobsPage />;
+    case "segments":
+      return <SegmentsPage />;
+    case "backups":
+      return <BackupsPage />;
+    case "settings":
+      return <SettingsPage />;
     case "addresses":
       return <AddressesPage />;
     default:

@@ -11,7 +11,10 @@ const GOES: Readonly<Record<string, { place: string; title: string }>> = {
   i: { place: "instances", title: "Instances" },
   n: { place: "nodes", title: "Nodes" },
   w: { place: "networks", title: "Networks" },
+  s: { place: "segments", title: "Segment ranges" },
+  b: { place: "backups", title: "Backups" },
   j: { place: "jobs", title: "Jobs" },
+  e: { place: "settings", title: "Settings" },
 };
 const SECOND_KEY_MILLISECONDS = 1_500;
 

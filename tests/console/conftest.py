@@ -16,6 +16,8 @@ from tests.cluster import lab
 
 from gantry.doors import console
 
+AXE = Path(__file__).parents[2] / "console/node_modules/axe-core/axe.min.js"
+SERIOUS = ("serious", "critical")
 CHROMIUM = Path("/usr/bin/chromium")
 USERS = "alice one write\nbob two read\ncarol three\n"
 TIMEOUT = 30_000
@@ -117,6 +119,12 @@ def fill_in(page: Page, user: str, password: str) -> None:
     page.get_by_label("User").fill(user)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in").click()
+
+
+def serious_faults(page: Page) -> list[tuple[str, str]]:
+    """Return the rule and the element of each serious fault that axe finds; its script is in the page already."""
+    violations = page.evaluate("axe.run({resultTypes: ['violations']}).then((result) => result.violations)")
+    return [(each["id"], each["nodes"][0]["html"]) for each in violations if each["impact"] in SERIOUS]
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { instanceStatus, isRunning } from "../model.ts";
 import { useLists, useObject, useTitle } from "../parts/hooks.ts";
+import { HistoryPart } from "../parts/history.tsx";
+import { withLoaded } from "../parts/lazy.tsx";
 import { EventList, JobList } from "../parts/past.tsx";
 import { Ago, Badge, Commas, Fact, Facts, Failure, Loading, None, Scrolling } from "../parts/text.tsx";
 import { Parameters } from "../parts/parameters.tsx";
@@ -115,6 +117,13 @@ function Missing({ name }: { name: string }) {
   );
 }
 
+const loadEdits = () => import("../edits.tsx");
+
+/** Open a dialog that changes something. */
+function edit(use: (edits: Awaited<ReturnType<typeof loadEdits>>) => void): void {
+  withLoaded(loadEdits, use);
+}
+
 function Actions({ instance }: { instance: Details }) {
   const { name } = instance;
   return (
@@ -131,6 +140,15 @@ function Actions({ instance }: { instance: Details }) {
       <button type="button" disabled={!isRunning(instance.status)} onClick={() => migrate(instance)}>
         Migrate…
       </button>
+      <button type="button" onClick={() => edit((edits) => edits.failOver(name))}>
+        Fail over…
+      </button>
+      <button type="button" onClick={() => edit((edits) => edits.exportInstance(name))}>
+        Export…
+      </button>
+      <button type="button" onClick={() => edit((edits) => edits.rename(name))}>
+        Rename…
+      </button>
       <button type="button" class="danger" onClick={() => remove(name)}>
         Remove…
       </button>
@@ -143,12 +161,26 @@ function Body({ instance }: { instance: Details }) {
     <>
       <div class="columns">
         <section>
-          <h2>State</h2>
+          <div class="section-head">
+            <h2>State</h2>
+            {mayWrite() && (
+              <button type="button" class="quiet" onClick={() => edit((edits) => edits.editSize(instance.name))}>
+                Change memory, CPUs, tags…
+              </button>
+            )}
+          </div>
           <StateFacts instance={instance} />
         </section>
         <div>
           <section>
-            <h2>NICs</h2>
+            <div class="section-head">
+              <h2>NICs</h2>
+              {mayWrite() && (
+                <button type="button" class="quiet" onClick={() => edit((edits) => edits.addNic(instance.name))}>
+                  Add a NIC…
+                </button>
+              )}
+            </div>
             <Nics instance={instance} />
           </section>
           <section>
@@ -161,6 +193,7 @@ function Body({ instance }: { instance: Details }) {
         <JobList title="Jobs" kind="instance" name={instance.name} />
         <EventList kind="instance" uuid={instance.uuid} />
       </div>
+      <HistoryPart kind="instance" name={instance.uuid} />
       <section>
         <h2>Parameters</h2>
         <Parameters title="Backend" filled={instance.beparams} custom={instance.custom_beparams} />
@@ -232,6 +265,7 @@ function Nics({ instance }: { instance: Details }) {
             <th scope="col">Network</th>
             <th scope="col">MAC</th>
             <th scope="col">Connected to</th>
+            {mayWrite() && <th scope="col">Actions</th>}
           </tr>
         </thead>
         <tbody>
@@ -254,6 +288,26 @@ function Nics({ instance }: { instance: Details }) {
                   {instance["nic.modes"][i]} {instance["nic.links"][i]}
                   {vlan ? `, VLAN ${vlan}` : ""}
                 </td>
+                {mayWrite() && (
+                  <td>
+                    <button
+                      type="button"
+                      class="quiet"
+                      aria-label={`Change NIC ${i}`}
+                      onClick={() => edit((edits) => edits.changeNic(instance.name, i))}
+                    >
+                      change
+                    </button>{" "}
+                    <button
+                      type="button"
+                      class="quiet"
+                      aria-label={`Remove NIC ${i}`}
+                      onClick={() => edit((edits) => edits.removeNic(instance.name, i))}
+                    >
+                      remove
+                    </button>
+                  </td>
+                )}
               </tr>
             );
           })}
@@ -286,6 +340,7 @@ function Disks({ instance }: { instance: Details }) {
             </th>
             <th scope="col">Template</th>
             <th scope="col">UUID</th>
+            {mayWrite() && <th scope="col">Actions</th>}
           </tr>
         </thead>
         <tbody>
@@ -299,6 +354,18 @@ function Disks({ instance }: { instance: Details }) {
               <td>
                 <code>{instance["disk.uuids"][i]}</code>
               </td>
+              {mayWrite() && (
+                <td>
+                  <button
+                    type="button"
+                    class="quiet"
+                    aria-label={`Grow disk ${i}`}
+                    onClick={() => edit((edits) => edits.growDisk(instance.name, i))}
+                  >
+                    grow
+                  </button>
+                </td>
+              )}
             </tr>
           ))}
         </tbody>

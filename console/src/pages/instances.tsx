@@ -4,7 +4,7 @@ import { type Power, bulk, runPowerForAll } from "../actions.tsx";
 import { mayWrite } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { countByStatus } from "../logic/overview.ts";
-import { href } from "../logic/routes.ts";
+import { NEW, href } from "../logic/routes.ts";
 import { Filtered, naturalKey, orderText, parseOrder, remembered, sorted, warm } from "../logic/rows.ts";
 import { type Instance, addressesOf, instanceStatus } from "../model.ts";
 import { FilterBox, useFilter } from "../parts/filter.tsx";
@@ -129,6 +129,13 @@ export function InstancesPage() {
               ? format.plural(shown.value.length, "instance")
               : `${format.number(shown.value.length)} of ${format.plural(instances.rows.value.length, "instance")}`)}
         </p>
+        {mayWrite() && (
+          <div class="actions">
+            <a class="button primary" href={href(["instances", NEW])}>
+              New instance
+            </a>
+          </div>
+        )}
       </header>
       <div class="tools">
         <FilterBox text={text} label="Filter instances" placeholder="name, node, address, network, tag" />

@@ -1,11 +1,12 @@
 import { useEffect, useState } from "preact/hooks";
 import { explanation, mayWrite, request } from "../api.ts";
+import { draft } from "../draft.ts";
 import { type JobNews, followJob } from "../events.ts";
 import { type LogEntry, mergedLog } from "../logic/changes.ts";
 import { errorText } from "../logic/errors.ts";
 import * as format from "../logic/format.ts";
 import { progressOf } from "../logic/progress.ts";
-import { href } from "../logic/routes.ts";
+import { NEW, href } from "../logic/routes.ts";
 import { parseSummary } from "../logic/summaries.ts";
 import { hasEnded, jobStatus } from "../model.ts";
 import { Confirmation, openDialog } from "../parts/dialog.tsx";
@@ -59,12 +60,34 @@ export function JobPage({ id }: { id: string }) {
         <h1>Job {id}</h1>
         {status && <Badge status={jobStatus(status)} />}
         {status && !hasEnded({ status }) && mayWrite() && <Cancel id={id} status={status} />}
+        {value && status && <Creation job={value} status={status} />}
       </header>
       {failure && <Failure text={failure} />}
       {!value && !failure && <Loading what={`job ${id}`} />}
       {value?.status === null && <p class="empty">There is no job {id}.</p>}
       {value?.status && <Body job={value} log={log} news={isOpen ? news : null} />}
     </>
+  );
+}
+
+/** Where the job of a new instance leads: to the instance, or back to the form that the browser still has. */
+function Creation({ job, status }: { job: Details; status: string }) {
+  const op = job.ops[0] ?? {};
+  if (op["OP_ID"] !== "OP_INSTANCE_CREATE" || op["dry_run"]) return null;
+  const name = String(op["instance_name"]);
+  return (
+    <div class="actions">
+      {status === "success" && (
+        <a class="button primary" href={href(["instances", name])}>
+          Open {name}
+        </a>
+      )}
+      {status === "error" && draft.value && (
+        <a class="button" href={href(["instances", NEW])}>
+          Back to the form
+        </a>
+      )}
+    </div>
   );
 }
 

@@ -1,10 +1,13 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { query } from "../api.ts";
+import { mayWrite, query } from "../api.ts";
 import { type Range, type State, Usage, parseAddress, parseRange, parseRanges, rangeSize } from "../logic/addresses.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { AddressFacts } from "../parts/addressfacts.tsx";
+import { AddressActions } from "../parts/addressactions.tsx";
 import { useLists, useReading, useTitle } from "../parts/hooks.ts";
+import { withLoaded } from "../parts/lazy.tsx";
 import { EventList, JobList } from "../parts/past.tsx";
 import { Legend, PoolMap, rangeText } from "../parts/poolmap.tsx";
 import { Commas, Fact, Facts, Failure, Loading, Meter, None } from "../parts/text.tsx";
@@ -81,12 +84,36 @@ export function NetworkPage({ name }: { name: string }) {
           <a href={href(["networks"])}>Networks</a> /
         </p>
         <h1>{name}</h1>
+        {value && mayWrite() && <Actions name={name} />}
       </header>
       {failure && <Failure text={failure} />}
       {value === undefined && !failure && <Loading what={name} />}
       {value === null && <p class="empty">There is no network named {name}.</p>}
       {value && <Body network={value.network} subnets={value.subnets} />}
     </>
+  );
+}
+
+const loadEdits = () => import("../networkedits.tsx");
+
+/** Open a dialog that changes something. */
+function edit(use: (edits: Awaited<ReturnType<typeof loadEdits>>) => void): void {
+  withLoaded(loadEdits, use);
+}
+
+function Actions({ name }: { name: string }) {
+  return (
+    <div class="actions" role="group" aria-label="Actions">
+      <button type="button" onClick={() => edit((edits) => edits.addSubnet(name))}>
+        Add a subnet…
+      </button>
+      <button type="button" onClick={() => edit((edits) => edits.connectNetwork(name))}>
+        Connect…
+      </button>
+      <button type="button" class="danger" onClick={() => edit((edits) => edits.removeNetwork(name))}>
+        Remove…
+      </button>
+    </div>
   );
 }
 
@@ -145,6 +172,19 @@ function NetworkFacts({ network }: { network: Details }) {
                     ({mode} {link}
                     {vlan && `, VLAN ${vlan}`})
                   </span>
+                  {mayWrite() && (
+                    <>
+                      {" "}
+                      <button
+                        type="button"
+                        class="quiet"
+                        aria-label={`Disconnect node group ${group}`}
+                        onClick={() => edit((edits) => edits.disconnectNetwork(network.name, group))}
+                      >
+                        disconnect
+                      </button>
+                    </>
+                  )}
                 </>
               ))}
             </Commas>
@@ -198,6 +238,20 @@ function SubnetPart({ subnet, network, present, onLook }: SubnetProps) {
       <h3>
         {subnet.cidr} {subnet.name && <span class="none">{subnet.name}</span>}
       </h3>
+      {mayWrite() && (
+        <div class="actions" role="group" aria-label={`Subnet ${subnet.cidr}`}>
+          <button type="button" onClick={() => edit((edits) => edits.addPool(network.name, subnet.cidr))}>
+            Add a pool…
+          </button>
+          <button
+            type="button"
+            class="danger"
+            onClick={() => edit((edits) => edits.removeSubnet(network.name, subnet.cidr))}
+          >
+            Remove the subnet…
+          </button>
+        </div>
+      )}
       <p class="about">
         Gateway{" "}
         {subnet.gateway ? (
@@ -212,16 +266,41 @@ function SubnetPart({ subnet, network, present, onLook }: SubnetProps) {
       </p>
       {subnet.pools.length === 0 && <p class="empty">No pools.</p>}
       {subnet.pools.map((pool) => (
-        <Pool key={pool.start} pool={pool} usage={usage} present={present} onLook={onLook} />
+        <Pool
+          key={pool.start}
+          pool={pool}
+          usage={usage}
+          present={present}
+          onLook={onLook}
+          onRemove={mayWrite() ? (range) => edit((edits) => edits.removePool(network.name, range)) : undefined}
+        />
       ))}
       {subnet.pools.length > 0 && <Legend states={LEGEND} />}
-      {isHere && <Looked address={present} network={network.name} onLook={onLook} />}
+      {isHere && (
+        <Looked address={present} network={network.name} onLook={onLook}>
+          {mayWrite() && (
+            <AddressActions
+              network={network.name}
+              address={present}
+              cell={usage.at(parsed.value)}
+              nic={network.address_list.find(([address]) => address === present)?.[2] ?? null}
+            />
+          )}
+        </Looked>
+      )}
     </div>
   );
 }
 
-/** What is known of the address that was chosen in a map. */
-function Looked({ address, network, onLook }: { address: string; network: string; onLook: (address: string) => void }) {
+interface LookedProps {
+  address: string;
+  network: string;
+  onLook: (address: string) => void;
+  children: ComponentChildren;
+}
+
+/** What is known of the address that was chosen in a map, and what can be done with it. */
+function Looked({ address, network, onLook, children }: LookedProps) {
   const element = useRef<HTMLElement>(null);
   useEffect(() => element.current?.scrollIntoView({ block: "nearest" }), [address]);
   return (
@@ -232,6 +311,7 @@ function Looked({ address, network, onLook }: { address: string; network: string
           close
         </button>
       </h3>
+      {children}
       <AddressFacts of={address} level="h4" watched={[["network", network]]} />
     </section>
   );
@@ -242,11 +322,12 @@ interface PoolProps {
   usage: Usage;
   present: string;
   onLook: (address: string) => void;
+  onRemove: ((range: string) => void) | undefined;
 }
 
 const LARGEST = BigInt(Number.MAX_SAFE_INTEGER);
 
-function Pool({ pool, usage, present, onLook }: PoolProps) {
+function Pool({ pool, usage, present, onLook, onRemove }: PoolProps) {
   const range = parseRange(`${pool.start}-${pool.end}`);
   if (!range) return null;
   const size = rangeSize(range);
@@ -258,6 +339,16 @@ function Pool({ pool, usage, present, onLook }: PoolProps) {
         <h4>
           Pool {pool.name || rangeText(range)} {pool.name && <span class="none">{rangeText(range)}</span>}
         </h4>
+        {onRemove && (
+          <button
+            type="button"
+            class="quiet"
+            aria-label={`Remove pool ${rangeText(range)}`}
+            onClick={() => onRemove(rangeText(range))}
+          >
+            remove
+          </button>
+        )}
         <Meter
           part={Number(taken)}
           total={Number(size)}

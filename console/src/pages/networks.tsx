@@ -1,5 +1,6 @@
+import { mayWrite } from "../api.ts";
 import * as format from "../logic/format.ts";
-import { href } from "../logic/routes.ts";
+import { NEW, href } from "../logic/routes.ts";
 import { matches, naturalKey, orderText, parseOrder, sorted, terms } from "../logic/rows.ts";
 import type { Network } from "../model.ts";
 import { FilterBox, useFilter } from "../parts/filter.tsx";
@@ -89,6 +90,13 @@ export function NetworksPage() {
         <p class="about" role="status">
           {networks.ready.value && format.plural(found.length, "network")}
         </p>
+        {mayWrite() && (
+          <div class="actions">
+            <a class="button primary" href={href(["networks", NEW])}>
+              New network
+            </a>
+          </div>
+        )}
       </header>
       <div class="tools">
         <FilterBox text={text} label="Filter networks" placeholder="name, subnet" />
