@@ -59,6 +59,7 @@ export interface Job {
   readonly id: number;
   readonly status: string;
   readonly summary: string;
+  readonly dry_run: boolean;
   readonly user: string | null;
   readonly error: string | null;
   readonly received_ts: unknown;
@@ -109,7 +110,7 @@ export const NETWORK_FIELDS = [
   "network_type",
   "segment",
 ];
-export const JOB_FIELDS = ["id", "status", "summary", "user", "error", "received_ts", "start_ts", "end_ts"];
+export const JOB_FIELDS = ["id", "status", "summary", "dry_run", "user", "error", "received_ts", "start_ts", "end_ts"];
 
 export type Tone = "good" | "busy" | "idle" | "warn" | "bad";
 

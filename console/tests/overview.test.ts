@@ -51,6 +51,7 @@ const job = (status: string, end: number): Job => ({
   id: 1,
   status,
   summary: "",
+  dry_run: false,
   user: null,
   error: null,
   received_ts: end,

@@ -27,7 +27,12 @@ const COLUMNS: readonly Column<Job>[] = [
     sort: (row) => jobStatus(row.status).word,
     cell: (row) => <Badge status={jobStatus(row.status)} />,
   },
-  { name: "what", title: "What", sort: (row) => row.summary, cell: (row) => <JobWords summary={row.summary} /> },
+  {
+    name: "what",
+    title: "What",
+    sort: (row) => row.summary,
+    cell: (row) => <JobWords summary={row.summary} isDryRun={row.dry_run} />,
+  },
   {
     name: "user",
     title: "User",

@@ -43,7 +43,10 @@ export function JobList({ title, kind, name }: { title: string; kind: string; na
                   <td class="number">
                     <a href={href(["jobs", job.id])}>{job.id}</a>
                   </td>
-                  <td>{parseSummary(job.summary).words}</td>
+                  <td>
+                    {job.dry_run && "Plan: "}
+                    {parseSummary(job.summary).words}
+                  </td>
                   <td>
                     <Badge status={jobStatus(job.status)} {...(job.error ? { title: job.error } : {})} />
                   </td>

@@ -42,7 +42,7 @@ export function TaskStrip() {
         {!isOpen.value && last && (
           <span class="strip-last">
             <Badge status={jobStatus(last.status)} /> <a href={href(["jobs", last.id])}>{last.id}</a>{" "}
-            <JobWords summary={last.summary} />
+            <JobWords summary={last.summary} isDryRun={last.dry_run} />
           </span>
         )}
       </div>
@@ -59,7 +59,7 @@ export function TaskStrip() {
                   <Badge status={jobStatus(job.status)} />
                 </td>
                 <td class="grows">
-                  <JobWords summary={job.summary} />
+                  <JobWords summary={job.summary} isDryRun={job.dry_run} />
                   {job.error && <span class="error-text"> {job.error}</span>}
                 </td>
                 <td class="low">{job.user}</td>

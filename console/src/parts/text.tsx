@@ -39,11 +39,12 @@ export function ObjectLink({ kind, name }: { kind: string; name: string }) {
   return target ? <a href={target}>{name}</a> : <>{name}</>;
 }
 
-/** What a job does, with a link to the object that it is about. */
-export function JobWords({ summary }: { summary: string }) {
+/** What a job does, with a link to the object that it is about; a dry run says that it only plans. */
+export function JobWords({ summary, isDryRun = false }: { summary: string; isDryRun?: boolean }) {
   const { words, kind, name, more } = parseSummary(summary);
   return (
     <>
+      {isDryRun && "Plan: "}
       {words} {name && (kind ? <ObjectLink kind={kind} name={name} /> : name)}
       {more > 0 && ` and ${format.plural(more, "more step")}`}
     </>

@@ -413,6 +413,14 @@ async def test_the_status_of_nodes_and_their_flags(queries: Queries) -> None:
     assert await queries.values("node", "master_candidate") == [True, False, False, True, False]
 
 
+async def test_a_job_that_only_plans_is_listed_as_a_dry_run(queries: Queries) -> None:
+    op = opcodes.TestDelay(duration=1.0, dry_run=True)
+    planned = msgspec.structs.replace(state_build.queued(1), ops=(job.Step(input=op),))
+    queries.jobs = {1: planned, 2: state_build.queued(2)}
+    queries.house.state = queries.house.state.apply(state_build.put(*queries.jobs.values()), serial=99)
+    assert await queries.rows("job", "id", "dry_run") == [[(NORMAL, 1), (NORMAL, True)], [(NORMAL, 2), (NORMAL, False)]]
+
+
 async def test_jobs_are_listed_by_number_and_archived_ones_on_request(queries: Queries) -> None:
     queries.jobs = {number: state_build.queued(number) for number in (10, 9)}
     queries.archive |= {number: state_build.ended(state_build.queued(number)) for number in (4, 3)}

@@ -109,6 +109,7 @@ _JOB = (
     Field("opend", "OpCode_end", O, "When each opcode ended", form=Shape.LIST),
     Field("oppriority", "OpCode_prio", O, "Priorities of the opcodes", form=Shape.NUMBERS),
     Field("summary", "Summary", doc="Summary of the opcodes"),
+    Field("dry_run", "DryRun", B, "Whether the job only plans, and changes nothing"),
     Field("user", "User", doc="Who submitted the job: a program, or a user of the remote API"),
     Field("error", "Error", doc="First line of the error with which the job failed"),
     Field("received_ts", "Received", O, "When the job was submitted", form=Shape.TIME),

@@ -53,6 +53,7 @@ GETTERS: dict[str, cells.Getter[job.Job]] = {
     "opend": _each(lambda step: step.end_timestamp),
     "oppriority": _each(lambda step: step.priority),
     "summary": lambda _, entry: _summary(entry),
+    "dry_run": lambda _, entry: all(step.input.dry_run for step in entry.ops),
     "user": lambda _, entry: _user(entry),
     "error": lambda _, entry: _error(entry),
     "received_ts": lambda _, entry: entry.received_timestamp,
