@@ -1,138 +1,21 @@
-// Changes of an instance, each in a dialog that says what another person has changed since it was opened.
+// Changes of an instance: its size, tags, NICs, disks and name.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { ANY, type NicForm, tagList } from "./logic/creation.ts";
 import * as format from "./logic/format.ts";
 import { href } from "./logic/routes.ts";
 import { parseCount, parseSize } from "./logic/sizes.ts";
-import { differences } from "./logic/versions.ts";
-import { byName } from "./model.ts";
 import { ChangeDialog, type Send } from "./parts/change.tsx";
-import { Dialog, closeDialog, openDialog } from "./parts/dialog.tsx";
-import { CheckField, SelectField, TextField } from "./parts/form.tsx";
-import { useLists, useObject, useReading } from "./parts/hooks.ts";
+import { Dialog, closeDialog } from "./parts/dialog.tsx";
+import { type Editable, Meanwhile, type PartProps, instancePath, openEditor } from "./parts/editor.tsx";
+import { TextField } from "./parts/form.tsx";
+import { useReading } from "./parts/hooks.ts";
 import { NicFields, type NetworkChoice, readNetworks } from "./parts/nicfields.tsx";
 import { Failure, Loading } from "./parts/text.tsx";
 import { go } from "./router.ts";
-import { nodes } from "./store.ts";
-
-const FIELDS = [
-  "name",
-  "serial_no",
-  "status",
-  "pnode",
-  "pnode.group",
-  "snodes",
-  "be/maxmem",
-  "be/minmem",
-  "vcpus",
-  "nic.ips",
-  "nic.networks.names",
-  "nic.modes",
-  "nic.links",
-  "disk.sizes",
-  "disk_template",
-  "tags",
-];
-
-interface Editable {
-  readonly name: string;
-  readonly serial_no: number;
-  readonly status: string | null;
-  readonly pnode: string;
-  readonly "pnode.group": string;
-  readonly snodes: readonly string[];
-  readonly "be/maxmem": number;
-  readonly "be/minmem": number;
-  readonly vcpus: number;
-  readonly "nic.ips": readonly (readonly string[])[];
-  readonly "nic.networks.names": readonly (string | null)[];
-  readonly "nic.modes": readonly (string | null)[];
-  readonly "nic.links": readonly (string | null)[];
-  readonly "disk.sizes": readonly number[];
-  readonly disk_template: string;
-  readonly tags: readonly string[];
-}
-
-/** The fields whose change by another person is worth a warning, with their names for people. */
-const NAMED: Readonly<Record<string, string>> = {
-  "be/maxmem": "Memory in MiB",
-  vcpus: "CPUs",
-  "nic.networks.names": "Networks",
-  "nic.ips": "Addresses",
-  "disk.sizes": "Disks in MiB",
-  pnode: "Primary node",
-  tags: "Tags",
-};
-
-function path(name: string, action = ""): string {
-  return `/2/instances/${encodeURIComponent(name)}${action && `/${action}`}`;
-}
-
-interface EditorProps {
-  title: string;
-  name: string;
-  children: (opened: Editable, present: Editable) => preact.ComponentChildren;
-}
-
-/** Reads the instance, then shows the dialog; `opened` stays, `present` follows the events. */
-function Editor({ title, name, children }: EditorProps) {
-  const { value, failure } = useObject<Editable>("instance", FIELDS, name);
-  const opened = useRef<Editable | null>(null);
-  const latest = useRef<Editable | null>(null);
-  if (value) latest.current = value;
-  opened.current ??= latest.current;
-  if (opened.current && latest.current) return <>{children(opened.current, latest.current)}</>;
-  return (
-    <Dialog title={title}>
-      {failure && <Failure text={failure} />}
-      {value === null && <p>There is no instance named {name} any more.</p>}
-      {value === undefined && !failure && <Loading what={name} />}
-      <div class="buttons">
-        <button type="button" onClick={closeDialog}>
-          Close
-        </button>
-      </div>
-    </Dialog>
-  );
-}
-
-/** What has changed since the dialog was opened. */
-function Meanwhile({ opened, present }: { opened: Editable; present: Editable }) {
-  const changed = differences({ ...opened }, { ...present }, NAMED);
-  return (
-    <div role="status">
-      {changed.length > 0 && (
-        <div class="meanwhile">
-          <p>This instance has changed since you opened the form:</p>
-          <ul>
-            {changed.map((each) => (
-              <li key={each.name}>
-                {each.name}: {each.before} → <strong>{each.after}</strong>
-              </li>
-            ))}
-          </ul>
-        </div>
-      )}
-    </div>
-  );
-}
-
-function open(title: string, name: string, part: EditorProps["children"]): void {
-  openDialog(
-    <Editor title={title} name={name}>
-      {part}
-    </Editor>,
-  );
-}
-
-interface PartProps {
-  opened: Editable;
-  present: Editable;
-}
 
 export function editSize(name: string): void {
-  open(`Change ${name}`, name, (opened, present) => <Size opened={opened} present={present} />);
+  openEditor(`Change ${name}`, name, (opened, present) => <Size opened={opened} present={present} />);
 }
 
 function Size({ opened, present }: PartProps) {
@@ -147,7 +30,7 @@ function Size({ opened, present }: PartProps) {
       ...(count !== opened.vcpus && { vcpus: count }),
     };
     if (Object.keys(beparams).length) {
-      await send("PUT", path(present.name, "modify"), { beparams }, present.serial_no);
+      await send("PUT", instancePath(present.name, "modify"), { beparams }, present.serial_no);
     }
     const wanted = tagList(tags);
     await setTagsOf(
@@ -187,16 +70,18 @@ function Size({ opened, present }: PartProps) {
 
 async function setTagsOf(send: Send, name: string, added: readonly string[], removed: readonly string[]) {
   const queryOf = (list: readonly string[]) => new URLSearchParams(list.map((tag) => ["tag", tag]));
-  if (added.length) await send("PUT", `${path(name, "tags")}?${queryOf(added)}`);
-  if (removed.length) await send("DELETE", `${path(name, "tags")}?${queryOf(removed)}`);
+  if (added.length) await send("PUT", `${instancePath(name, "tags")}?${queryOf(added)}`);
+  if (removed.length) await send("DELETE", `${instancePath(name, "tags")}?${queryOf(removed)}`);
 }
 
 export function addNic(name: string): void {
-  open(`Add a NIC to ${name}`, name, (opened, present) => <NicPart opened={opened} present={present} index={null} />);
+  openEditor(`Add a NIC to ${name}`, name, (opened, present) => (
+    <NicPart opened={opened} present={present} index={null} />
+  ));
 }
 
 export function changeNic(name: string, index: number): void {
-  open(`Change NIC ${index} of ${name}`, name, (opened, present) => (
+  openEditor(`Change NIC ${index} of ${name}`, name, (opened, present) => (
     <NicPart opened={opened} present={present} index={index} />
   ));
 }
@@ -241,7 +126,7 @@ function NicForms({ title, opened, present, index, networks }: NicFormsProps) {
     const ip = nic.addresses.map((choice) => (choice.from === "any" ? "pool" : choice.text.trim()));
     const values = { ...(nic.network !== first.network || index === null ? networkOf(nic, index) : {}), ip };
     const change = index === null ? ["add", -1, values] : ["modify", index, values];
-    await send("PUT", path(present.name, "modify"), { nics: [change] }, present.serial_no);
+    await send("PUT", instancePath(present.name, "modify"), { nics: [change] }, present.serial_no);
   };
   const at = index ?? 0;
   const link = [opened["nic.modes"][at], opened["nic.links"][at]].filter(Boolean).join(" ") || "the default bridge";
@@ -270,7 +155,7 @@ function networkOf(nic: NicForm, index: number | null): { network?: string } {
 }
 
 export function removeNic(name: string, index: number): void {
-  open(`Remove NIC ${index} of ${name}?`, name, (opened, present) => {
+  openEditor(`Remove NIC ${index} of ${name}?`, name, (opened, present) => {
     const ips = opened["nic.ips"][index] ?? [];
     return (
       <ChangeDialog
@@ -280,7 +165,7 @@ export function removeNic(name: string, index: number): void {
         keep="Keep it"
         isDangerous
         run={async (send) => {
-          await send("PUT", path(name, "modify"), { nics: [["remove", index]] }, present.serial_no);
+          await send("PUT", instancePath(name, "modify"), { nics: [["remove", index]] }, present.serial_no);
         }}
       >
         <p>
@@ -294,7 +179,7 @@ export function removeNic(name: string, index: number): void {
 }
 
 export function growDisk(name: string, index: number): void {
-  open(`Grow disk ${index} of ${name}`, name, (opened, present) => (
+  openEditor(`Grow disk ${index} of ${name}`, name, (opened, present) => (
     <Growth opened={opened} present={present} index={index} />
   ));
 }
@@ -314,7 +199,7 @@ function Growth({ opened, present, index }: PartProps & { index: number }) {
       isLong
       run={async (send) => {
         const body = { amount: size, absolute: true };
-        await send("POST", path(present.name, `disk/${index}/grow`), body, present.serial_no);
+        await send("POST", instancePath(present.name, `disk/${index}/grow`), body, present.serial_no);
       }}
     >
       <TextField
@@ -331,7 +216,7 @@ function Growth({ opened, present, index }: PartProps & { index: number }) {
 }
 
 export function rename(name: string): void {
-  open(`Rename ${name}`, name, (opened, present) => <Renaming opened={opened} present={present} />);
+  openEditor(`Rename ${name}`, name, (opened, present) => <Renaming opened={opened} present={present} />);
 }
 
 function Renaming({ opened, present }: PartProps) {
@@ -344,7 +229,7 @@ function Renaming({ opened, present }: PartProps) {
       action="Rename"
       isReady={newName !== "" && newName !== opened.name}
       run={async (send) => {
-        await send("PUT", path(present.name, "rename"), { new_name: newName }, present.serial_no);
+        await send("PUT", instancePath(present.name, "rename"), { new_name: newName }, present.serial_no);
       }}
       onDone={() => go(href(["instances", newName]))}
     >
@@ -354,97 +239,6 @@ function Renaming({ opened, present }: PartProps) {
         onValue={setText}
         hint="The instance has to be stopped. Its operating system may change its own name, too."
         isFocused
-      />
-    </ChangeDialog>
-  );
-}
-
-/** The templates whose disks every node reaches, or that have none. */
-const ANYWHERE: ReadonlySet<string> = new Set(["sharedfile", "ext", "blockdev", "diskless"]);
-
-export function failOver(name: string): void {
-  open(`Fail over ${name}`, name, (opened, present) => <Failover opened={opened} present={present} />);
-}
-
-function Failover({ opened, present }: PartProps) {
-  useLists(nodes);
-  const [target, setTarget] = useState("");
-  const usable = byName(nodes.rows.value).filter(
-    (node) => node.name !== present.pnode && node.vm_capable && node.role !== "O",
-  );
-  const usual = present.snodes[0] ?? "";
-  const automatic = usual ? `${usual}: it has a copy of the disks` : "automatic: the allocator chooses";
-  return (
-    <ChangeDialog
-      warning={<Meanwhile opened={opened} present={present} />}
-      title={`Fail over ${opened.name}`}
-      action="Fail over"
-      keep={`Keep it on ${present.pnode}`}
-      isDangerous
-      isLong
-      run={async (send) => {
-        const body = target ? { target_node: target } : {};
-        await send("PUT", path(present.name, "failover"), body, present.serial_no);
-      }}
-    >
-      <p>
-        The guest is stopped on {present.pnode} and started on another node. Use it if {present.pnode} does not answer,
-        or if the instance cannot migrate.
-      </p>
-      {!usual && !ANYWHERE.has(present.disk_template) && (
-        <p>
-          Its disks ({present.disk_template}) are on {present.pnode} alone: the server will probably refuse.
-        </p>
-      )}
-      <SelectField
-        label="Target node"
-        value={target}
-        onValue={setTarget}
-        options={[
-          { value: "", text: automatic },
-          ...usable.filter(({ name }) => name !== usual).map(({ name }) => ({ value: name, text: name })),
-        ]}
-      />
-    </ChangeDialog>
-  );
-}
-
-export function exportInstance(name: string): void {
-  open(`Export ${name}`, name, (opened, present) => <Export opened={opened} present={present} />);
-}
-
-function Export({ opened, present }: PartProps) {
-  useLists(nodes);
-  const usable = byName(nodes.rows.value).filter((node) => node.role !== "O");
-  const [target, setTarget] = useState("");
-  const [isStopped, setStopped] = useState(true);
-  const first = usable[0]?.name ?? "";
-  useEffect(() => {
-    if (!target && first) setTarget(first);
-  }, [first]);
-  return (
-    <ChangeDialog
-      warning={<Meanwhile opened={opened} present={present} />}
-      title={`Export ${opened.name}`}
-      action="Export"
-      isReady={target !== ""}
-      isLong
-      run={async (send) => {
-        const body = { destination: target, shutdown: isStopped };
-        await send("PUT", path(present.name, "export"), body);
-      }}
-    >
-      <p>The disks and the parameters are copied to an export on a node, from which the instance can be made again.</p>
-      <SelectField
-        label="Node that keeps the export"
-        value={target}
-        onValue={setTarget}
-        options={usable.map((node) => ({ value: node.name, text: node.name }))}
-      />
-      <CheckField
-        label="Stop the guest meanwhile, so that its files are complete"
-        isChecked={isStopped}
-        onCheck={setStopped}
       />
     </ChangeDialog>
   );

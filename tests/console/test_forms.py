@@ -59,6 +59,7 @@ def test_an_instance_is_planned_created_and_opened(visitor: Visitor, site: Site)
     expect(plan).to_contain_text("create instance form1.example on node")
     expect(plan).to_contain_text("memory 256 MiB")
     expect(plan).to_contain_text("198.51.100.10 (pool few), network net2")
+    expect(page.get_by_role("complementary", name="Jobs")).to_contain_text("Plan: Create instance form1.example")
     assert "form1.example" not in site.cluster.run("gnt-instance", "list").stdout
     page.get_by_role("button", name="Create form1.example").click()
     expect(page).to_have_url(re.compile("#/jobs/"))
@@ -103,6 +104,33 @@ def test_a_session_that_ends_in_the_middle_of_a_form_loses_nothing(visitor: Visi
     dialog(page).get_by_role("button", name="Log in").click()
     expect(page.locator(".plan")).to_contain_text("memory 192 MiB")
     expect(page.get_by_label("Name", exact=True)).to_have_value("form3.example")
+
+
+def test_a_session_that_ends_in_the_middle_of_a_dialog_loses_nothing(visitor: Visitor, site: Site) -> None:
+    site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "edit0.example")
+    page = visitor.log_in(path="#/instances/edit0.example")
+    page.get_by_role("button", name="Change memory").click()
+    dialog(page).get_by_label("CPUs").fill("4")
+    visitor.context.clear_cookies()
+    dialog(page).get_by_role("button", name="Save").click()
+    log_in = page.get_by_role("dialog", name="The session has ended")
+    log_in.get_by_label("Password").fill("one")
+    log_in.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert site.cluster.rows("gnt-instance", "be/vcpus", "edit0.example") == [["4"]]
+    remove(site, "edit0.example")
+
+
+def test_the_limits_of_the_policy_are_beside_the_field_and_checked_as_one_types(visitor: Visitor, site: Site) -> None:
+    option = "--ipolicy-bounds-specs"
+    site.cluster.run("gnt-group", "modify", option, "min:memory-size=64/max:memory-size=1024", "default")
+    page = visitor.log_in(path="#/instances/new")
+    expect(page.get_by_text("64 MiB to 1 GiB")).to_be_visible()
+    page.get_by_label("Memory").fill("2G")
+    expect(page.get_by_text("The instance policy allows 64 MiB to 1 GiB.")).to_be_visible()
+    page.get_by_label("Memory").fill("1G")
+    expect(page.locator(".problem")).to_have_count(0)
+    site.cluster.run("gnt-group", "modify", option, "default", "default")
 
 
 def test_the_form_is_as_it_was_after_a_look_at_another_page(visitor: Visitor) -> None:

@@ -124,6 +124,8 @@ function edit(use: (edits: Awaited<ReturnType<typeof loadEdits>>) => void): void
   withLoaded(loadEdits, use);
 }
 
+const loadMoves = () => import("../moves.tsx");
+
 function Actions({ instance }: { instance: Details }) {
   const { name } = instance;
   return (
@@ -140,10 +142,10 @@ function Actions({ instance }: { instance: Details }) {
       <button type="button" disabled={!isRunning(instance.status)} onClick={() => migrate(instance)}>
         Migrate…
       </button>
-      <button type="button" onClick={() => edit((edits) => edits.failOver(name))}>
+      <button type="button" onClick={() => withLoaded(loadMoves, (moves) => moves.failOver(name))}>
         Fail over…
       </button>
-      <button type="button" onClick={() => edit((edits) => edits.exportInstance(name))}>
+      <button type="button" onClick={() => withLoaded(loadMoves, (moves) => moves.exportInstance(name))}>
         Export…
       </button>
       <button type="button" onClick={() => edit((edits) => edits.rename(name))}>

@@ -129,7 +129,7 @@ function Body({ job, log, news }: { job: Details; log: readonly LogEntry[]; news
       <section>
         <Facts isWide>
           <Fact name="What">
-            <JobWords summary={job.summary} />
+            <JobWords summary={job.summary} isDryRun={job.ops.every((op) => op["dry_run"] === true)} />
           </Fact>
           <Fact name="Submitted">
             <Ago time={job.received_ts} />
