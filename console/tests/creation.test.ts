@@ -128,7 +128,7 @@ test("free addresses are counted by IP version, and the next one is from the fir
   assert.equal(freeWords([]), "no pool");
   assert.equal(freeWords([four]), "full");
   assert.equal(freeWords([{ ...four, free: 1 }]), "1 address free");
-  assert.equal(freeWords([four, six]), "no IPv4 and 240 IPv6 addresses free");
+  assert.equal(freeWords([four, six]), "no IPv4 and 240 IPv6 free");
   assert.equal(freeWords([four, { ...six, free: 0 }]), "full");
   assert.equal(automaticWords([four, six]), "from 2001:db8::10-2001:db8::ff, 240 free");
   assert.equal(automaticWords([{ ...four, free: 3 }, six]), "from lan4, 3 free");

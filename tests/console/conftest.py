@@ -111,6 +111,8 @@ class Visitor:
         """Return a page after a log-in."""
         page = self.open(path)
         fill_in(page, user, password)
+        # The page of the log-in has a heading too, but no search.
+        page.get_by_role("search").wait_for()
         page.get_by_role("heading", level=1).wait_for()
         return page
 

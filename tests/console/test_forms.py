@@ -71,6 +71,20 @@ def test_an_instance_is_planned_created_and_opened(visitor: Visitor, site: Site)
     remove(site, "form1.example")
 
 
+def test_a_job_that_fails_leads_back_to_the_form_as_it_was(visitor: Visitor, site: Site) -> None:
+    page = visitor.log_in(path="#/instances/new")
+    fill_in_instance(page, "form7.example")
+    page.get_by_role("button", name="Show the plan").click()
+    create = page.get_by_role("button", name="Create form7.example")
+    expect(create).to_be_visible()
+    site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "form7.example")
+    create.click()
+    expect(page.locator("main")).to_contain_text("instance form7.example exists already")
+    page.get_by_role("link", name="Back to the form").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("form7.example")
+    remove(site, "form7.example")
+
+
 def test_a_plan_of_another_form_is_not_displayed(visitor: Visitor) -> None:
     page = visitor.log_in(path="#/instances/new")
     fill_in_instance(page, "form2.example")

@@ -13,7 +13,7 @@ function isV6(pool: PoolRoom): boolean {
   return pool.range.includes(":");
 }
 
-/** "87 addresses free", or by IP version: "no IPv4 and 65,518 IPv6 addresses free". */
+/** "87 addresses free", or by IP version: "no IPv4 and 65,518 IPv6 free". */
 export function freeWords(pools: readonly PoolRoom[]): string {
   if (!pools.length) return "no pool";
   const count = (ofVersion: readonly PoolRoom[]) => ofVersion.reduce((sum, pool) => sum + pool.free, 0);
@@ -24,7 +24,7 @@ export function freeWords(pools: readonly PoolRoom[]): string {
   const [four = 0, six = 0] = versions.map(count);
   if (!four && !six) return "full";
   const words = [`${four ? number(four) : "no"} IPv4`, `${six ? number(six) : "no"} IPv6`];
-  return `${list(words)} addresses free`;
+  return `${list(words)} free`;
 }
 
 /** Where an address comes from that is from any pool: the first pool that has a free one. */

@@ -75,18 +75,21 @@ function Creation({ job, status }: { job: Details; status: string }) {
   const op = job.ops[0] ?? {};
   if (op["OP_ID"] !== "OP_INSTANCE_CREATE" || op["dry_run"]) return null;
   const name = String(op["instance_name"]);
-  return (
-    <div class="actions">
-      {status === "success" && (
+  if (status === "success") {
+    return (
+      <div class="actions">
         <a class="button primary" href={href(["instances", name])}>
           Open {name}
         </a>
-      )}
-      {status === "error" && draft.value && (
-        <a class="button" href={href(["instances", NEW])}>
-          Back to the form
-        </a>
-      )}
+      </div>
+    );
+  }
+  if (status !== "error" || !draft.value) return null;
+  return (
+    <div class="actions">
+      <a class="button" href={href(["instances", NEW])}>
+        Back to the form
+      </a>
     </div>
   );
 }
