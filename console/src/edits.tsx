@@ -1,10 +1,12 @@
 // Changes of an instance: its size, tags, NICs, disks and name.
 
 import { useState } from "preact/hooks";
+import { query } from "./api.ts";
 import { ANY, type NicForm, tagList } from "./logic/creation.ts";
 import * as format from "./logic/format.ts";
+import { type Policy, type Spec, allowedWords, refusal } from "./logic/policy.ts";
 import { href } from "./logic/routes.ts";
-import { parseCount, parseSize } from "./logic/sizes.ts";
+import { parseCount, parseSize, sizeText } from "./logic/sizes.ts";
 import { ChangeDialog, type Send } from "./parts/change.tsx";
 import { Dialog, closeDialog } from "./parts/dialog.tsx";
 import { type Editable, Meanwhile, type PartProps, instancePath, openEditor } from "./parts/editor.tsx";
@@ -20,10 +22,13 @@ export function editSize(name: string): void {
 
 function Size({ opened, present }: PartProps) {
   const isRange = opened["be/maxmem"] !== opened["be/minmem"];
-  const [memory, setMemory] = useState(format.size(opened["be/maxmem"]));
+  const [memory, setMemory] = useState(sizeText(opened["be/maxmem"]));
   const [cpus, setCpus] = useState(String(opened.vcpus));
   const [tags, setTags] = useState(opened.tags.join(" "));
   const [mib, count] = [parseSize(memory), parseCount(cpus)];
+  const { value: policy = null } = useReading(() => readPolicy(opened["pnode.group"]), []);
+  const memoryProblem = mib === null ? "Write a size such as 2G or 512M." : refusal(policy, "memory-size", mib);
+  const cpusProblem = count === null ? "Write a whole number." : refusal(policy, "cpu-count", count);
   const run = async (send: Send) => {
     const beparams = {
       ...(mib !== opened["be/maxmem"] && { [isRange ? "maxmem" : "memory"]: mib }),
@@ -52,20 +57,23 @@ function Size({ opened, present }: PartProps) {
         label={isRange ? "Maximum memory" : "Memory"}
         value={memory}
         onValue={setMemory}
-        problem={mib === null ? "Write a size such as 2G or 512M." : ""}
-        hint="A running guest has it from its next start."
+        problem={memoryProblem}
+        hint={hintOf(policy, "memory-size")}
         isFocused
       />
-      <TextField
-        label="CPUs"
-        value={cpus}
-        onValue={setCpus}
-        problem={count === null ? "Write a whole number." : ""}
-        hint="A running guest has them from its next start."
-      />
+      <TextField label="CPUs" value={cpus} onValue={setCpus} problem={cpusProblem} hint={hintOf(policy, "cpu-count")} />
       <TextField label="Tags" value={tags} onValue={setTags} />
     </ChangeDialog>
   );
+}
+
+async function readPolicy(group: string): Promise<Policy | null> {
+  const found = await query<{ ipolicy: Policy | null }>("group", ["ipolicy"], ["=", "name", group]);
+  return found[0]?.ipolicy ?? null;
+}
+
+function hintOf(policy: Policy | null, spec: Spec): string {
+  return [allowedWords(policy, spec), "A running guest has it from its next start."].filter(Boolean).join(". ");
 }
 
 async function setTagsOf(send: Send, name: string, added: readonly string[], removed: readonly string[]) {

@@ -10,7 +10,7 @@ import {
 } from "../src/logic/creation.ts";
 import { type Policy, allowedWords, refusal } from "../src/logic/policy.ts";
 import { automaticWords, freeWords } from "../src/logic/pools.ts";
-import { parseCount, parseSize } from "../src/logic/sizes.ts";
+import { parseCount, parseSize, sizeText } from "../src/logic/sizes.ts";
 
 const POLICY: Policy = {
   minmax: [{ min: { "memory-size": 128, "cpu-count": 1 }, max: { "memory-size": 4096, "cpu-count": 2 ** 40 } }],
@@ -21,9 +21,17 @@ function form(changes: Partial<CreationForm> = {}): CreationForm {
 }
 
 test("sizes are read with and without a unit, in MiB", () => {
-  const sizes = { "10G": 10240, "512": 512, "512 MiB": 512, "1.5t": 1572864, "0,5g": 512, " 2 GB ": 2048 };
+  const sizes = { "10G": 10240, "512": 512, "512 MiB": 512, "1.5t": 1572864, "0.5g": 512, " 2 GB ": 2048 };
   for (const [text, mebibytes] of Object.entries(sizes)) assert.equal(parseSize(text), mebibytes, text);
-  for (const text of ["", "G", "0", "-1G", "10K", "10GG", "1e3", "ten"]) assert.equal(parseSize(text), null, text);
+  for (const text of ["", "G", "0", "-1G", "10K", "10GG", "1e3", "ten", "1,000 MiB"])
+    assert.equal(parseSize(text), null, text);
+});
+
+test("a size that is not changed is sent as it was", () => {
+  assert.equal(sizeText(2048), "2G");
+  for (const mebibytes of [1, 128, 1000, 1300, 1536, 10_240, 1_048_575]) {
+    assert.equal(parseSize(sizeText(mebibytes)), mebibytes);
+  }
 });
 
 test("counts are whole numbers above zero", () => {

@@ -252,8 +252,16 @@ def test_memory_processors_and_tags_are_changed(visitor: Visitor, site: Site) ->
     dialog(page).get_by_role("button", name="Save").click()
     expect(dialog(page)).to_have_count(0)
     expect(page.locator("main")).to_contain_text("640 MiB")
-    row = site.cluster.rows("gnt-instance", "be/memory,be/vcpus,tags", "edit1.example")
-    assert row == [["640", "3", "blue,green"]]
+    fields = "be/memory,be/vcpus,tags"
+    assert site.cluster.rows("gnt-instance", fields, "edit1.example") == [["640", "3", "blue,green"]]
+    site.cluster.run("gnt-instance", "modify", "-B", "memory=1300", "edit1.example")
+    expect(page.locator("main")).to_contain_text("1.3 GiB")
+    page.get_by_role("button", name="Change memory").click()
+    dialog(page).get_by_label("CPUs").fill("4")
+    dialog(page).get_by_label("Tags").fill("green")
+    dialog(page).get_by_role("button", name="Save").click()
+    expect(dialog(page)).to_have_count(0)
+    assert site.cluster.rows("gnt-instance", fields, "edit1.example") == [["1300", "4", "green"]]
     remove(site, "edit1.example")
 
 
@@ -262,13 +270,13 @@ def test_what_another_person_changed_is_displayed_before_saving(visitor: Visitor
     page = visitor.log_in(path="#/instances/edit2.example")
     page.get_by_role("button", name="Change memory").click()
     dialog(page).get_by_label("CPUs").fill("2")
-    site.cluster.run("gnt-instance", "modify", "-B", "memory=768", "edit2.example")
+    site.cluster.run("gnt-instance", "modify", "-B", "memory=1001", "edit2.example")
     expect(dialog(page)).to_contain_text("has changed since you opened the form")
-    expect(dialog(page)).to_contain_text("128 → 768")
+    expect(dialog(page)).to_contain_text("128 → 1001")
     dialog(page).get_by_role("button", name="Save").click()
     expect(dialog(page)).to_have_count(0)
     # Only what this person changed is sent, so the other change stays.
-    assert site.cluster.rows("gnt-instance", "be/memory,be/vcpus", "edit2.example") == [["768", "2"]]
+    assert site.cluster.rows("gnt-instance", "be/memory,be/vcpus", "edit2.example") == [["1001", "2"]]
     remove(site, "edit2.example")
 
 
