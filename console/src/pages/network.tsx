@@ -1,7 +1,16 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { mayWrite, query } from "../api.ts";
-import { type Range, type State, Usage, parseAddress, parseRange, parseRanges, rangeSize } from "../logic/addresses.ts";
+import {
+  type Range,
+  type State,
+  Usage,
+  formatAddress,
+  parseAddress,
+  parseRange,
+  parseRanges,
+  rangeSize,
+} from "../logic/addresses.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { AddressFacts } from "../parts/addressfacts.tsx";
@@ -233,6 +242,7 @@ function SubnetPart({ subnet, network, present, onLook }: SubnetProps) {
   const parsed = parseAddress(present);
   const isHere =
     parsed !== null && parsed.family === whole.family && parsed.value >= whole.first && parsed.value <= whole.last;
+  const address = parsed ? formatAddress(parsed.family, parsed.value) : "";
   return (
     <div class="subnet">
       <h3>
@@ -281,9 +291,9 @@ function SubnetPart({ subnet, network, present, onLook }: SubnetProps) {
           {mayWrite() && (
             <AddressActions
               network={network.name}
-              address={present}
+              address={address}
               cell={usage.at(parsed.value)}
-              nic={network.address_list.find(([address]) => address === present)?.[2] ?? null}
+              nic={network.address_list.find(([each]) => each === address)?.[2] ?? null}
             />
           )}
         </Looked>

@@ -89,6 +89,11 @@ export function SegmentsPage() {
       </header>
       {failure && <Failure text={failure} />}
       {!value && !failure && <Loading what="segment ranges" />}
+      {value?.ranges.some((range) => !range.managed) && (
+        <p class="about">
+          This cluster uses the default ranges alone. To allow others: gnt-cluster modify --segment-ranges yes
+        </p>
+      )}
       {value?.ranges.length === 0 && (
         <p class="empty">There are no segment ranges. A network with a segment needs an id that somebody typed.</p>
       )}
