@@ -208,6 +208,18 @@ async def test_a_console_is_a_command_or_says_why_not(case: Case) -> None:
     assert bool(console.command) != bool(console.message)
 
 
+async def test_a_console_is_connected_or_says_why_not(case: Case) -> None:
+    with pytest.raises(errors.GantryError, match="vm1 does not run"):
+        await case.driver.connect_console("vm1", "serial")
+    await case.driver.start(case.instance(), paused=False)
+    if case.kind == "kvm":
+        _, writer = await case.driver.connect_console("vm1", "serial")
+        writer.close()
+        return
+    with pytest.raises(errors.WrongStateError, match="instance vm1"):
+        await case.driver.connect_console("vm1", "serial")
+
+
 async def test_parameters_that_the_node_can_follow_are_accepted(case: Case) -> None:
     await case.driver.validate(case.instance().hvparams)
 

@@ -10,11 +10,13 @@ from gantry.daemons import apiserver, node, remote
 from gantry.daemons.options import limit_options, master_options
 from gantry.doors import http
 from gantry.doors.http import attempts, users
+from gantry.doors.rapi import console_stream
 from gantry.kubernetes import apiserver as kubernetes_server
+from gantry.node.daemon import console_streams
 from gantry.node.daemon import server as node_server
 from gantry.rpc import call_queue
-from gantry.runtime import limits, repeated_logs
-from gantry.runtime.real import connections, unix_server
+from gantry.runtime import http_interface, limits, repeated_logs
+from gantry.runtime.real import connections, entrances, unix_server
 
 PAGE = (pages.DOCS / "reference/limits.md").read_text()
 
@@ -68,6 +70,12 @@ def test_the_numbers_that_are_no_options_are_those_of_the_code() -> None:
         f"after {users.WRONG_PASSWORD_SECONDS:.0f} s, {users.MAX_DELAYED} at a time",
         f"wrong password is answered after {users.WRONG_PASSWORD_SECONDS:.0f} s",
         f"{repeated_logs.BURST} of each cause are written in {repeated_logs.WINDOW_SECONDS:.0f} s",
+        f"At most {console_stream.MOST} consoles are open at a time, {console_stream.MOST_OF_USER} of one user, "
+        f"and at a node {console_streams.MOST}",
+        f"{console_stream.WINDOW_BYTES >> 10} KiB of it are on the way",
+        f"closed after {console_stream.IDLE_SECONDS / 60:.0f} minutes without anything typed",
+        f"{http_interface.SOCKET_MESSAGE_BYTES >> 10} KiB in one message",
+        f"within {console_streams.CLIENT_TIMEOUT_SECONDS:.0f} s, one of {entrances.STRANGERS} connections",
         f"{http.STRANGER_LINES} lines in {repeated_logs.WINDOW_SECONDS:.0f} s",
     ):
         assert sentence in text, sentence

@@ -44,6 +44,7 @@ METHODS: dict[str, tuple[object, ...]] = {
     "ExportConfig": (),
     "SetWatcherPause": (None,),
     "ChangePackages": ("check", ["node1"], "1.1", 0),
+    "OpenConsole": ("vm1", "serial", "alice"),
     "QueryPackages": (),
     "QueryMeasures": (),
     "QueryUsage": (),

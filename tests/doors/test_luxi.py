@@ -182,7 +182,7 @@ def test_methods_are_of_two_classes_and_queries_change_nothing_and_wait_for_noth
 
 
 @pytest.mark.promise("cluster-64")
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "OpenConsole"])  # it needs a guest that runs
 def test_every_method_answers_in_the_shape_that_clients_know(lab: cluster.SimulatedCluster, method: str) -> None:
     number = lab.run(_job(lab))
     arguments = json.loads(json.dumps(METHODS[method]).replace('"job"', str(number)))
@@ -594,6 +594,7 @@ def test_a_reader_may_use_exactly_the_methods_that_change_nothing(
         "CancelJob",
         "ChangeJobPriority",
         "ChangePackages",
+        "OpenConsole",
         "RunJob",
         "SetDrainFlag",
         "SetWatcherPause",

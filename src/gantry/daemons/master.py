@@ -239,6 +239,8 @@ class Master:
             events=events.Events(self.store, past),
             candidates=self.candidates,
             counts=self._counts,
+            authorities=lambda: authority.certificates,
+            secret=lambda: runtime.random.token(32).hex(),
             pause_watcher=self._pause_watcher,
             folders=self._folders,
             now=runtime.clock.now,

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from gantry import errors
 from gantry.rpc import calls
-from gantry.runtime import interface
+from gantry.runtime import bytestream, interface
 
 Driver = TypeVar("Driver")
 
@@ -117,6 +117,10 @@ class Hypervisor(Protocol):
 
     async def console(self, name: str) -> calls.Console:
         """Return how to reach an instance's console."""
+        ...
+
+    async def connect_console(self, name: str, kind: str) -> tuple[bytestream.Reader, bytestream.Writer]:
+        """Return a new stream to a console of a running instance; errors as ``calls.ConsoleOpen``, HypervisorError."""
         ...
 
     async def verify(self) -> list[str]:

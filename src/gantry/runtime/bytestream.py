@@ -1,4 +1,4 @@
-"""The two ends of a byte stream between processes, and the function that serves such a stream."""
+"""The two ends of a byte stream between processes or machines, and the function that serves such a stream."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -44,6 +44,23 @@ class Writer(Protocol):
 
     def is_closing(self) -> bool:
         """Return whether the stream has ended or is ending."""
+        ...
+
+
+class Entrance(Protocol):
+    """A port that waits for the one client that presents a token."""
+
+    @property
+    def port(self) -> int:
+        """Return the TCP port that the client has to connect to."""
+        ...
+
+    async def accept(self, *, timeout: float) -> tuple[Reader, Writer]:
+        """Return the stream of the client and stop listening; TimeoutError if no client presents the token in time."""
+        ...
+
+    async def close(self) -> None:
+        """Stop listening; a second call does nothing."""
         ...
 
 

@@ -29,12 +29,33 @@ class Request:
     peer: str = ""
 
 
+class WebSocket(Protocol):
+    """The server's end of a WebSocket (RFC 6455): messages in both directions, texts or bytes."""
+
+    async def receive(self) -> bytes | str | None:
+        """Return the next message; None if the client has closed the connection, or it broke."""
+        ...
+
+    async def send(self, message: bytes | str) -> None:
+        """Send a message; wait while the client does not read. ConnectionError if the connection has ended."""
+        ...
+
+
+SOCKET_MESSAGE_BYTES = 64 << 10
+"""The longest message of a client of a WebSocket; the server ends the connection at a longer one."""
+
+Conversation = Callable[[WebSocket], Awaitable[None]]
+"""Serves a WebSocket; the connection is closed when it returns."""
+
+
 @dataclass(frozen=True)
 class Response:
     """Status, body and content type of an answer; ``headers`` are the other headers, in lower case at a client.
 
     ``pieces`` yields more of the body, after ``body``: a server sends each piece at once, and closes the generator when
     the client has disconnected; a client gets it from ``Client.stream``, and closes it to end the connection.
+    With ``conversation``, the connection becomes a WebSocket of the protocol ``subprotocol`` instead, and the status
+    is 101: the handler has checked that the client asks for that.
     """
 
     status: int
@@ -42,6 +63,8 @@ class Response:
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     pieces: AsyncGenerator[bytes, None] | None = None
+    conversation: Conversation | None = None
+    subprotocol: str = ""
     known: bool = False
     """Set by the handler for a client that has proven who it is (``limits``); not sent."""
 

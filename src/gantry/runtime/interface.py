@@ -264,6 +264,21 @@ class Network(Protocol):
         """Connect to a UNIX socket."""
         ...
 
+    async def connect_port(
+        self, host: str, port: int, *, tls: ssl.SSLContext | None, limit: int
+    ) -> tuple[bytestream.Reader, bytestream.Writer]:
+        """Connect to a TCP port; OSError. The stream breaks if the peer's machine has been silent for 30 seconds."""
+        ...
+
+    async def listen_once(
+        self, host: str, *, token: str, tls: ssl.SSLContext | None, limit: int
+    ) -> bytestream.Entrance:
+        """Listen on a port that the system chooses for the one client that begins with ``token`` and a newline.
+
+        Its stream breaks as that of ``connect_port`` does.
+        """
+        ...
+
     async def stdin_connection(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Return the connection on standard input (``Processes.run_connected``); OSError if there is none."""
         ...

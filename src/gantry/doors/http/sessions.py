@@ -3,7 +3,8 @@
 The cookie is out of reach for scripts and is sent for requests of the daemon's own pages alone (``HttpOnly``,
 ``SameSite=Strict``; with TLS ``Secure`` and bound to the host, by the prefix ``__Host-``). As a second lock, a request
 of a session that is not a GET has to repeat the session's token in the header ``X-Gantry-CSRF``, which a foreign page
-can neither read nor send (OWASP, Cross-Site Request Forgery Prevention, "synchronizer token").
+can neither read nor send (OWASP, Cross-Site Request Forgery Prevention, "synchronizer token"). A WebSocket needs the
+token, too, and a page of this server (``Sessions.of_socket``).
 
 Sessions are in memory alone: they end with the process, ``IDLE_SECONDS`` after their last request, after
 ``LONGEST_SECONDS``, and when the user's line in the users file changes. Of the cookie, a digest is kept.
@@ -12,6 +13,7 @@ Sessions are in memory alone: they end with the process, ``IDLE_SECONDS`` after 
 import hashlib
 import hmac
 from dataclasses import dataclass
+from urllib import parse
 
 from gantry.doors import http
 from gantry.doors.http import users
@@ -24,6 +26,11 @@ IDLE_SECONDS = 3600.0
 LONGEST_SECONDS = 12 * 3600.0
 USER_LIMIT = 100
 """Sessions of one user at a time; another one ends that which was used last the longest time ago."""
+
+PROTOCOL = "gantry.console"
+"""The protocol of a WebSocket, which the server chooses."""
+TOKEN_PROTOCOL = "gantry.csrf."
+"""What precedes the token in the name of another protocol that a WebSocket offers."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """The methods that change nothing (RFC 9110, section 9.2.1)."""
@@ -77,6 +84,26 @@ class Sessions:
             raw.headers.get(HEADER, "").encode(), session.token.encode()
         ):
             raise http.RefusedError(403, "the header X-Gantry-CSRF does not have the token of the session")
+        return session
+
+    def of_socket(self, raw: http_interface.Request) -> Session:
+        """Return the session of a request that becomes a WebSocket.
+
+        A page of any site may open one, with the cookie if the site is the same, and read what it sends. So the request
+        has to come from a page of this server (the header Origin), and offer the session's token as a protocol, since
+        it cannot have a header of the page's choice. Raises RefusedError: 401 without a session, 403.
+        """
+        origin = parse.urlsplit(raw.headers.get("origin", ""))
+        is_own = origin.netloc != "" and origin.netloc == raw.headers.get("host", "")
+        if not is_own or (self._secure and origin.scheme != "https"):
+            raise http.RefusedError(403, "the header Origin does not name a page of this server")
+        session = self.find(raw)
+        if session is None:
+            raise http.RefusedError(401, "nobody is logged in")
+        offered = [each.strip() for each in raw.headers.get("sec-websocket-protocol", "").split(",")]
+        expected = (TOKEN_PROTOCOL + session.token).encode()
+        if PROTOCOL not in offered or not any(hmac.compare_digest(each.encode(), expected) for each in offered):
+            raise http.RefusedError(403, f"the protocols of the WebSocket are not {PROTOCOL} and the session's token")
         return session
 
     def is_live(self, session: Session) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi import invitations, packages
+from gantry.doors.luxi import consoles, invitations, packages
 from gantry.doors.luxi.services import BY_ROOT, WAIT_LIMIT, Methods, Seconds, Services
 from gantry.model import allowed, job, opcodes
 from gantry.operations.query import engine
@@ -190,5 +190,6 @@ METHODS: Methods = {
         tuple[packages.Action, list[str], calls.PackageVersion, calls.ConfirmSeconds],
         packages.change,
     ),
+    "OpenConsole": (consoles.Arguments, consoles.open_for),
     "UseInvitation": (invitations.Use, invitations.use),
 }

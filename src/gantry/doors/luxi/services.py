@@ -33,7 +33,10 @@ Methods = dict[str, tuple[object, Method]]
 
 @dataclass(frozen=True)
 class Services:
-    """The parts of the master that the methods use; ``snapshot`` returns the acknowledged state."""
+    """The parts of the master that the methods use; ``snapshot`` returns the acknowledged state.
+
+    ``authorities`` returns the certificates of the cluster's authorities, in PEM, ``secret`` a new random text.
+    """
 
     queue: queue.Queue
     reads: reads.Reads
@@ -44,6 +47,8 @@ class Services:
     events: events.Events
     candidates: replication.Candidates
     counts: measures.Measures
+    authorities: Callable[[], str]
+    secret: Callable[[], str]
     pause_watcher: Callable[[float | None], Awaitable[None]]
     folders: paths.Paths
     now: Callable[[], float]

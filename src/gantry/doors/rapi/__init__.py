@@ -16,11 +16,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gantry.doors import http
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import changes, event_stream, health, metrics, reading, routes, session, wire
+from gantry.doors.rapi import changes, console_stream, event_stream, health, metrics, reading, routes, session, wire
 from gantry.rpc import luxi
 from gantry.runtime import http_interface, interface, limits, measures, paths
 
-ROUTES: tuple[routes.Route, ...] = (*reading.ROUTES, *changes.ROUTES, *session.ROUTES, *event_stream.ROUTES)
+ROUTES: tuple[routes.Route, ...] = (
+    *reading.ROUTES,
+    *changes.ROUTES,
+    *session.ROUTES,
+    *event_stream.ROUTES,
+    *console_stream.ROUTES,
+)
 
 DESCRIPTION = ("openapi.json",)
 """The path of the OpenAPI description of these routes."""
@@ -52,7 +58,11 @@ class Application:
         self._metrics = metrics.Metrics(runtime.disk, master, folders, counts or measures.Measures())
         self._health = health.Health(master)
         self._gate = gate
-        self._own = {**session.calls(gate), **event_stream.calls(gate, master, waiting, runtime.clock)}
+        self._own = {
+            **session.calls(gate),
+            **event_stream.calls(gate, master, waiting, runtime.clock),
+            **console_stream.calls(runtime, gate, master),
+        }
 
     async def admit(self, raw: http_interface.Request, trace: http.Trace) -> int:
         """Return the longest body of a request; only users may send a long one."""

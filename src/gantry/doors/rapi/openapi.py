@@ -13,7 +13,7 @@ import msgspec
 
 import gantry
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import changes, event_stream, reading, routes, session, wire
+from gantry.doors.rapi import changes, console_stream, event_stream, reading, routes, session, wire
 from gantry.model import fields, opcodes
 from gantry.state.store import events
 
@@ -39,6 +39,7 @@ _QUERY: Mapping[str, Json] = {
 
 _PATH: Mapping[str, Json] = {
     "job": {"type": "integer", "minimum": 0},
+    "kind": {"type": "string", "enum": list(console_stream.KINDS)},
     "what": {"type": "string", "enum": list(fields.REGISTRY)},
 }
 """The variable parts of paths that are not the names of objects."""
@@ -135,6 +136,7 @@ def _operation(route: routes.Route, change: changes.Change | None, schemas: Mapp
         {"name": name, "in": "path", "required": True, "schema": _PATH.get(name, _TEXT)} for name in names
     ]
     is_job = route.text.startswith("job: ")
+    failures: Json = {"default": {"$ref": "#/components/responses/Failure"}}
     operation: Json = {
         "summary": route.text.replace("`", ""),
         "operationId": f"{route.method.lower()} {path}",
@@ -144,10 +146,12 @@ def _operation(route: routes.Route, change: changes.Change | None, schemas: Mapp
                 "description": "The number of the job" if is_job else "The answer",
                 "content": {(route.form or representation.JSON): {"schema": {"type": "integer"} if is_job else {}}},
             },
-            "default": {"$ref": "#/components/responses/Failure"},
+            **failures,
         },
         "security": [{"password": []}, {"session": []}, *([{}] if route.access in _WITHOUT_USER else [])],
     }
+    if route in console_stream.ROUTES:
+        operation |= {"responses": {"101": {"description": "A WebSocket"}, **failures}, "security": [{"session": []}]}
     body = _body(change, schemas) if change and change.body else _BODIES.get((route.method, path))
     if body is not None:
         operation["requestBody"] = {"content": {representation.JSON: {"schema": body}}}
@@ -159,7 +163,7 @@ def document() -> Json:
     schemas = _opcode_schemas()
     by_route = {(change.method, change.path): change for change in changes.CHANGES}
     paths: dict[str, Json] = {}
-    for route in (*reading.ROUTES, *changes.ROUTES, *session.ROUTES, *event_stream.ROUTES):
+    for route in (*reading.ROUTES, *changes.ROUTES, *session.ROUTES, *event_stream.ROUTES, *console_stream.ROUTES):
         change = by_route.get((route.method, route.path))
         paths.setdefault(described_path(route), {})[route.method.lower()] = _operation(route, change, schemas)
     failure: Json = {

@@ -5,7 +5,7 @@ needs a line here, and a method if it is more than a single method call of a com
 """
 
 from gantry.node import call_table, drivers
-from gantry.node.daemon import disk_calls, hooks, instance_calls, node_info, packages, usage
+from gantry.node.daemon import console_streams, disk_calls, hooks, instance_calls, node_info, packages, usage
 from gantry.node.hypervisors.kvm import accelerator_probe, driver
 from gantry.node.membership import fence, master_process, replica, ssconf
 from gantry.node.os import backup, os_definitions
@@ -33,6 +33,7 @@ class Handlers:
         exports: backup.Backup,
         own_packages: packages.Packages,
         recorder: usage.Recorder,
+        consoles: console_streams.Consoles,
     ) -> None:
         self._runtime = runtime
         self._registry = registry
@@ -48,6 +49,7 @@ class Handlers:
         self._exports = exports
         self._packages = own_packages
         self._recorder = recorder
+        self._consoles = consoles
 
     def table(self) -> call_table.Table:
         """Return the table of all calls that a node answers while it belongs to a cluster."""
@@ -81,6 +83,7 @@ class Handlers:
         self._exports.add_to(table)
         self._packages.add_to(table)
         self._recorder.add_to(table)
+        self._consoles.add_to(table)
         instance_calls.Instances(self._registry, self._runtime.disk).add_to(table)
         table.add(calls.NicValidate, self._nic_validate)
         table.add(calls.TestDelay, lambda call: self._runtime.clock.sleep(call.duration))

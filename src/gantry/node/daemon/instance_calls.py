@@ -38,7 +38,6 @@ class Instances:
         )
         table.add(calls.InstanceReboot, self._reboot)
         table.add(calls.InstanceBalloonMemory, lambda call: self._hypervisor(call).balloon(call.instance, call.memory))
-        table.add(calls.InstanceConsole, lambda call: self._hypervisor(call).console(call.instance.name))
         self._add_devices(table)
         self._add_migration(table)
 

@@ -6,14 +6,14 @@ A new driver needs a line here.
 import dataclasses
 
 from gantry.node import drivers, permits
-from gantry.node.daemon import disk_calls, handlers, hooks, node_info, packages, server, usage
+from gantry.node.daemon import console_streams, disk_calls, handlers, hooks, node_info, packages, server, usage
 from gantry.node.hypervisors import chroot, fake
 from gantry.node.hypervisors.kvm import accelerator_probe, driver
 from gantry.node.hypervisors.xen import driver as xen
 from gantry.node.hypervisors.xen import machine
 from gantry.node.membership import callers, enrollment, fence, replica, ssconf
 from gantry.node.network import segment_bridges, taps
-from gantry.node.os import backup, os_definitions
+from gantry.node.os import backup, os_definitions, stream_tls
 from gantry.node.storage import external, file, lvm, plain, programs, qcow2_export
 from gantry.node.storage.drbd import driver as drbd
 from gantry.node.storage.drbd import setup
@@ -52,7 +52,7 @@ def registry(
     hypervisors: dict[str, drivers.Hypervisor] = {
         driver.NAME: driver.Kvm(runtime, folders, parts=parts, accelerators=accelerators),
         chroot.NAME: chroot.Chroot(runtime, folders, parts=parts),
-        fake.NAME: fake.Fake(runtime.disk, folders.instances),
+        fake.NAME: fake.Fake(runtime.disk, folders.instances, runtime.network),
     }
     for kind in (machine.PARAVIRTUAL, machine.FULL):
         hypervisors[kind] = xen.Xen(kind, runtime, folders, parts=parts, secure=secure)
@@ -100,6 +100,12 @@ def node(
         ),
         own_packages=own_packages,
         recorder=recorder,
+        consoles=console_streams.Consoles(
+            runtime,
+            node_drivers,
+            certificates=folders.certificates,
+            tls=stream_tls.Contexts(runtime.disk, folders, secure=secure),
+        ),
         exports=backup.Backup(runtime, folders, registry=node_drivers, definitions=definitions, secure=secure),
     )
 

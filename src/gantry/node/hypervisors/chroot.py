@@ -23,7 +23,7 @@ from gantry import errors
 from gantry.node import drivers
 from gantry.node.storage import programs
 from gantry.rpc import calls
-from gantry.runtime import interface, paths
+from gantry.runtime import bytestream, interface, paths
 
 NAME = "chroot"
 MOUNTS = "/proc/self/mounts"
@@ -224,6 +224,13 @@ class Chroot:
         except errors.HypervisorError as error:
             return calls.Console(instance=name, kind="message", message=error.message)
         return calls.Console(instance=name, kind=NAME, host=self._drivers.node, command=("chroot", self._root(name)))
+
+    async def connect_console(self, name: str, kind: str) -> tuple[bytestream.Reader, bytestream.Writer]:
+        """Raise WrongStateError: its console needs a terminal on the node."""
+        self._running(name)
+        raise errors.WrongStateError(
+            f"instance {name}: a console of the hypervisor {NAME} needs a terminal", hint=f"gnt-instance console {name}"
+        )
 
     async def verify(self) -> list[str]:
         """Return no faults: every system has the required programs."""

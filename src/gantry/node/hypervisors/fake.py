@@ -1,6 +1,7 @@
 """The fake hypervisor, whose guests are files, for tests, benchmarks, simulations and experiments.
 
-    <instances>/fake/<name>      a guest that "runs", a Guest in JSON
+    <instances>/fake/<name>             a guest that "runs", a Guest in JSON
+    <instances>/fake/.<name>.serial     the socket of a program that plays its serial console, if there is one; so .vnc
 
 Starting writes the file, stopping removes it, so that guests survive a restart of the node daemon like real ones.
 Nothing is synced: a machine that crashes loses its guests. A migration is complete after ``STEPS`` queries of its
@@ -14,7 +15,7 @@ import msgspec
 from gantry import errors
 from gantry.node.hypervisors import guest_slots
 from gantry.rpc import calls
-from gantry.runtime import interface
+from gantry.runtime import bytestream, frames, interface
 
 NAME = "fake"
 MIB = 1 << 20
@@ -53,10 +54,14 @@ def _in_state(guest: Guest, state: str) -> Guest:
 
 
 class Fake:
-    """The hypervisor ``fake``; ``folder`` is the node's folder of running instances."""
+    """The hypervisor ``fake``; ``folder`` is the node's folder of running instances.
 
-    def __init__(self, disk: interface.Disk, folder: str) -> None:
+    Without ``network``, its guests have no consoles.
+    """
+
+    def __init__(self, disk: interface.Disk, folder: str, network: interface.Network | None = None) -> None:
         self._disk = disk
+        self._network = network
         self._folder = f"{folder}/{NAME}"
 
     def _path(self, name: str) -> str:
@@ -246,6 +251,18 @@ class Fake:
     async def console(self, name: str) -> calls.Console:
         """Return the message that there is no console."""
         return calls.Console(instance=name, kind="message", message="a fake instance has no console")
+
+    async def connect_console(self, name: str, kind: str) -> tuple[bytestream.Reader, bytestream.Writer]:
+        """Connect to the program that plays the guest's console, if there is one."""
+        path = f"{self._folder}/.{name}.{kind}"
+        if self._guest(name) is None:
+            raise errors.WrongStateError(f"instance {name} does not run", hint=f"gnt-instance start {name}")
+        if self._network is None or not self._disk.exists(path):
+            raise errors.WrongStateError(f"the fake instance {name} has no {kind} console")
+        try:
+            return await self._network.connect_unix(path, limit=frames.PIECE_BYTES)
+        except OSError as error:
+            raise errors.HypervisorError(f"no program plays the {kind} console of instance {name}: {error}") from None
 
     async def verify(self) -> list[str]:
         """Return no faults."""

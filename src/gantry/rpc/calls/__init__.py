@@ -71,6 +71,7 @@ from gantry.rpc.calls.cluster import (
     digest_of,
     nodes_by_key,
 )
+from gantry.rpc.calls.console import ConsoleEntrance, ConsoleOpen
 from gantry.rpc.calls.device import (
     OWNER_TAG,
     BlockdevAddchildren,
@@ -258,6 +259,8 @@ __all__ = [
     "CheckpointStore",
     "ConfirmSeconds",
     "Console",
+    "ConsoleEntrance",
+    "ConsoleOpen",
     "CopyFetch",
     "CopyPart",
     "CopyPiece",

@@ -4,12 +4,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 
-from aiohttp import web
+from aiohttp import WSMsgType, web
 
 from gantry.runtime import http_interface
 
 DISCONNECT_POLL_SECONDS = 5.0
 """Interval at which a server checks whether the client of an answer in pieces is still connected."""
+PING_SECONDS = 20.0
+"""Interval at which a WebSocket is tried; a client that does not answer within half of it has gone."""
+CLOSE_SECONDS = 2.0
+"""How long the client of a WebSocket may take to confirm its end."""
 
 
 def received(request: web.BaseRequest) -> http_interface.Request:
@@ -51,6 +55,51 @@ async def send(request: web.BaseRequest, response: http_interface.Response) -> w
                 return sending
         await sending.write_eof()
     return sending
+
+
+class _Socket:
+    """A WebSocket as ``http_interface.WebSocket``."""
+
+    def __init__(self, answer: web.WebSocketResponse) -> None:
+        self._answer = answer
+
+    async def receive(self) -> bytes | str | None:
+        message = await self._answer.receive()
+        if message.type not in (WSMsgType.BINARY, WSMsgType.TEXT):
+            return None
+        data: bytes | str = message.data
+        return data
+
+    async def send(self, message: bytes | str) -> None:
+        if isinstance(message, str):
+            await self._answer.send_str(message)
+        else:
+            await self._answer.send_bytes(message)
+
+
+async def converse(
+    request: web.BaseRequest, response: http_interface.Response, conversation: http_interface.Conversation
+) -> web.StreamResponse:
+    """Make the connection of a request a WebSocket, until the conversation or the connection ends."""
+    answer = web.WebSocketResponse(
+        protocols=(response.subprotocol,) if response.subprotocol else (),
+        timeout=CLOSE_SECONDS,
+        heartbeat=PING_SECONDS,
+        compress=False,
+        max_msg_size=http_interface.SOCKET_MESSAGE_BYTES,
+    )
+    answer.headers.update({name: http_interface.header_text(value) for name, value in response.headers.items()})
+    try:
+        await answer.prepare(request)
+    except web.HTTPBadRequest:
+        return whole(http_interface.Response(400, b"this is not the handshake of a WebSocket", "text/plain"))
+    try:
+        await conversation(_Socket(answer))
+    except ConnectionError:
+        pass  # the client disconnected during a message
+    finally:
+        await answer.close()
+    return answer
 
 
 def _text(value: str) -> str:

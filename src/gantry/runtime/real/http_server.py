@@ -17,13 +17,16 @@ import logging
 import resource
 import ssl
 from asyncio import sslproto
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from http import HTTPStatus
+from typing import Any, TypeVar
 
 from aiohttp import web
 
 from gantry.runtime import http_interface, limits, repeated_logs
 from gantry.runtime.real import accepting, connections, http_messages, http_progress, http_refusals, opening
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +154,7 @@ class Server:
         self._guard = guard or http_refusals.PlainGuard(body_limit)
         self._body_limit = body_limit
         self._body_bytes = 0
-        self._tasks: set[asyncio.Task[http_interface.Response]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
         self._opening: opening.Opening | None = None
         self._acceptors: list[accepting.Acceptor] = []
         self._manager: web.Server | None = None
@@ -248,6 +251,8 @@ class Server:
             else:
                 async with self._body(request, received, connection) as body:
                     response = await self._work(dataclasses.replace(received, body=body), connection)
+            if response.conversation:
+                return await self._until_closed(http_messages.converse(request, response, response.conversation))
             return await http_messages.send(request, response)
         except http_refusals.RefusedError as refused:
             answer = http_messages.whole(refused.answer)
@@ -307,17 +312,23 @@ class Server:
         if status := self.connections.begin_work(connection):
             raise self.refusals.error(received, status)
         self.connections.enter(connection, connections.State.WORK)
-        task = asyncio.ensure_future(self._handler(received))
-        self._tasks.add(task)
         try:
-            response = await task
+            response = await self._until_closed(self._handler(received))
         finally:
-            self._tasks.discard(task)
             self.connections.end_work(connection)
         if response.known:
             self.connections.recognize(connection)
             self.note_room()
         return response
+
+    async def _until_closed(self, work: Awaitable[T]) -> T:
+        """Return the result of a work that ``close`` cancels."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        try:
+            return await task
+        finally:
+            self._tasks.discard(task)
 
     async def close(self) -> None:
         """Stop listening, cancel the handlers, and end the connections; a second call does nothing."""

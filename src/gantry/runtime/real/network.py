@@ -8,8 +8,8 @@ import struct
 from collections.abc import Sequence
 
 from gantry.runtime import bytestream, http_interface, limits
+from gantry.runtime.real import entrances, http, http_server, unix_server
 from gantry.runtime.real import groups as machine_groups
-from gantry.runtime.real import http, http_server, unix_server
 
 READ_TIMEOUT = struct.pack("ll", 0, 100_000)
 """How long a read from a passed connection blocks: a struct timeval, a tenth of a second."""
@@ -54,6 +54,20 @@ class Network:
     async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Connect to a UNIX socket."""
         return await asyncio.open_unix_connection(path, limit=limit)
+
+    async def connect_port(
+        self, host: str, port: int, *, tls: ssl.SSLContext | None, limit: int
+    ) -> tuple[bytestream.Reader, bytestream.Writer]:
+        """Connect to a TCP port, with or without TLS."""
+        name = host if tls else None
+        reader, writer = await asyncio.open_connection(host, port, ssl=tls, server_hostname=name, limit=limit)
+        entrances.watch_peer(writer.get_extra_info("socket"))
+        return reader, writer
+
+    async def listen_once(self, host: str, *, token: str, tls: ssl.SSLContext | None, limit: int) -> entrances.Entrance:
+        """Bind a port that the system chooses."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return entrances.Entrance(socket.create_server((host, 0), family=family), token, tls, limit=limit)
 
     async def stdin_connection(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Return the connection on standard input."""

@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 
 from gantry.runtime import bytestream, http_interface, limits
-from gantry.runtime.simulated import boot, disk, streams, wires
+from gantry.runtime.simulated import boot, disk, entrances, streams, wires
 
 
 class HttpServer:
@@ -162,6 +162,22 @@ class Network:
         if server is None or not server.open:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED), path)
         return server.accept(limit)
+
+    async def connect_port(
+        self, host: str, port: int, *, tls: ssl.SSLContext | None, limit: int
+    ) -> tuple[bytestream.Reader, bytestream.Writer]:
+        """Connect to an entrance of a machine."""
+        boot.check()
+        await asyncio.sleep(0)
+        target = self.wires.resolve(host, self.machine)
+        if self.wires.is_cut(self.machine, target):
+            raise OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH), f"{host}:{port}")
+        return self.wires.entrances.enter(target, port, limit=limit)
+
+    async def listen_once(self, host: str, *, token: str, tls: ssl.SSLContext | None, limit: int) -> entrances.Entrance:
+        """Listen on all addresses of the machine; ``host`` is ignored, and TLS is not simulated here."""
+        boot.check()
+        return entrances.Entrance(self.wires.entrances, self.machine, token, limit=limit)
 
     async def stdin_connection(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Raise OSError: simulated daemons have no standard input."""

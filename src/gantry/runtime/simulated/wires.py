@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gantry.runtime import http_interface
-from gantry.runtime.simulated import boot
+from gantry.runtime.simulated import boot, entrances
 
 T = TypeVar("T")
 
@@ -110,6 +110,7 @@ class Wires:
         self.reorder = 0.0
         self.duplicate = 0.0
         self.reset = 0.0
+        self.entrances = entrances.Entrances()
         self.on_request: Callable[[str, str, http_interface.Request], None] | None = None
         self.on_arrival: Callable[[str, str, http_interface.Request], Callable[[bytes], None] | None] | None = None
         self._loop = loop

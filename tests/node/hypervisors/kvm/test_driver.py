@@ -184,6 +184,60 @@ async def test_a_guest_whose_serial_console_is_a_socket_can_be_read(node: Node) 
     assert "serial" in os.listdir(node.guests.files("vm1").folder)
 
 
+async def test_one_program_at_a_time_is_connected_to_a_serial_console(node: Node) -> None:
+    with pytest.raises(errors.WrongStateError, match="instance vm1 does not run"):
+        await node.kvm.connect_console("vm1", "serial")
+    await node.kvm.start(samples.instance(), paused=False)
+    _, writer = await node.kvm.connect_console("vm1", "serial")
+    with pytest.raises(errors.NotUniqueError, match="a program on node node1 has the serial console of instance vm1"):
+        await node.kvm.connect_console("vm1", "serial")
+    writer.close()
+    reader, writer = await node.kvm.connect_console("vm1", "serial")
+    await node.kvm.stop("vm1", timeout=0)
+    async with asyncio.timeout(60):
+        while await reader.read(1 << 16):  # until QEMU closes it
+            pass
+    writer.close()
+
+
+async def test_a_console_that_a_guest_was_started_without_is_named(node: Node) -> None:
+    await node.kvm.start(samples.instance(hvparams=samples.kvm(serial_console=False)), paused=False)
+    with pytest.raises(errors.WrongStateError, match="vm1 was started without a serial console"):
+        await node.kvm.connect_console("vm1", "serial")
+    with pytest.raises(errors.WrongStateError, match="vm1 was started without VNC"):
+        await node.kvm.connect_console("vm1", "vnc")
+
+
+@pytest.mark.parametrize("where", ["127.0.0.1", "0.0.0.0", "folder"])
+async def test_vnc_is_reached_wherever_it_listens_and_asks_for_its_password(
+    node: Node, folders: paths.Paths, where: str, tmp_path: Path
+) -> None:
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    address = folders.run if where == "folder" else where
+    with samples.entered(node.namespace):
+        vm = samples.instance(hvparams=samples.kvm(vnc_bind_address=address, vnc_password_file=str(password)))
+        await node.kvm.start(vm, paused=False)
+        reader, writer = await node.kvm.connect_console("vm1", "vnc")
+        async with asyncio.timeout(60):
+            assert await reader.readuntil(b"\n") == b"RFB 003.008\n"
+            writer.write(b"RFB 003.008\n")
+            # The only way in is that of a password (RFC 6143, section 7.2.2).
+            assert await reader.read(2) == bytes([1, 2])
+        writer.close()
+
+
+async def test_vnc_with_its_own_encryption_is_refused(node: Node) -> None:
+    await node.kvm.start(samples.instance(hvparams=samples.kvm(vnc_bind_address="127.0.0.1")), paused=False)
+    record = node.guests.record("vm1")
+    assert record
+    assert record.instance
+    tls = msgspec.structs.replace(record.instance, hvparams={**record.instance.hvparams, "vnc_tls": True})
+    await node.guests.write(msgspec.structs.replace(record, instance=tls))
+    with pytest.raises(errors.WrongStateError, match="VNC of instance vm1 is encrypted"):
+        await node.kvm.connect_console("vm1", "vnc")
+
+
 async def test_the_accelerator_and_resources_of_an_instance_are_reported(node: Node) -> None:
     await node.kvm.start(samples.instance(memory=24), paused=False)
     assert await node.kvm.info("vm1") == calls.RunningInstance(

@@ -36,7 +36,7 @@ from gantry.node.hypervisors.kvm import (
     usage,
 )
 from gantry.rpc import calls
-from gantry.runtime import interface, paths
+from gantry.runtime import bytestream, interface, paths
 
 logger = logging.getLogger(__name__)
 
@@ -385,6 +385,10 @@ class Kvm:
     async def console(self, name: str) -> calls.Console:
         """Return how to reach the console: serial, VNC or SPICE."""
         return await self._consoles.find(name)
+
+    async def connect_console(self, name: str, kind: str) -> tuple[bytestream.Reader, bytestream.Writer]:
+        """Connect to the serial console or to VNC."""
+        return await self._consoles.connect(name, kind)
 
     async def verify(self) -> list[str]:
         """Return a fault if no accelerator works."""

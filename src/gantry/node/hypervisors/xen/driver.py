@@ -27,7 +27,7 @@ from gantry.node.hypervisors.xen import (
 )
 from gantry.node.os import stream_tls
 from gantry.rpc import calls
-from gantry.runtime import interface, paths
+from gantry.runtime import bytestream, interface, paths
 
 
 class Xen:
@@ -280,6 +280,14 @@ class Xen:
         kind = "pv" if self._kind == machine.PARAVIRTUAL else "serial"
         return calls.Console(
             instance=name, kind="xl", host=self._drivers.node, command=("xl", "console", "-t", kind, name)
+        )
+
+    async def connect_console(self, name: str, kind: str) -> tuple[bytestream.Reader, bytestream.Writer]:
+        """Raise WrongStateError: its console needs a terminal on the node."""
+        await self._guests.running(name)
+        raise errors.WrongStateError(
+            f"instance {name}: a console of the hypervisor {self._kind} needs a terminal",
+            hint=f"gnt-instance console {name}",
         )
 
     async def verify(self) -> list[str]:
