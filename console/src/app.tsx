@@ -6,6 +6,7 @@ import { connection } from "./events.ts";
 import { showKeys } from "./keys.tsx";
 import { NEW, href } from "./logic/routes.ts";
 import { AddressesPage } from "./pages/addresses.tsx";
+import { ConsolePage } from "./pages/console.tsx";
 import { InstancePage } from "./pages/instance.tsx";
 import { InstancesPage } from "./pages/instances.tsx";
 import { JobPage } from "./pages/job.tsx";
@@ -158,7 +159,8 @@ function Main() {
 }
 
 function Page() {
-  const [place = "", name] = route.value.parts;
+  const [place = "", name, part] = route.value.parts;
+  if (place === "instances" && name && part === "console") return <ConsolePage name={name} />;
   switch (place) {
     case "":
       return <OverviewPage />;

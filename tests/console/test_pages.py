@@ -14,6 +14,7 @@ PAGES = (
     "",
     "#/instances",
     "#/instances/web1.example",
+    "#/instances/web1.example/console",
     "#/nodes",
     "#/nodes/node1",
     "#/networks",

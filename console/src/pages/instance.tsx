@@ -139,6 +139,9 @@ function Actions({ instance }: { instance: Details }) {
       <button type="button" disabled={!applies("reboot", instance)} onClick={() => runPower("reboot", name)}>
         Reboot
       </button>
+      <a class="button" href={href(["instances", name, "console"])}>
+        Console
+      </a>
       <button type="button" disabled={!isRunning(instance.status)} onClick={() => migrate(instance)}>
         Migrate…
       </button>
