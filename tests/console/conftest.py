@@ -20,7 +20,7 @@ AXE = Path(__file__).parents[2] / "console/node_modules/axe-core/axe.min.js"
 SERIOUS = ("serious", "critical")
 CHROMIUM = Path("/usr/bin/chromium")
 USERS = "alice one write\nbob two read\ncarol three\n"
-EXPECTED = ("Failed to load resource", "task queue exceeded allotted deadline")
+EXPECTED = ("Failed to load resource", "task queue exceeded allotted deadline", "Security negotiation failed")
 """Complaints of the browser that a test may cause."""
 TIMEOUT = 30_000
 """Milliseconds until something has to be seen; a busy machine needs more than a person would wait."""

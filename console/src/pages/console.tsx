@@ -1,26 +1,24 @@
-// A console of an instance: the serial line as a terminal.
+// The consoles of an instance: its serial line as a terminal, its screen by VNC.
 
 import { effect } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { applies, runPower } from "../actions.tsx";
-import { mayWrite, request } from "../api.ts";
+import { mayWrite } from "../api.ts";
 import { keep, kept } from "../kept.ts";
-import { type Guest, type Kind, type Report, missing } from "../logic/consoles.ts";
+import { type Kind, missing } from "../logic/consoles.ts";
 import { href } from "../logic/routes.ts";
 import { instanceStatus, isRunning } from "../model.ts";
+import { Bar, type Details, useConnection } from "../parts/consoles.tsx";
 import { useObject, useTitle } from "../parts/hooks.ts";
 import type { Screen } from "../parts/terminal.ts";
 import { Badge, Failure, Loading } from "../parts/text.tsx";
+import { route } from "../router.ts";
 import { theme } from "../theme.ts";
-import { Tunnel } from "../tunnel.ts";
+import { GraphicalConsole } from "./graphical.tsx";
 
 const FIELDS = ["name", "status", "pnode", "hypervisor", "hvparams"];
 const READ = "console-read"; // whether screen readers follow the terminal
-
-interface Details extends Guest {
-  readonly status: string | null;
-  readonly pnode: string;
-}
+const KINDS = { serial: "Serial line", vnc: "Screen" } as const;
 
 export function ConsolePage({ name }: { name: string }) {
   useTitle(`Console of ${name}`);
@@ -42,18 +40,46 @@ export function ConsolePage({ name }: { name: string }) {
   );
 }
 
+/** The console that the address asks for, or the only one that there is. */
+function kindOf(instance: Details): Kind {
+  const chosen = route.value.query.get("kind");
+  if (chosen === "vnc" || chosen === "serial") return chosen;
+  return missing(instance, "serial") && !missing(instance, "vnc") ? "vnc" : "serial";
+}
+
 function Body({ instance }: { instance: Details }) {
-  const kind: Kind = "serial";
-  const [hasBegun, setBegun] = useState(false);
-  const fault = missing(instance, kind);
   if (!mayWrite()) return <p class="empty">Your user may look, and consoles need the option write.</p>;
   if (typeof WebSocket === "undefined") {
     return <p class="empty">This browser has no WebSocket, which a console needs. Use gnt-instance console instead.</p>;
   }
-  if (hasBegun) return <SerialConsole instance={instance} />;
+  const kind = kindOf(instance);
+  return (
+    <>
+      <nav class="chips" aria-label="Consoles">
+        {(Object.keys(KINDS) as Kind[]).map((each) => (
+          <a
+            key={each}
+            class="button"
+            href={href(["instances", instance.name, "console"], { kind: each })}
+            aria-current={each === kind ? "page" : undefined}
+          >
+            {KINDS[each]}
+          </a>
+        ))}
+      </nav>
+      <Chosen key={kind} instance={instance} kind={kind} />
+    </>
+  );
+}
+
+function Chosen({ instance, kind }: { instance: Details; kind: Kind }) {
+  const [hasBegun, setBegun] = useState(false);
+  const fault = missing(instance, kind);
+  if (hasBegun)
+    return kind === "serial" ? <SerialConsole instance={instance} /> : <GraphicalConsole instance={instance} />;
   if (fault) return <p class="empty">{fault}</p>;
   if (!isRunning(instance.status)) return <Stopped instance={instance} />;
-  // From now on the page keeps what was printed, whatever becomes of the instance.
+  // From now on the page keeps what was shown, whatever becomes of the instance.
   setBegun(true);
   return null;
 }
@@ -71,41 +97,16 @@ function Stopped({ instance }: { instance: Details }) {
   );
 }
 
-type State = Report | { readonly state: "connecting" } | { readonly state: "lost"; readonly text: string };
-
-const SILENT =
-  "The server has refused the connection, or does not answer. If there is a proxy in between, it may not pass WebSockets.";
-const BROKEN = "The connection to the server is lost.";
-
 function SerialConsole({ instance }: { instance: Details }) {
   const { name } = instance;
   const place = useRef<HTMLDivElement>(null);
   const leave = useRef<HTMLButtonElement>(null);
   const screen = useRef<Screen>(null);
-  const tunnel = useRef<Tunnel>(null);
-  const [state, setState] = useState<State>({ state: "connecting" });
   const [isRead, setRead] = useState(kept(READ) === "yes");
-  const connect = (takesOver = false) => {
-    tunnel.current?.close();
-    setState({ state: "connecting" });
-    tunnel.current = new Tunnel(
-      name,
-      "serial",
-      {
-        data: (data, done) => screen.current?.write(data, done),
-        report: (report) => {
-          setState(report);
-          if (report.state === "open") screen.current?.focus();
-        },
-        lost: (hasBegun) => {
-          setState({ state: "lost", text: hasBegun ? BROKEN : SILENT });
-          // A session that has ended is found out here: the request shows the log-in.
-          void request("GET", "/2/session").catch(() => undefined);
-        },
-      },
-      { takesOver },
-    );
-  };
+  const connection = useConnection(name, "serial", {
+    data: (data, done) => screen.current?.write(data, done),
+    opened: () => screen.current?.focus(),
+  });
   useEffect(() => {
     let isGone = false;
     const stops: (() => void)[] = [];
@@ -113,7 +114,7 @@ function SerialConsole({ instance }: { instance: Details }) {
       if (isGone || !place.current) return;
       const opened = openTerminal(place.current, {
         isRead,
-        onInput: (data) => tunnel.current?.send(data),
+        onInput: (data) => connection.send(data),
         onLeave: () => leave.current?.focus(),
       });
       screen.current = opened;
@@ -128,47 +129,21 @@ function SerialConsole({ instance }: { instance: Details }) {
         () => dark.removeEventListener("change", recolour),
         () => opened.dispose(),
       );
-      connect();
+      connection.connect();
     });
     return () => {
       isGone = true;
-      tunnel.current?.close();
       for (const stop of stops) stop();
       screen.current = null;
     };
   }, [name]);
   return (
     <section class="console" aria-label={`Serial console of ${name}`}>
-      <div class="tools">
-        <Words state={state} instance={instance} />
-        <div class="actions">
-          {state.state === "used" && (
-            <button type="button" class="danger" onClick={() => connect(true)}>
-              Take it over
-            </button>
-          )}
-          {state.state !== "open" && state.state !== "connecting" && (
-            <button type="button" class="primary" onClick={() => connect()}>
-              {state.state === "ended" || state.state === "lost" ? "Connect again" : "Try again"}
-            </button>
-          )}
-          <button
-            type="button"
-            ref={leave}
-            disabled={state.state !== "open"}
-            onClick={() => {
-              tunnel.current?.close();
-              setState({ state: "ended", text: "You have closed the console.", why: "" });
-            }}
-          >
-            Close
-          </button>
-        </div>
-      </div>
+      <Bar connection={connection} instance={instance} leave={leave} />
       <div class="screen" ref={place} />
       <p class="hint">
         Enter shows a prompt; <kbd>Ctrl</kbd> <kbd>]</kbd> leaves the terminal, which has the Tab key. The guest takes
-        the line for {80} columns and {24} rows. After an hour without anything typed it is closed.{" "}
+        the line for 80 columns and 24 rows. After an hour without anything typed it is closed.{" "}
         <label class="check">
           <input
             type="checkbox"
@@ -184,34 +159,4 @@ function SerialConsole({ instance }: { instance: Details }) {
       </p>
     </section>
   );
-}
-
-/** What is with the connection, in a sentence; it follows the instance. */
-function Words({ state, instance }: { state: State; instance: Details }) {
-  const { name, pnode } = instance;
-  const present = isRunning(instance.status) ? `${name} runs on ${pnode}.` : `${name} does not run.`;
-  switch (state.state) {
-    case "connecting":
-      return <p role="status">Connecting…</p>;
-    case "open":
-      return (
-        <p role="status">
-          <span class="badge good">connected</span> to {name} on {state.node}
-        </p>
-      );
-    case "used":
-      return (
-        <p role="status">
-          {state.user} has this console open, and only one user can. Whoever has it loses it if you take it over.
-        </p>
-      );
-    case "refused":
-      return <p role="alert">{state.text}</p>;
-    default:
-      return (
-        <p role="alert">
-          {state.text} {present}
-        </p>
-      );
-  }
 }
