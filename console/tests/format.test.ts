@@ -5,6 +5,8 @@ import * as format from "../src/logic/format.ts";
 test("sizes have the largest unit in which they are at least one", () => {
   assert.equal(format.size(0), "0 MiB");
   assert.equal(format.size(1023), "1,023 MiB");
+  assert.equal(format.bytes(1023), "1,023 B");
+  assert.equal(format.bytes(1536), "1.5 KiB");
   assert.equal(format.size(1024), "1 GiB");
   assert.equal(format.size(1536), "1.5 GiB");
   assert.equal(format.size(3 * 1024 ** 2), "3 TiB");

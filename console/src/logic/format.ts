@@ -3,13 +3,16 @@
 const LOCALE = "en-GB";
 const whole = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 1 });
+const precise = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 2 });
 const exactTime = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium", timeStyle: "medium" });
+const minute = new Intl.DateTimeFormat(LOCALE, { hour: "2-digit", minute: "2-digit" });
 const clock = new Intl.DateTimeFormat(LOCALE, { timeStyle: "medium" });
 const relative = new Intl.RelativeTimeFormat(LOCALE, { numeric: "always", style: "long" });
 const rules = new Intl.PluralRules(LOCALE);
 const conjunction = new Intl.ListFormat(LOCALE, { style: "long", type: "conjunction" });
 
 const BINARY_UNITS = ["MiB", "GiB", "TiB", "PiB"];
+const BYTE_UNITS = ["B", "KiB", ...BINARY_UNITS];
 const TIME_UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["year", 31_536_000],
   ["month", 2_592_000],
@@ -23,6 +26,16 @@ export function number(value: number): string {
   return whole.format(value);
 }
 
+/** A number that may be a part of one: "0.25". */
+export function fraction(value: number): string {
+  return precise.format(value);
+}
+
+/** The time of day to the minute; the argument is in seconds. */
+export function minutes(time: number): string {
+  return minute.format(time * 1000);
+}
+
 /** A percentage, with a space that does not break. */
 export function share(percentage: number): string {
   return `${short.format(percentage)}\u00a0%`;
@@ -34,13 +47,22 @@ export function percent(part: number, total: number): string {
 
 /** An amount of MiB, the unit of the API: "512 MiB", "1.5 GiB". */
 export function size(mebibytes: number): string {
-  let amount = mebibytes;
+  return scaled(mebibytes, BINARY_UNITS);
+}
+
+/** An amount of bytes: "12 KiB". */
+export function bytes(amount: number): string {
+  return scaled(amount, BYTE_UNITS);
+}
+
+function scaled(number: number, units: readonly string[]): string {
+  let amount = number;
   let unit = 0;
-  while (Math.abs(amount) >= 1024 && unit < BINARY_UNITS.length - 1) {
+  while (Math.abs(amount) >= 1024 && unit < units.length - 1) {
     amount /= 1024;
     unit += 1;
   }
-  return `${short.format(amount)} ${BINARY_UNITS[unit]}`;
+  return `${short.format(amount)} ${units[unit]}`;
 }
 
 /** "1 instance", "2 instances"; a noun whose plural is irregular passes it. */

@@ -9,6 +9,7 @@ import { withLoaded } from "../parts/lazy.tsx";
 import { EventList, JobList } from "../parts/past.tsx";
 import { Ago, Badge, Commas, Fact, Facts, Failure, Loading, None, Scrolling } from "../parts/text.tsx";
 import { Parameters } from "../parts/parameters.tsx";
+import { Usage } from "../parts/usage.tsx";
 import { nodes } from "../store.ts";
 
 const FIELDS = [
@@ -198,6 +199,7 @@ function Body({ instance }: { instance: Details }) {
         <JobList title="Jobs" kind="instance" name={instance.name} />
         <EventList kind="instance" uuid={instance.uuid} />
       </div>
+      <Usage kind="instance" name={instance.name} />
       <HistoryPart kind="instance" name={instance.uuid} />
       <section>
         <h2>Parameters</h2>

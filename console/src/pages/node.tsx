@@ -5,6 +5,7 @@ import { useLists, useObject, useTitle } from "../parts/hooks.ts";
 import { EventList, JobList } from "../parts/past.tsx";
 import { Parameters } from "../parts/parameters.tsx";
 import { Ago, Badge, Fact, Facts, Failure, Loading, None } from "../parts/text.tsx";
+import { Usage } from "../parts/usage.tsx";
 import { instances, nodes } from "../store.ts";
 import { InstanceList } from "./instances.tsx";
 import { NodeDisk, NodeMemory } from "./nodes.tsx";
@@ -125,6 +126,7 @@ function Body({ node, details }: { node: Node; details: Details }) {
           </p>
         )}
       </section>
+      <Usage kind="node" name={node.name} />
       <div class="columns">
         <JobList title="Jobs" kind="node" name={node.name} />
         <EventList kind="node" uuid={node.uuid} />
