@@ -1,10 +1,13 @@
 // Requests of the remote API, and the session. Everything that the console knows comes from here and from events.ts.
 
 import { signal } from "@preact/signals";
+import { ruleAllows, type Rule, type Ruled } from "./logic/access.ts";
 
 export interface Session {
   readonly user: string;
   readonly may: "write" | "read" | "";
+  /** The access rules of a user who may not do everything. */
+  readonly rules: readonly Rule[];
   readonly csrf: string;
 }
 
@@ -16,6 +19,26 @@ export const sessionEnded = signal(false);
 
 export function mayWrite(): boolean {
   return session.value?.may === "write";
+}
+
+/** Whether the user may start and stop an instance. */
+export function mayOperate(instance: Ruled): boolean {
+  return mayWrite() || ruleAllows(session.value?.rules ?? [], "operate", instance);
+}
+
+/** Whether the user may change, move and remove an instance. */
+export function mayManage(instance: Ruled): boolean {
+  return mayWrite() || ruleAllows(session.value?.rules ?? [], "manage", instance);
+}
+
+/** Whether the user may start and stop any instance. */
+export function mayOperateSome(): boolean {
+  return mayWrite() || !!session.value?.rules.some((rule) => rule.role !== "network-admin" && rule.scope !== "network");
+}
+
+/** Whether the user may change anything; the master decides about each request. */
+export function mayChange(): boolean {
+  return mayWrite() || !!session.value?.rules.length;
 }
 
 /** What the server answered instead of a result; `explain` is the text for people. */

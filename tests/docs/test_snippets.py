@@ -264,8 +264,10 @@ def test_every_command_of_a_page_has_options_that_exist(page: Path) -> None:
         for match in re.finditer(r"\b(gnt-[a-z]+) ([^|;&)]*)", re.sub(r"\d?[<>][^\s;]*", "", line)):
             program, words = match[1], shlex.split(match[2].strip(), comments=True)
             known = {name: entry for entry in main.commands(program)[0] for name in (entry.name, *entry.aliases)}
-            assert words[0] in known, line
+            count = 2 if " ".join(words[:2]) in known else 1
+            name = " ".join(words[:count])
+            assert name in known, line
             try:
-                command.parse(program, known[words[0]], words=words[1:])
+                command.parse(program, known[name], words=words[count:])
             except errors.CommandError as error:
                 pytest.fail(f"{line}: {error.text()}")

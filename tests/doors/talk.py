@@ -51,6 +51,8 @@ METHODS: dict[str, tuple[object, ...]] = {
     "QueryUsageHistory": ("node", "node1", 0),
     "UseInvitation": ("secret", "token", "node9", "192.0.2.9"),
     "ProveInvitation": ("id", "nonce", "key"),
+    "ExplainAccess": (["user:bob"], "cluster"),
+    "QueryOwnAccess": (),
 }
 """Valid arguments for each method; ``job`` stands for a job number."""
 

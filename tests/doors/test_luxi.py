@@ -97,6 +97,7 @@ async def _job(lab: cluster.SimulatedCluster, op: cluster.Opcode = DELAY) -> int
 
 
 RESULTS: dict[str, object] = {
+    "QueryOwnAccess": dict[str, object],
     "SubmitManyJobs": list[tuple[bool, int]],
     "SubmitJob": int,
     "SubmitJobToDrainedQueue": int,

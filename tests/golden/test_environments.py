@@ -178,6 +178,8 @@ ANYWHERE = ("instance-failover", "instance-migrate", "instance-change-group", "g
 FAR = cluster.NodeGroup(uuid="f", name="far", networks=GROUP.networks)
 DISTANT = cluster.Node(uuid="n9", name="node9.example", primary_ip="203.0.113.9", group="f")
 WITHOUT = {
+    opcodes.AccessAdd,
+    opcodes.AccessRemove,
     opcodes.BackupRemove,
     opcodes.ClusterRedistConf,
     opcodes.ClusterRenewCrypto,

@@ -151,7 +151,7 @@ class House:
             ledger=self.ledger,
             authority=cast("base.Authority", None),
             runtime=self.runtime,
-            submit=lambda many: self.queue.submit_many(many),
+            submit=lambda many, submitter: self.queue.submit_many(many, submitter=submitter),
         )
         self.locks = locks.LockManager()
         self.book = records.Records(self.store, self.runtime.clock)

@@ -8,7 +8,8 @@ from msgspec import inspect
 NAMES = st.from_regex(r"\A[a-z0-9][a-z0-9_.+:@-]{0,20}\Z")
 UUIDS = st.uuids().map(str)
 DIGESTS = st.binary(min_size=32, max_size=32).map(bytes.hex)
-KNOWN = {"^[0-9a-f]{8}": UUIDS, "^[0-9a-f]{64}": DIGESTS}
+WHOS = st.from_regex(r"\A(user|group):[^\s:]{1,20}\Z")
+KNOWN = {"^[0-9a-f]{8}": UUIDS, "^[0-9a-f]{64}": DIGESTS, "^(user|group)": WHOS}
 """Values of texts with a pattern, by the beginning of the pattern; all others are names."""
 LEAVES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(string.printable, max_size=8)
 

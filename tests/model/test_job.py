@@ -3,10 +3,11 @@
 import itertools
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from tests.state import build
 
-from gantry.model import job, opcodes
+from gantry.model import access, job, opcodes
 
 STATUSES = tuple(job.Status)
 
@@ -54,3 +55,23 @@ def test_the_priority_is_that_of_what_has_not_ended() -> None:
 def test_a_time_is_a_pair_of_seconds_and_microseconds() -> None:
     assert job.timestamp(12.25) == (12, 250_000)
     assert all(job.timestamp(1e9 + part / 7)[1] < 1_000_000 for part in range(100))
+
+
+@pytest.mark.parametrize(
+    "submitter",
+    [
+        None,
+        access.Subject(user="root", is_admin=True),
+        access.Subject(user="<b>&\n", door="rapi"),
+        access.Subject(user="bob", groups=("ops", "staff")),
+    ],
+)
+def test_a_job_comes_back_with_its_submitter(submitter: access.Subject | None) -> None:
+    original = job.Job(id=1, ops=(job.Step(input=opcodes.TestDelay(duration=0.0)),), submitter=submitter)
+    assert msgspec.json.decode(msgspec.json.encode(original), type=job.Job).submitter == submitter
+
+
+def test_a_job_of_an_earlier_version_has_no_submitter() -> None:
+    encoded = msgspec.json.decode(msgspec.json.encode(of([job.Status.QUEUED])), type=dict[str, object])
+    del encoded["submitter"]
+    assert msgspec.json.decode(msgspec.json.encode(encoded), type=job.Job).submitter is None

@@ -359,6 +359,8 @@ def test_an_end_that_is_not_stored_leaves_everything_as_it_was(op: opcodes.Opcod
 
 
 WITHOUT_STEPS = {
+    opcodes.AccessAdd,
+    opcodes.AccessRemove,
     opcodes.ClusterPostInit,
     opcodes.ClusterVerify,
     opcodes.GroupAdd,

@@ -464,21 +464,25 @@ async def test_the_arguments_of_a_started_program_are_readable_at_once(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize(("user", "is_privileged"), [(0, True), (65534, False)])
+@pytest.mark.parametrize(
+    ("user", "is_privileged", "name"), [(0, True, "root"), (65534, False, "nobody"), (54324, False, "#54324")]
+)
 async def test_the_kernel_tells_root_from_other_users(
-    runtime: RealRuntime, tmp_path: Path, user: int, is_privileged: bool
+    runtime: RealRuntime, tmp_path: Path, user: int, is_privileged: bool, name: str
 ) -> None:
     os.chmod(tmp_path, 0o755)
-    seen: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    seen: asyncio.Future[tuple[bool, str, tuple[str, ...]]] = asyncio.get_running_loop().create_future()
 
     async def handler(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
-        seen.set_result(runtime.network.is_privileged(writer))
+        network = runtime.network
+        seen.set_result((network.is_privileged(writer), network.peer_user(writer), network.peer_groups(writer)))
 
     server = await runtime.network.serve_unix(str(tmp_path / "socket"), handler, mode=0o666, limit=100)
-    code = f"import os, socket; os.setuid({user}); socket.socket(socket.AF_UNIX).connect('socket')"
+    become = f"os.setgroups([0, 54321]); os.setgid(0); os.setuid({user})"
+    code = f"import os, socket; {become}; socket.socket(socket.AF_UNIX).connect('socket')"
     try:
         await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], check=True, timeout=60, cwd=tmp_path)
-        assert await asyncio.wait_for(seen, 60) is is_privileged
+        assert await asyncio.wait_for(seen, 60) == (is_privileged, name, ("root",))
     finally:
         await server.close()
 

@@ -1,5 +1,6 @@
 import { migrate, remove, runPower, applies } from "../actions.tsx";
-import { mayWrite } from "../api.ts";
+import { mayManage, mayOperate, mayWrite } from "../api.ts";
+import type { Ruled } from "../logic/access.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { instanceStatus, isRunning } from "../model.ts";
@@ -99,7 +100,7 @@ export function InstancePage({ name }: { name: string }) {
         </p>
         <h1>{name}</h1>
         {value && <Badge status={instanceStatus(value.status)} />}
-        {value && mayWrite() && <Actions instance={value} />}
+        {value && <Actions instance={value} />}
       </header>
       {failure && <Failure text={failure} />}
       {value === undefined && !failure && <Loading what={name} />}
@@ -127,8 +128,15 @@ function edit(use: (edits: Awaited<ReturnType<typeof loadEdits>>) => void): void
 
 const loadMoves = () => import("../moves.tsx");
 
+/** What rules can say about the instance. */
+function ruledOf(instance: Details): Ruled {
+  return { uuid: instance.uuid, tags: instance.tags, group: instance["pnode.group"] };
+}
+
 function Actions({ instance }: { instance: Details }) {
   const { name } = instance;
+  const ruled = ruledOf(instance);
+  if (!mayOperate(ruled)) return null;
   return (
     <div class="actions" role="group" aria-label="Actions">
       <button type="button" disabled={!applies("start", instance)} onClick={() => runPower("start", name)}>
@@ -143,21 +151,31 @@ function Actions({ instance }: { instance: Details }) {
       <a class="button" href={href(["instances", name, "console"])}>
         Console
       </a>
-      <button type="button" disabled={!isRunning(instance.status)} onClick={() => migrate(instance)}>
-        Migrate…
-      </button>
-      <button type="button" onClick={() => withLoaded(loadMoves, (moves) => moves.failOver(name))}>
-        Fail over…
-      </button>
-      <button type="button" onClick={() => withLoaded(loadMoves, (moves) => moves.exportInstance(name))}>
-        Export…
-      </button>
-      <button type="button" onClick={() => edit((edits) => edits.rename(name))}>
-        Rename…
-      </button>
-      <button type="button" class="danger" onClick={() => remove(name)}>
-        Remove…
-      </button>
+      {mayManage(ruled) && (
+        <>
+          <button type="button" disabled={!isRunning(instance.status)} onClick={() => migrate(instance)}>
+            Migrate…
+          </button>
+          <button type="button" onClick={() => withLoaded(loadMoves, (moves) => moves.failOver(name))}>
+            Fail over…
+          </button>
+        </>
+      )}
+      {mayWrite() && (
+        <button type="button" onClick={() => withLoaded(loadMoves, (moves) => moves.exportInstance(name))}>
+          Export…
+        </button>
+      )}
+      {mayManage(ruled) && (
+        <>
+          <button type="button" onClick={() => edit((edits) => edits.rename(name))}>
+            Rename…
+          </button>
+          <button type="button" class="danger" onClick={() => remove(name)}>
+            Remove…
+          </button>
+        </>
+      )}
     </div>
   );
 }
@@ -169,7 +187,7 @@ function Body({ instance }: { instance: Details }) {
         <section>
           <div class="section-head">
             <h2>State</h2>
-            {mayWrite() && (
+            {mayManage(ruledOf(instance)) && (
               <button type="button" class="quiet" onClick={() => edit((edits) => edits.editSize(instance.name))}>
                 Change memory, CPUs, tags…
               </button>
@@ -181,7 +199,7 @@ function Body({ instance }: { instance: Details }) {
           <section>
             <div class="section-head">
               <h2>NICs</h2>
-              {mayWrite() && (
+              {mayManage(ruledOf(instance)) && (
                 <button type="button" class="quiet" onClick={() => edit((edits) => edits.addNic(instance.name))}>
                   Add a NIC…
                 </button>
@@ -272,7 +290,7 @@ function Nics({ instance }: { instance: Details }) {
             <th scope="col">Network</th>
             <th scope="col">MAC</th>
             <th scope="col">Connected to</th>
-            {mayWrite() && <th scope="col">Actions</th>}
+            {mayManage(ruledOf(instance)) && <th scope="col">Actions</th>}
           </tr>
         </thead>
         <tbody>
@@ -295,7 +313,7 @@ function Nics({ instance }: { instance: Details }) {
                   {instance["nic.modes"][i]} {instance["nic.links"][i]}
                   {vlan ? `, VLAN ${vlan}` : ""}
                 </td>
-                {mayWrite() && (
+                {mayManage(ruledOf(instance)) && (
                   <td>
                     <button
                       type="button"
@@ -347,7 +365,7 @@ function Disks({ instance }: { instance: Details }) {
             </th>
             <th scope="col">Template</th>
             <th scope="col">UUID</th>
-            {mayWrite() && <th scope="col">Actions</th>}
+            {mayManage(ruledOf(instance)) && <th scope="col">Actions</th>}
           </tr>
         </thead>
         <tbody>
@@ -361,7 +379,7 @@ function Disks({ instance }: { instance: Details }) {
               <td>
                 <code>{instance["disk.uuids"][i]}</code>
               </td>
-              {mayWrite() && (
+              {mayManage(ruledOf(instance)) && (
                 <td>
                   <button
                     type="button"

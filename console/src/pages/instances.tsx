@@ -1,7 +1,7 @@
 import { type Signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { type Power, bulk, runPowerForAll } from "../actions.tsx";
-import { mayWrite } from "../api.ts";
+import { mayOperate, mayOperateSome } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { countByStatus } from "../logic/overview.ts";
 import { NEW, href } from "../logic/routes.ts";
@@ -12,7 +12,7 @@ import { useLists, useTitle } from "../parts/hooks.ts";
 import { type Column, Table } from "../parts/table.tsx";
 import { Badge, Failure, Loading, None } from "../parts/text.tsx";
 import { replaceQuery, route } from "../router.ts";
-import { instances } from "../store.ts";
+import { instances, nodes } from "../store.ts";
 
 const nameKey = remembered((instance: Instance) => naturalKey(instance.name));
 const nodeKey = remembered((instance: Instance) => naturalKey(instance.pnode));
@@ -96,7 +96,7 @@ const FALLBACK = { column: "name", direction: "ascending" } as const;
 
 export function InstancesPage() {
   useTitle("Instances");
-  useLists(instances);
+  useLists(instances, nodes);
   const text = useFilter();
   const selected = useSignal<ReadonlySet<string>>(new Set());
   const order = useComputed(() => parseOrder(route.value.query.get("sort"), FALLBACK));
@@ -116,7 +116,12 @@ export function InstancesPage() {
     status.value ? found.value.filter((row) => (row.status ?? "unknown") === status.value) : found.value,
   );
   const counts = useComputed(() => countByStatus(found.value));
-  const chosen = useComputed(() => shown.value.filter((row) => selected.value.has(row.uuid)));
+  const groupOf = useComputed(() => new Map(nodes.rows.value.map((node) => [node.name, node.group])));
+  const chosen = useComputed(() =>
+    shown.value.filter(
+      (row) => selected.value.has(row.uuid) && mayOperate({ ...row, group: groupOf.value.get(row.pnode) }),
+    ),
+  );
 
   if (instances.failure.value && !instances.ready.value) return <Failure text={instances.failure.value} />;
   return (
@@ -151,7 +156,7 @@ export function InstancesPage() {
             />
           ))}
         </div>
-        {mayWrite() && <Bulk chosen={chosen} onDone={() => (selected.value = new Set())} />}
+        {mayOperateSome() && <Bulk chosen={chosen} onDone={() => (selected.value = new Set())} />}
       </div>
       {instances.ready.value ? (
         <Table
@@ -162,7 +167,7 @@ export function InstancesPage() {
           rowKey={instances.key}
           order={order.value}
           onOrder={(next) => replaceQuery({ sort: orderText(next) })}
-          selection={mayWrite() ? { keys: selected, name: (row) => row.name } : undefined}
+          selection={mayOperateSome() ? { keys: selected, name: (row) => row.name } : undefined}
           empty={instances.rows.value.length ? "No instance matches the filter." : "There are no instances."}
         />
       ) : (

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { explanation, mayWrite, request } from "../api.ts";
+import { explanation, mayChange, request } from "../api.ts";
 import { draft } from "../draft.ts";
 import { type JobNews, followJob } from "../events.ts";
 import { type LogEntry, mergedLog } from "../logic/changes.ts";
@@ -59,7 +59,7 @@ export function JobPage({ id }: { id: string }) {
         </p>
         <h1>Job {id}</h1>
         {status && <Badge status={jobStatus(status)} />}
-        {status && !hasEnded({ status }) && mayWrite() && <Cancel id={id} status={status} />}
+        {status && !hasEnded({ status }) && mayChange() && <Cancel id={id} status={status} />}
         {value && status && <Creation job={value} status={status} />}
       </header>
       {failure && <Failure text={failure} />}

@@ -206,7 +206,7 @@ class Master:
             authority=authority,
             runtime=runtime,
             past=past,
-            submit=lambda many: self.queue.submit_many(many),
+            submit=lambda many, submitter: self.queue.submit_many(many, submitter=submitter),
             addresses=self.addresses,
             programs=allocators.Programs(self._folders.allocators, self._folders.run),
             has_hooks=lambda name: runtime.disk.exists(f"{self._folders.hooks}/{name}"),

@@ -61,8 +61,9 @@ def server(
     """
     known = users.Users(runtime, folders.users)
     gate = wire.Gate(known, sessions.Sessions(runtime, known, secure=with_tls), anonymous=anonymous)
-    master = luxi.Pool(runtime.network, folders.luxi_socket, remote=True)
-    waiting = luxi.Pool(runtime.network, folders.luxi_socket, remote=True, connections=WAITING_CONNECTIONS)
+    # The master decides by the rights of the user of each request, whom these pools name.
+    master = luxi.Pool(runtime.network, folders.luxi_socket, remote=True, naming=True)
+    waiting = luxi.Pool(runtime.network, folders.luxi_socket, remote=True, naming=True, connections=WAITING_CONNECTIONS)
     remote = rapi.Application(runtime, master, waiting=waiting, gate=gate, folders=folders, counts=counts)
     application = console.Application(remote) if with_console else remote
     return http.Server(runtime, application, allowed=allowed, counts=counts, api="remote")

@@ -15,9 +15,10 @@ import msgspec
 
 from gantry import errors
 from gantry.jobs import environment, execution, hooks, locks, processor, records
+from gantry.model import access, opcodes
 from gantry.model import job as jobs
-from gantry.model import opcodes
 from gantry.operations import base
+from gantry.operations.access import check as access_check
 from gantry.state.objects import snapshot as states
 
 
@@ -37,16 +38,17 @@ class Brief:
         self._units = units
         self._services = services
 
-    async def run(self, op: opcodes.AnyOpcode) -> jobs.Job | None:
+    async def run(self, op: opcodes.AnyOpcode, submitter: access.Subject | None) -> jobs.Job | None:
         """Run an opcode as a job of its own, and return the job when it is durable, failed or not.
 
-        Returns None if it must go the usual way: it depends on jobs, waits for locks, or involves more than the state.
+        A submitter who may not run it gets a failed job. Returns None if it must go the usual way: it depends on jobs,
+        waits for locks, or involves more than the state.
         Raises StorageError if nothing could be stored.
         """
         unit = self._units.get(type(op))
         if unit is None or not unit.BRIEF or op.dry_run or op.depends or self._services.database:
             return None
-        record = self._begun(op)
+        record = self._begun(op, submitter)
         log = environment.JobLog(self._book, record, 0)
         stored = self._submitted(record, unit(op, environment.Environment(self._services, self._book.store, log)), log)
         if stored is None:
@@ -54,7 +56,7 @@ class Brief:
         await stored
         return record.newest
 
-    async def give_up(self, op: opcodes.AnyOpcode) -> jobs.Job | None:
+    async def give_up(self, op: opcodes.AnyOpcode, submitter: access.Subject | None) -> jobs.Job | None:
         """Run an opcode that ends the master's wait for candidates, and return the job when it is acknowledged.
 
         Returns None for any other opcode; raises the errors of its check. Jobs that wait for the same candidates keep
@@ -69,9 +71,10 @@ class Brief:
         if not asking.ends_wait():
             return None
         facts = await asking.inspect(store.snapshot)
-        record = self._begun(op)
+        record = self._begun(op, submitter)
         log = environment.JobLog(self._book, record, 0)
         before = store.snapshot
+        access_check.check(before, submitter, op)
         plan = kind(op, environment.Environment(self._services, store, log)).plan(before, facts)
         if not plan.changes:
             return None
@@ -84,14 +87,14 @@ class Brief:
         await store.submit([*plan.changes, states.Put(record.newest)], records.cause(record.newest))
         return record.newest
 
-    def _begun(self, op: opcodes.AnyOpcode) -> records.Record:
+    def _begun(self, op: opcodes.AnyOpcode, submitter: access.Subject | None) -> records.Record:
         """Return a new job that runs; no other gets its number if it is stored in this turn of the event loop."""
         now = self._book.now()
         step = jobs.Step(
             input=op, priority=op.priority, status=jobs.Status.RUNNING, start_timestamp=now, exec_timestamp=now
         )
         number = self._book.store.snapshot.last_job + 1
-        job = jobs.Job(id=number, ops=(step,), received_timestamp=now, start_timestamp=now)
+        job = jobs.Job(id=number, ops=(step,), received_timestamp=now, start_timestamp=now, submitter=submitter)
         return records.Record(job, job)
 
     def _submitted(
@@ -105,6 +108,7 @@ class Brief:
             if request is None:
                 return None
             try:
+                access_check.check(before, record.newest.submitter, unit.op)
                 plan = unit.plan(before, None)
                 if not self._is_brief(plan, before, unit.op, log=log):
                     return None

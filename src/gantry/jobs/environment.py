@@ -11,17 +11,23 @@ from dataclasses import dataclass, field
 from gantry import errors
 from gantry.ipam import embedded, shared
 from gantry.jobs import allocators, records
+from gantry.model import access, opcodes
 from gantry.model import job as jobs
-from gantry.model import opcodes
 from gantry.operations import base, draws
 from gantry.runtime import interface
 from gantry.state.journal import history
 from gantry.state.objects import snapshot as states
 
-Submit = Callable[[Sequence[Sequence[opcodes.AnyOpcode]]], Awaitable[list[int | errors.GantryError]]]
+Submit = Callable[
+    [Sequence[Sequence[opcodes.AnyOpcode]], access.Subject | None], Awaitable[list[int | errors.GantryError]]
+]
+"""Submits jobs of a submitter (``jobs.queue``)."""
 
 
-async def _no_queue(jobs_to_submit: Sequence[Sequence[opcodes.AnyOpcode]]) -> list[int | errors.GantryError]:
+async def _no_queue(
+    jobs_to_submit: Sequence[Sequence[opcodes.AnyOpcode]], submitter: access.Subject | None
+) -> list[int | errors.GantryError]:
+    del submitter
     raise errors.InternalError(f"there is no queue to submit {len(jobs_to_submit)} jobs to")
 
 

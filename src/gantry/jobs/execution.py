@@ -12,7 +12,7 @@ import msgspec
 from gantry import errors
 from gantry.ipam import shared
 from gantry.jobs import environment, hooks, lock_modes, lock_table, locks, records
-from gantry.model import lock, opcodes
+from gantry.model import access, lock, opcodes
 from gantry.operations import base
 from gantry.state.objects import snapshot as states
 from gantry.state.store import transaction
@@ -51,7 +51,10 @@ class Execution:
         locks: locks.LockManager,
         request: lock_table.Request,
         log: environment.JobLog,
+        submitter: access.Subject | None = None,
     ) -> None:
+        """Execute an opcode; the jobs that it submits are its submitter's too."""
+        self._submitter = submitter
         self._store = store
         self._services = services
         self._locks = locks
@@ -119,7 +122,8 @@ class Execution:
 
         See contracts/jobs.md#jobs-that-submit-jobs.
         """
-        answers = await self._services.submit([[_inherit(op, parent) for op in job] for job in jobs]) if jobs else []
+        inherited = [[_inherit(op, parent) for op in job] for job in jobs]
+        answers = await self._services.submit(inherited, self._submitter) if jobs else []
         answers_for_clients: object = [
             [False, str(answer)] if isinstance(answer, errors.GantryError) else [True, answer] for answer in answers
         ]

@@ -7,7 +7,8 @@
 A job that need not wait for anything is ``running`` in the commit that accepts it (``try_begin``): one commit less.
 ``running`` is durable before anything is executed, so that a job that a crash interrupts is not run twice. The success
 of an opcode is stored together with the next opcode's status. A failed opcode ends the job: the later opcodes get the
-same status without running. Locks are held from before ``running`` until the opcode has ended.
+same status without running. Locks are held from before ``running`` until the opcode has ended. With its locks, and
+before it is ``running``, the access rules are asked whether the job's submitter may still run it.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ from gantry import errors
 from gantry.jobs import environment, execution, lock_table, locks, records
 from gantry.model import confidential, opcodes
 from gantry.model import job as jobs
+from gantry.operations.access import check as access_check
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +73,7 @@ class Processor:
         record = records.Record(job, job)
         with contextlib.suppress(Exception):  # which ends the job in the usual way
             unit, log = self._unit(record, 0)
+            access_check.check(self._book.store.snapshot, job.submitter, unit.op)
             request = self._locks.try_acquire(job.id, unit.locks(self._book.store.snapshot))
             if request is not None:
                 self._start(record, 0)
@@ -128,11 +131,18 @@ class Processor:
             unit, log = self._unit(record, index)
             started = _Started(unit, log, await self._acquire(record, index, unit))
         try:
+            # Its rights may have been taken away while it waited, and names may mean other objects by now.
+            access_check.check(self._book.store.snapshot, record.newest.submitter, started.unit.op)
             if not is_stored:
                 self._mark_running(record, index)
                 await self._book.commit(record, index)
             work = execution.Execution(
-                self._book.store, self._services, locks=self._locks, request=started.request, log=started.log
+                self._book.store,
+                self._services,
+                locks=self._locks,
+                request=started.request,
+                log=started.log,
+                submitter=record.newest.submitter,
             )
             return await work.run(started.unit, cause=records.cause(record.newest, index))
         finally:

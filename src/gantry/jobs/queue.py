@@ -16,9 +16,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from gantry import errors
 from gantry.jobs import archiving, arrivals, brief, dependencies, processor, records, uninterrupted
-from gantry.model import confidential, opcodes
+from gantry.model import access, confidential, opcodes
 from gantry.model import job as model
 from gantry.operations import base
+from gantry.operations.access import check as access_check
 from gantry.runtime import interface
 from gantry.state.objects import snapshot as states
 from gantry.state.store import transaction
@@ -37,6 +38,8 @@ RESTARTED = "the master daemon was restarted while the job ran"
 _RUNNING_BEFORE_INIT = 20
 
 
+Ops = Sequence[opcodes.AnyOpcode]
+Submitter = access.Subject | None
 Archived = Callable[[int], model.Job | None]
 """Reads a job from the archive; the queue only does so for a dependency on it."""
 
@@ -121,18 +124,19 @@ class Queue:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._book.close()
 
-    async def submit(self, ops: Sequence[opcodes.AnyOpcode], *, ignore_drain: bool = False) -> int:
+    async def submit(self, ops: Ops, *, submitter: Submitter = None, ignore_drain: bool = False) -> int:
         """Accept a job and return its number once it is durable; a number is never used again.
 
-        Raises InvalidError, QueueDrainedError (unless ``ignore_drain``), QueueFullError, StorageError.
+        Without a ``submitter``, the cluster itself submits it. Raises InvalidError, ForbiddenError, NotFoundError,
+        QueueDrainedError (unless ``ignore_drain``), QueueFullError, StorageError.
         """
-        (result,) = await self.submit_many([ops], ignore_drain=ignore_drain)
+        (result,) = await self.submit_many([ops], submitter=submitter, ignore_drain=ignore_drain)
         if isinstance(result, errors.GantryError):
             raise result
         return result
 
     async def submit_many(
-        self, many: Sequence[Sequence[opcodes.AnyOpcode]], *, ignore_drain: bool = False
+        self, many: Sequence[Ops], *, submitter: Submitter = None, ignore_drain: bool = False
     ) -> list[int | errors.GantryError]:
         """Accept jobs in one transaction; returns, in order, a number or an error for each."""
         if self.drained and not ignore_drain:
@@ -141,8 +145,9 @@ class Queue:
         results: list[int | errors.GantryError] = []
         for ops in many:
             try:
-                job = self._make(ops, earlier=results, taken=len(accepted))
-            except (errors.InvalidError, errors.QueueFullError) as error:
+                access_check.check_job(self._book.store.snapshot, submitter, ops)
+                job = self._make(ops, submitter, earlier=results, taken=len(accepted))
+            except (errors.PrerequisiteError, errors.QueueFullError) as error:
                 results.append(error)
             else:
                 accepted.append(job)
@@ -166,23 +171,27 @@ class Queue:
         owner = self._book.store.snapshot.cluster
         return owner.max_running_jobs if owner else _RUNNING_BEFORE_INIT
 
-    async def run(self, ops: Sequence[opcodes.AnyOpcode], *, timeout: float) -> model.Job:
+    async def run(self, ops: Ops, *, timeout: float, submitter: Submitter = None) -> model.Job:
         """Accept a job and return it when it has ended, or as it is after ``timeout`` seconds; raises as ``submit``.
 
         The last ``archiving.RECENT`` of these jobs stay in the queue after their end, older ones are archived: callers
         create a job for each request, and would fill the queue.
         """
-        record = await self._in_one_step(ops) or self._book.find(await self.submit(ops))
+        access_check.check_job(self._book.store.snapshot, submitter, ops)
+        record = await self._in_one_step(ops, submitter)
+        if record is None:
+            record = self._book.find(await self.submit(ops, submitter=submitter))
         if record.shown.status not in model.FINAL:
             await self._wait_for_end(record, timeout)
         self._archiving.keep(record)
         return record.shown
 
-    async def give_up(self, op: opcodes.AnyOpcode) -> int | None:
+    async def give_up(self, op: opcodes.AnyOpcode, *, submitter: Submitter = None) -> int | None:
         """Run an opcode as ``Brief.give_up`` does, and return the number of its job; None if it is another opcode."""
         if self._brief is None or self.drained:
             return None
-        job = await uninterrupted.finish(self._brief.give_up(op))
+        access_check.check(self._book.store.snapshot, submitter, op)
+        job = await uninterrupted.finish(self._brief.give_up(op, submitter))
         return self._book.add(job).newest.id if job else None
 
     async def _wait_for_end(self, record: records.Record, timeout: float) -> None:
@@ -191,14 +200,16 @@ class Queue:
                 while record.shown.status not in model.FINAL:
                     await self._book.wait(record)
 
-    async def _in_one_step(self, ops: Sequence[opcodes.AnyOpcode]) -> records.Record | None:
+    async def _in_one_step(self, ops: Ops, submitter: Submitter) -> records.Record | None:
         """Run a job as described in ``jobs.brief``; None if it must be submitted."""
         if self._brief is None or len(ops) != 1 or self.drained or self._is_full(0):
             return None
-        return await uninterrupted.finish(self._taken_in_one_step(self._brief, ops[0]))
+        return await uninterrupted.finish(self._taken_in_one_step(self._brief, ops[0], submitter))
 
-    async def _taken_in_one_step(self, how: brief.Brief, op: opcodes.AnyOpcode) -> records.Record | None:
-        job = await how.run(op)
+    async def _taken_in_one_step(
+        self, how: brief.Brief, op: opcodes.AnyOpcode, submitter: Submitter
+    ) -> records.Record | None:
+        job = await how.run(op, submitter)
         return self._book.add(job) if job else None
 
     def _is_full(self, taken: int) -> bool:
@@ -289,7 +300,7 @@ class Queue:
         )
 
     def _make(
-        self, ops: Sequence[opcodes.AnyOpcode], *, earlier: Sequence[int | errors.GantryError], taken: int
+        self, ops: Ops, submitter: Submitter, *, earlier: Sequence[int | errors.GantryError], taken: int
     ) -> model.Job:
         if not ops:
             raise errors.InvalidError("A job needs at least one opcode")
@@ -309,7 +320,7 @@ class Queue:
             if secrets:
                 self._book.secrets[number, index] = secrets
         steps = tuple(model.Step(input=op, priority=op.priority) for op, _ in parts)
-        return model.Job(id=number, ops=steps, received_timestamp=self._book.now())
+        return model.Job(id=number, ops=steps, received_timestamp=self._book.now(), submitter=submitter)
 
     def _status(self, number: int) -> model.Status | None:
         job = self._book.view.get(number) or self._archived(number)

@@ -104,12 +104,16 @@ class Record:
 
 
 def cause(job: jobs.Job, index: int = 0) -> transaction.Cause:
-    """Return the cause of an opcode's changes for the journal; user and reason are from its reason trail."""
-    op = job.ops[index].input
+    """Return the cause of an opcode's changes for the journal.
+
+    User and reason are from its reason trail. Somebody who may not do everything cannot write another user there.
+    """
+    op, submitter = job.ops[index].input, job.submitter
+    named = op.reason[0][0] if op.reason else ""
     return transaction.Cause(
         job=job.id,
         opcode=op.op_id,
-        user=op.reason[0][0] if op.reason else "",
+        user=named if submitter is None or submitter.is_admin else f"gnt:{submitter.door}:{submitter.user}",
         reason="; ".join(text for _, text, _ in op.reason if text),
     )
 

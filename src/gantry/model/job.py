@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from gantry.model import opcodes
+from gantry.model import access, opcodes
 
 Timestamp = tuple[int, int]
 LogEntry = tuple[int, Timestamp, str, object]
@@ -54,13 +54,17 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job with its number, unique in the life of the cluster."""
+    """A job with its number, unique in the life of the cluster.
+
+    ``submitter`` made the request; None is the cluster itself, or a version that did not record it.
+    """
 
     id: int
     ops: Annotated[tuple[Step, ...], msgspec.Meta(min_length=1)]
     received_timestamp: Timestamp | None = None
     start_timestamp: Timestamp | None = None
     end_timestamp: Timestamp | None = None
+    submitter: access.Subject | None = None
 
     @property
     def status(self) -> Status:

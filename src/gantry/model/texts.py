@@ -27,6 +27,8 @@ TEXTS: dict[str, str] = {
     "GroupRename.group_name": "Node group",
     "GroupRemove.group_name": "Node group",
     "GroupAssignNodes.group_name": "Node group that the nodes join",
+    # access rules
+    "role": "Role: operator, admin or network-admin",
     # clusters and nodes
     "ClusterRenewCrypto.node_certificates": "Give all nodes new keys and certificates",
     "ClusterRenewCrypto.nodes": "Give only these nodes new keys and certificates",

@@ -9,6 +9,7 @@ See contracts/luxi.md#framing.
 import asyncio
 import contextlib
 import contextvars
+import functools
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -35,6 +36,18 @@ NOTICES: contextvars.ContextVar[list[str]] = contextvars.ContextVar("NOTICES")
 """Where a task collects what the master says about the state of its answers, such as that they may be out of date."""
 
 
+class NamedUser(msgspec.Struct, frozen=True):
+    """A user for whom a process calls the master; with ``write`` the user may change everything."""
+
+    name: str = ""
+    write: bool = False
+
+
+WITHOUT_RIGHTS = NamedUser()
+USER: contextvars.ContextVar[NamedUser] = contextvars.ContextVar("USER")
+"""The user for whom a task calls the master, if its client names users; without a value it is ``WITHOUT_RIGHTS``."""
+
+
 class _Answer(msgspec.Struct):
     success: bool
     result: msgspec.Raw
@@ -53,18 +66,21 @@ class Caller(Protocol):
 class Client:
     """A connection to the master daemon whose socket is ``path``; opened by the first call, ended by ``close``.
 
-    With ``remote``, the master does not treat the requests as root's, whoever runs this process.
+    With ``remote``, the master does not treat the requests as root's, whoever runs this process. With ``naming``, it
+    decides about them by the rights of ``USER``.
     """
 
-    def __init__(self, network: interface.Network, path: str, *, remote: bool = False) -> None:
+    def __init__(self, network: interface.Network, path: str, *, remote: bool = False, naming: bool = False) -> None:
         self._network = network
         self._path = path
         self._remote = {"remote": True} if remote else {}
+        self._naming = naming
         self._streams: tuple[bytestream.Reader, bytestream.Writer] | None = None
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
         """Call a method whose result is a ``kind``; raises the master's error, RemoteError without an answer."""
-        request = msgspec.json.encode({"method": method, "args": arguments, **self._remote}) + ETX
+        user = {"user": USER.get(WITHOUT_RIGHTS)} if self._naming else {}
+        request = msgspec.json.encode({"method": method, "args": arguments, **self._remote, **user}) + ETX
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 answer = await self._patient_exchange(request)
@@ -119,18 +135,22 @@ class Pool:
     """
 
     def __init__(
-        self, network: interface.Network, path: str, *, remote: bool = False, connections: int = CONNECTIONS
+        self,
+        network: interface.Network,
+        path: str,
+        *,
+        remote: bool = False,
+        naming: bool = False,
+        connections: int = CONNECTIONS,
     ) -> None:
-        self._network = network
-        self._path = path
-        self._remote = remote
+        self._new_client = functools.partial(Client, network, path, remote=remote, naming=naming)
         self._slots = asyncio.Semaphore(connections)
         self._idle: list[Client] = []
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
         """Call a method as ``Client.call`` does; waits while as many as the pool has connections are under way."""
         async with self._slots:
-            client = self._idle.pop() if self._idle else Client(self._network, self._path, remote=self._remote)
+            client = self._idle.pop() if self._idle else self._new_client()
             try:
                 return await client.call(kind, method, *arguments)
             finally:

@@ -260,6 +260,14 @@ class Network(Protocol):
         """Return whether the peer of such a connection is in a group; None if the machine does not have the group."""
         ...
 
+    def peer_user(self, writer: bytestream.Writer) -> str:
+        """Return the name of the peer's user, ``#UID`` if the machine has no name for it."""
+        ...
+
+    def peer_groups(self, writer: bytestream.Writer) -> tuple[str, ...]:
+        """Return the names of the peer's groups."""
+        ...
+
     async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Connect to a UNIX socket."""
         ...

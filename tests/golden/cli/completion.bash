@@ -31,10 +31,12 @@ _gantry() {
     COMPREPLY=()
     [ "$COMP_CWORD" -gt 1 ] || command=
     case "$program $command" in
+        'gnt-cluster access') command=${COMP_WORDS[*]:1:COMP_CWORD > 2 ? 2 : COMP_CWORD - 1} ;;
         'gantry segment') command=${COMP_WORDS[*]:1:COMP_CWORD > 3 ? 3 : COMP_CWORD - 1} ;;
     esac
     case "$program $command" in
-        'gnt-cluster ') values='init import modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify repair-stray-guests destroy upgrade renew-crypto command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
+        'gnt-cluster ') values='init import modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify repair-stray-guests destroy upgrade renew-crypto command copyfile verify-disks list-tags add-tags remove-tags search-tags access' ;;
+        'gnt-cluster access') values='add remove list list-fields explain' ;;
         'gnt-cluster init')
             options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --stray-guests --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --allow --disallow --maintain-node-health --use-external-mip-script --drbd-usermode-helper --enabled-data-collectors --data-collector-interval --no-etc-hosts --no-ssh-init --ssh-key-type --ssh-key-bits --primary-ip-version -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -269,6 +271,41 @@ _gantry() {
             options='--priority -d --debug --reason -h --help'; kind=none
             case $previous in
                 --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster access add')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster access remove')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster access list')
+            options='--no-headers --separator --format --units -o --output -v --verbose -F --filter -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster access list-fields')
+            options='--no-headers --separator --format -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster access explain')
+            options='--no-headers --separator --format -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-node ') values='add list list-fields info show modify list-invitations revoke-invitation remove evacuate migrate failover volumes list-storage modify-storage repair-storage list-tags add-tags remove-tags' ;;
@@ -1064,7 +1101,7 @@ _gantry() {
         'gantry history')
             options='--kind --name --since --limit --no-headers --separator --format -d --debug --reason -h --help'; kind=none
             case $previous in
-                --kind) values='cluster group node network port segmentrange subnetpool instance job'; kind=none ;;
+                --kind) values='cluster group node network port segmentrange subnetpool instance access job'; kind=none ;;
                 --name) values=''; kind=none ;;
                 --since) values=''; kind=none ;;
                 --limit) values=''; kind=none ;;

@@ -31,10 +31,12 @@ _gantry() {
     local -a options
     (( CURRENT > 2 )) || command=
     case "$program $command" in
+        'gnt-cluster access') command="${(j: :)words[2,CURRENT > 3 ? 3 : CURRENT - 1]}" ;;
         'gantry segment') command="${(j: :)words[2,CURRENT > 4 ? 4 : CURRENT - 1]}" ;;
     esac
     case "$program $command" in
-        'gnt-cluster ') options=('init:Create a cluster with this machine as its master' 'import:Create a cluster from the configuration of a cluster of Ganeti' 'modify:Change settings of the cluster' 'info:Show the cluster' 'show:Show the cluster' 'show-ispecs-cmd:Print the command that creates a cluster with the same instance sizes' 'version:Show the cluster'\''s versions' 'getmaster:Print the master'\''s name' 'master-failover:Make this node the master' 'masterfailover:Make this node the master' 'recover:Replace a damaged or incomplete state' 'master-ping:Check whether the master daemon answers' 'queue:Close or open the job queue' 'watcher:Pause or continue the watcher' 'redist-conf:Send the cluster'\''s files to all nodes again' 'verify:Check configuration, nodes and instances' 'repair-stray-guests:Stop or adopt guests that the state does not have' 'destroy:Destroy the cluster' 'upgrade:Bring all nodes to another version of Gantry' 'renew-crypto:Renew certificates and keys' 'command:Run a command on all nodes by SSH' 'copyfile:Copy a file of the master to the same path on all nodes by SSH' 'verify-disks:Activate the inactive disks of running instances' 'list-tags:List the tags of the cluster' 'add-tags:Add tags to the cluster' 'remove-tags:Remove tags from the cluster' 'search-tags:Find tags of all objects by a regular expression') ;;
+        'gnt-cluster ') options=('init:Create a cluster with this machine as its master' 'import:Create a cluster from the configuration of a cluster of Ganeti' 'modify:Change settings of the cluster' 'info:Show the cluster' 'show:Show the cluster' 'show-ispecs-cmd:Print the command that creates a cluster with the same instance sizes' 'version:Show the cluster'\''s versions' 'getmaster:Print the master'\''s name' 'master-failover:Make this node the master' 'masterfailover:Make this node the master' 'recover:Replace a damaged or incomplete state' 'master-ping:Check whether the master daemon answers' 'queue:Close or open the job queue' 'watcher:Pause or continue the watcher' 'redist-conf:Send the cluster'\''s files to all nodes again' 'verify:Check configuration, nodes and instances' 'repair-stray-guests:Stop or adopt guests that the state does not have' 'destroy:Destroy the cluster' 'upgrade:Bring all nodes to another version of Gantry' 'renew-crypto:Renew certificates and keys' 'command:Run a command on all nodes by SSH' 'copyfile:Copy a file of the master to the same path on all nodes by SSH' 'verify-disks:Activate the inactive disks of running instances' 'list-tags:List the tags of the cluster' 'add-tags:Add tags to the cluster' 'remove-tags:Remove tags from the cluster' 'search-tags:Find tags of all objects by a regular expression' 'access:access commands') ;;
+        'gnt-cluster access') values='add remove list list-fields explain'; kind=none ;;
         'gnt-cluster init')
             options=('--node-name:Set the name of this machine in the cluster; by default the host name' '--primary-ip:Set the address of this machine'\''s node daemon; by default the name is resolved' '--port:Set the port of the node daemons' '--enabled-hypervisors:Enable hypervisors, the default one first, as in kvm,fake' '--enabled-disk-templates:Enable disk templates, the default one first, as in file,diskless' '--defaults:Set the default hypervisor, disk size and NIC bridge of instances' '-H:Set default parameters of a hypervisor, as in kvm:accel=tcg' '--hypervisor-parameters:Set default parameters of a hypervisor, as in kvm:accel=tcg' '--hypervisor:Set default parameters of a hypervisor, as in kvm:accel=tcg' '--hypervisor-defaults:Set default parameters of a hypervisor, as in kvm:accel=tcg' '-B:Set backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Set backend parameters, as in memory=1g,vcpus=2' '-N:Set default NIC parameters, as in mode=bridged,link=br0' '--nic-parameters:Set default NIC parameters, as in mode=bridged,link=br0' '--node-parameters:Set node parameters, as in cpu_speed=1.5' '-D:Set parameters of a disk template, as in plain:stripes=2' '--disk-parameters:Set parameters of a disk template, as in plain:stripes=2' '--ipolicy-bounds-specs:Set how large an instance may be, as in min:memory-size=128/max:memory-size=32g,disk-size=1t; // separates several ranges, one of which must fit' '--ipolicy-disk-templates:Set the disk templates that instances may have' '--ipolicy-vcpu-ratio:Set how many virtual processors share a processor' '--ipolicy-spindle-ratio:Set how much spindle use a spindle takes' '--ipolicy-std-specs:Set the standard instance, for capacity planning' '-m:Set the first half of generated MAC addresses, as in aa:00:00' '--mac-prefix:Set the first half of generated MAC addresses, as in aa:00:00' '-C:Set how many nodes keep a copy of the state, the master included' '--candidate-pool-size:Set how many nodes keep a copy of the state, the master included' '--replication:Acknowledge a change when a majority of master candidates, all, or as many as answer (seed) have it' '--journal-retention:Keep the journal, and with it the history, up to this age and size, as in 30d,4G, or forever' '--archive-retention:Keep archived jobs up to this age and size, as in 30d,2G, or forever' '--stray-guests:Set what the watcher does with guests that the state does not have: report, stop, adopt' '--max-running-jobs:Limit how many jobs run at the same time' '--ipam-hold-time:Quarantine released addresses for this time, as in 3600 or 1h; 0 by default' '--network-thresholds:Let verify warn, and fail, when this percentage of a network'\''s pools is in use; 80,95 by default' '-I:Set the program that places instances, such as hail; empty for the built-in allocator' '--default-iallocator:Set the program that places instances, such as hail; empty for the built-in allocator' '--default-iallocator-params:Set the options of the default allocator program, as in algorithm=tight' '--vg-name:Set the volume group of disks that name none; xenvg by default' '--prealloc-wipe-disks:Overwrite new disks with zeros before use: yes or no' '--segment-ranges:Allow segment ranges besides the default ranges of segments.ini or gantry segment: yes or no' '--segment-fallback:Let a project without free ids in its own segment ranges use the shared ranges: yes or no' '--master-netdev:Set the network device of the master'\''s own address' '--allow:As root, add an entry to an allow-list, as in images=/srv/cd; LIST=default resets the list' '--disallow:As root, remove an entry from an allow-list' '--maintain-node-health:Accepted for older scripts; --stray-guests sets what the watcher does with guests that should not run' '--use-external-mip-script:Accepted for older scripts; the master has no address of its own' '--drbd-usermode-helper:Accepted for older scripts; the module drbd is loaded with the helper /bin/true' '--enabled-data-collectors:Accepted for older scripts; there are no data collectors' '--data-collector-interval:Accepted for older scripts; there are no data collectors' '--no-etc-hosts:Accepted for older scripts; /etc/hosts is never written' '--no-ssh-init:Accepted for older scripts; no SSH keys are managed' '--ssh-key-type:Accepted for older scripts; no SSH keys are managed' '--ssh-key-bits:Accepted for older scripts; no SSH keys are managed' '--primary-ip-version:Accepted for older scripts; each node has the version of its address' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
             kind=none
@@ -294,6 +296,46 @@ _gantry() {
             kind=none
             case $previous in
                 --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster access add')
+            options=('--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster access remove')
+            options=('--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster access list')
+            options=('--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '--units:Set the unit of sizes; h chooses one for each' '-o:Set the columns, or +columns to add some; list-fields lists them' '--output:Set the columns, or +columns to add some; list-fields lists them' '-v:Say why a value is missing' '--verbose:Say why a value is missing' '-F:Interpret the argument as a filter, not as a name' '--filter:Interpret the argument as a filter, not as a name' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster access list-fields')
+            options=('--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster access explain')
+            options=('--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-node ') options=('add:Add a machine to the cluster' 'list:List nodes' 'list-fields:List the columns that the list can have' 'info:Show nodes in full' 'show:Show nodes in full' 'modify:Change a node'\''s flags and parameters' 'list-invitations:List the machines that may join, and what became of the invitations of the last day' 'revoke-invitation:Revoke the invitation of a machine' 'remove:Remove a node from the cluster' 'evacuate:Move instances and copies of disks off a node' 'migrate:Migrate all instances that run on a node' 'failover:Stop all instances of a node and start them elsewhere' 'volumes:List the logical volumes of nodes' 'list-storage:List the storage units of nodes' 'modify-storage:Allow or forbid new disks on a physical volume' 'repair-storage:Remove missing physical volumes from a volume group' 'list-tags:List the tags of one node' 'add-tags:Add tags to one node' 'remove-tags:Remove tags from one node') ;;
@@ -1185,7 +1227,7 @@ _gantry() {
             options=('--kind:Show only changes of this kind of object' '--name:Show only changes of this object, by name, UUID or number' '--since:Start at this serial or time' '--limit:Show at most this many of the last changes' '--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
-                --kind) values='cluster group node network port segmentrange subnetpool instance job'; kind=none ;;
+                --kind) values='cluster group node network port segmentrange subnetpool instance access job'; kind=none ;;
                 --name) values=''; kind=none ;;
                 --since) values=''; kind=none ;;
                 --limit) values=''; kind=none ;;

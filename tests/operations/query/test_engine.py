@@ -6,7 +6,7 @@ from tests.operations import build
 from tests.state import build as state_build
 
 from gantry import errors
-from gantry.model import cluster, fields, instance, job, network, opcodes
+from gantry.model import access, cluster, fields, instance, job, network, opcodes
 from gantry.operations import fill
 from gantry.operations.query import engine
 from gantry.rpc import calls
@@ -53,7 +53,7 @@ def queries() -> Queries:
     return Queries()
 
 
-def other_objects() -> list[network.SegmentRange | network.Port | network.SubnetPool]:
+def other_objects() -> list[network.SegmentRange | network.Port | network.SubnetPool | access.Rule]:
     """Return one each of what a house has none of."""
     return [
         network.SegmentRange(uuid="r1", name="", network_type="vxlan", minimum=1, maximum=9),
@@ -61,6 +61,7 @@ def other_objects() -> list[network.SegmentRange | network.Port | network.Subnet
         network.SubnetPool(
             uuid="sp1", name="", prefixes=("10.0.0.0/8",), default_prefixlen=26, min_prefixlen=8, max_prefixlen=32
         ),
+        access.Rule(uuid="a1", name="user:bob", role=access.Role.ADMIN, scope=access.Scope.GROUP, object="g"),
     ]
 
 
@@ -91,7 +92,9 @@ async def test_an_unknown_field_is_answered_as_such(queries: Queries) -> None:
 
 
 async def test_what_cannot_be_asked_is_refused(queries: Queries) -> None:
-    with pytest.raises(errors.InvalidError, match="no such resource to query: weather; resources: export, group"):
+    with pytest.raises(
+        errors.InvalidError, match="no such resource to query: weather; resources: access, export, group"
+    ):
         await queries.rows("weather", "name")
     with pytest.raises(errors.InvalidError, match="filter uses unknown fields of node: colour"):
         await queries.rows("node", "name", filter_=["?", "colour"])

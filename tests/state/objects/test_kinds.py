@@ -8,7 +8,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.model import cluster, instance, network
+from gantry.model import access, cluster, instance, network
 from gantry.state.files import checkpoint
 from gantry.state.journal import journal, record
 from gantry.state.objects import content, kinds, snapshot
@@ -47,6 +47,9 @@ EXAMPLES: dict[str, snapshot.Stored] = {
         uuid="p", name="vip", network="net", mac="aa:00:00:00:00:aa", ip=("10.0.0.7",), device_id="x"
     ),
     "subnetpools": POOL,
+    "accessrules": access.Rule(
+        uuid="r", name="user:bob", role=access.Role.OPERATOR, scope=access.Scope.NETWORK, object="net"
+    ),
     "jobs": build.queued(5),
 }
 """An object of each kind, with an entry in each index of its kind."""

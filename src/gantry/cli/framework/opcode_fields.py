@@ -65,6 +65,16 @@ SETTINGS: dict[str, Setting] = {
     'master_netdev': Setting(('--master-netdev',), 'DEVICE', 'text', "Set the network device of the master's own address", 'master netdev', 'master_netdev'),
 }
 FIELDS: dict[str, dict[str, Row]] = {
+    'OP_ACCESS_ADD': {
+        'who': ('text', 'user:NAME or group:NAME', None, None, None, ()),
+        'role': ('choice', 'Role: operator, admin or network-admin', None, None, None, ('admin', 'network-admin', 'operator')),
+        'on': ('text', 'cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME', None, None, None, ()),
+    },
+    'OP_ACCESS_REMOVE': {
+        'who': ('text', 'user:NAME or group:NAME', None, None, None, ()),
+        'role': ('choice', 'Role: operator, admin or network-admin', None, None, None, ('admin', 'network-admin', 'operator')),
+        'on': ('text', 'cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME', None, None, None, ()),
+    },
     'OP_CLUSTER_DESTROY': {
     },
     'OP_CLUSTER_POST_INIT': {

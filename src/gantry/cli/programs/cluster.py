@@ -13,6 +13,7 @@ import time
 
 from gantry.cli import client, errors, machine
 from gantry.cli.commands import (
+    access,
     certificates,
     cluster_info,
     master_daemon,
@@ -354,4 +355,5 @@ COMMANDS = (
     *storage.CLUSTER_COMMANDS,
     *tags.commands("cluster"),
     tags.SEARCH,
+    *access.COMMANDS,
 )

@@ -18,7 +18,7 @@ Shows history and events, exports the configuration, examines a machine, and
 manages segment ranges. Instances, networks, nodes and the rest are managed by
 gnt-instance, gnt-network, gnt-node and the other gnt-* programs."""
 
-KINDS = ("cluster", "group", "node", "network", "port", "segmentrange", "subnetpool", "instance", "job")
+KINDS = ("cluster", "group", "node", "network", "port", "segmentrange", "subnetpool", "instance", "access", "job")
 EVENTS_PER_REQUEST = 1000
 WAIT_SECONDS = 60.0
 """Seconds that a request waits for events."""

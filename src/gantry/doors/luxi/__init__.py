@@ -1,8 +1,10 @@
 """LUXI: the master's own protocol, JSON messages that end in ETX on a UNIX socket (contracts/luxi.md#framing).
 
-The permissions of the socket and the groups of a user are the only access control: the group ``gantry`` may use the
-methods that change nothing, root and the group ``gantry-admin`` all. On a machine without the latter, who may connect
-may use all methods, and that is root and the daemons' group. A connection carries any number of requests, which are
+The permissions of the socket, the groups of a user and the access rules (``model.access``) are the access control: the
+group ``gantry`` may use the methods that change nothing, root and the group ``gantry-admin`` all, and users with rules
+those about jobs. On a machine without the group ``gantry-admin``, who may connect may use all methods, and that is root
+and the daemons' group. Only a peer that may use all methods may name another user, for whom it makes a request:
+gantry-rapi does so with each of its requests. A connection carries any number of requests, which are
 answered in order. The answer to an invalid message is an error, and then the connection ends; a message longer than
 ``MESSAGE_LIMIT`` is never completely in memory. The methods and their arguments are in contracts/luxi.md#methods, in
 two classes: methods in ``jobs`` change the cluster or its jobs, methods in ``queries`` change nothing.
@@ -19,13 +21,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
 from gantry import errors
 from gantry.doors.luxi import figures, jobs, queries, services
 from gantry.doors.luxi.services import Methods, Services
+from gantry.model import access
+from gantry.operations.access import check
 from gantry.runtime import bounded_json, bytestream, interface, limits
+from gantry.state.objects import access_rules
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +54,31 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The exceptions of msgspec for arguments of another type than expected."""
 
 
+class _NamedUser(msgspec.Struct, forbid_unknown_fields=True):
+    """A user of the remote API, and whether the users file lets the user change everything."""
+
+    name: str
+    write: bool = False
+
+
 class _Request(msgspec.Struct):
-    """A request of a client; other keys are ignored. ``remote``: it passes on what a client elsewhere asked for."""
+    """A request of a client; other keys are ignored. ``remote``: it passes on what a client elsewhere asked for.
+
+    ``user`` is the user for whom the peer makes it, with the rights of that user.
+    """
 
     method: str
     args: msgspec.Raw
     remote: bool = False
+    user: _NamedUser | None = None
+
+
+@dataclass(frozen=True)
+class _Peer:
+    """The process at the other end of a connection, as the kernel recorded it."""
+
+    subject: access.Subject
+    is_root: bool
 
 
 class Door:
@@ -90,13 +115,11 @@ class Door:
 
     async def _serve(self, reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         """Answer the requests of a connection until the client disconnects, possibly in the middle of a message."""
-        is_root = self._runtime.network.is_privileged(writer)
-        # None: the machine does not have the group.
-        may_change = is_root or self._runtime.network.is_member(writer, ADMINISTRATORS) is not False
+        peer = self._peer(writer)
         try:
             while True:
                 message = await reader.readuntil(ETX)
-                answer, valid = await self._answer(message[:-1], is_root=is_root, may_change=may_change)
+                answer, valid = await self._answer(message[:-1], peer)
                 if notice := self._services.candidates.notice():
                     answer["notice"] = notice
                 writer.write(msgspec.json.encode(answer) + ETX)
@@ -113,20 +136,27 @@ class Door:
         finally:
             writer.close()
 
-    async def _answer(self, message: bytes, *, is_root: bool, may_change: bool) -> tuple[dict[str, object], bool]:
+    def _peer(self, writer: bytestream.Writer) -> _Peer:
+        network = self._runtime.network
+        is_root = network.is_privileged(writer)
+        # None: the machine does not have the group.
+        is_admin = is_root or network.is_member(writer, ADMINISTRATORS) is not False
+        groups = () if is_admin else network.peer_groups(writer)
+        subject = access.Subject(user=network.peer_user(writer), groups=groups, is_admin=is_admin)
+        return _Peer(subject, is_root)
+
+    async def _answer(self, message: bytes, peer: _Peer) -> tuple[dict[str, object], bool]:
         """Return the answer to a message, and whether the message was a valid request."""
         try:
             request = bounded_json.decode(message, _Request)
         except bounded_json.UnreadableError as error:
             return {"success": False, "result": f"Failed to parse request: {errors.readable(str(error))}"}, False
-        services.BY_ROOT.set(is_root and not request.remote)
+        services.BY_ROOT.set(peer.is_root and not request.remote and request.user is None)
         begin, outcome = self._runtime.clock.monotonic(), "canceled"
         try:
-            if request.method in _CHANGES and not may_change:
-                raise errors.ForbiddenError(
-                    f"method {request.method} changes the cluster: only root and the group {ADMINISTRATORS} may use it",
-                    hint=f"run the command as root, or add your user to {ADMINISTRATORS} and log in again",
-                )
+            subject = self._subject(request, peer.subject)
+            services.SUBJECT.set(subject)
+            self._check_method(request, subject)
             result, outcome = await self._call(request), "done"
             return {"success": True, "result": result}, True
         except errors.GantryError as error:
@@ -141,6 +171,39 @@ class Door:
             method = request.method if request.method in METHODS else "unknown"
             seconds = self._runtime.clock.monotonic() - begin
             self._services.counts.took(figures.REQUESTS, seconds, method, outcome)
+
+    def _subject(self, request: _Request, peer: access.Subject) -> access.Subject:
+        """Return who makes a request; ForbiddenError if a peer names another user without being allowed to."""
+        if request.user is None:
+            if not peer.groups:
+                return peer
+            rules_of = self._services.snapshot().rules_of
+            return msgspec.structs.replace(
+                peer, groups=tuple(name for name in peer.groups if f"group:{name}" in rules_of)
+            )
+        if not peer.is_admin:
+            raise errors.ForbiddenError(
+                f"user {peer.user} may not make a request for user {request.user.name}: only root and the group "
+                f"{ADMINISTRATORS}, as gantry-rapi, may name another user",
+                hint="omit the user: the request is then made for your own",
+            )
+        return access.Subject(user=request.user.name, door="rapi", is_admin=request.user.write)
+
+    def _check_method(self, request: _Request, subject: access.Subject) -> None:
+        """Refuse a method that changes something; users with rules may call those that decide about a job.
+
+        gantry-rapi lets a user without rules submit only what reads, and its other requests are refused there.
+        """
+        if request.method not in _CHANGES or subject.is_admin:
+            return
+        state = self._services.snapshot()
+        may_submit = request.user is not None or access_rules.has_rules(state, subject.names)
+        if (request.method in jobs.BY_RULES and may_submit) or check.may_administer(state, subject):
+            return
+        raise errors.ForbiddenError(
+            f"method {request.method} changes the cluster: only root and the group {ADMINISTRATORS} may use it",
+            hint=f"run the command as root, or add your user to {ADMINISTRATORS} and log in again",
+        )
 
     async def _call(self, request: _Request) -> object:
         if request.method not in METHODS:

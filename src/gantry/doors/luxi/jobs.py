@@ -1,4 +1,8 @@
-"""The methods of LUXI that work on jobs: submit, cancel, archive, wait (contracts/luxi.md#methods)."""
+"""The methods of LUXI that work on jobs: submit, cancel, archive, wait (contracts/luxi.md#methods).
+
+The queue decides by the access rules whether the subject may run a job. A job that exists belongs to the subject that
+submitted it: others need the right to administer the cluster to cancel or archive it, or to change its priority.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
@@ -7,8 +11,9 @@ import msgspec
 
 from gantry import errors
 from gantry.doors.luxi import consoles, invitations, packages
-from gantry.doors.luxi.services import BY_ROOT, WAIT_LIMIT, Methods, Seconds, Services
+from gantry.doors.luxi.services import BY_ROOT, SUBJECT, WAIT_LIMIT, Methods, Seconds, Services
 from gantry.model import allowed, job, opcodes
+from gantry.operations.access import check
 from gantry.operations.query import engine
 from gantry.rpc import calls
 
@@ -18,6 +23,9 @@ WAITING = {"WaitForJobChange"}
 """The methods that change nothing."""
 PROGRESS = "progress"
 """What a client may wait for besides fields: how far the present work of the job is."""
+
+BY_RULES = {"SubmitJob", "SubmitManyJobs", "RunJob", "CancelJob", "ArchiveJob", "ChangeJobPriority"}
+"""The methods that users with access rules may call; each decides about its job."""
 
 REFUSED = "refused"
 """The status in the answer of ``RunJob`` when a condition of the job is not met."""
@@ -35,11 +43,11 @@ def _decoded(op: dict[str, object]) -> opcodes.AnyOpcode:
 
 
 async def _submit(services: Services, ops: Ops) -> int:
-    return await services.queue.submit([_decoded(op) for op in ops])
+    return await services.queue.submit([_decoded(op) for op in ops], submitter=SUBJECT.get())
 
 
 async def _submit_drained(services: Services, ops: Ops) -> int:
-    return await services.queue.submit([_decoded(op) for op in ops], ignore_drain=True)
+    return await services.queue.submit([_decoded(op) for op in ops], submitter=SUBJECT.get(), ignore_drain=True)
 
 
 async def _submit_many(services: Services, many: Sequence[Ops]) -> list[tuple[bool, int | str]]:
@@ -52,7 +60,8 @@ async def _submit_many(services: Services, many: Sequence[Ops]) -> list[tuple[bo
             # The refused job keeps its position, as relative dependencies count positions.
             decoded.append([])
             faults[index] = error
-    answers = [faults.get(index, answer) for index, answer in enumerate(await services.queue.submit_many(decoded))]
+    results = await services.queue.submit_many(decoded, submitter=SUBJECT.get())
+    answers = [faults.get(index, answer) for index, answer in enumerate(results)]
     return [(True, answer) if isinstance(answer, int) else (False, str(answer)) for answer in answers]
 
 
@@ -66,7 +75,7 @@ async def give_up(services: Services, method: str, many: Sequence[Any]) -> objec
 
 async def _give_up(services: Services, jobs: Sequence[Ops]) -> int | None:
     is_single = len(jobs) == 1 and len(jobs[0]) == 1
-    return await services.queue.give_up(_decoded(jobs[0][0])) if is_single else None
+    return await services.queue.give_up(_decoded(jobs[0][0]), submitter=SUBJECT.get()) if is_single else None
 
 
 class _Condition(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -107,7 +116,8 @@ async def _run(
     for index, condition in enumerate(conditions):
         if not (await engine.query(services.source, condition.kind, ["uuid"], filter_=condition.filter)).rows:
             return [0, REFUSED, [index]]
-    ended = await services.queue.run([_decoded(op) for op in ops], timeout=min(seconds, WAIT_LIMIT))
+    decoded = [_decoded(op) for op in ops]
+    ended = await services.queue.run(decoded, timeout=min(seconds, WAIT_LIMIT), submitter=SUBJECT.get())
     answer: list[object] = [ended.id, ended.status.value, [step.result for step in ended.ops]]
     if query and ended.status is job.Status.SUCCESS:
         rows = await engine.query(services.source, query.kind, query.fields, filter_=query.filter)
@@ -155,6 +165,33 @@ async def _set_watcher_pause(services: Services, until: float | None) -> float |
     return until
 
 
+def _check_owner(services: Services, number: int) -> None:
+    """Raise ForbiddenError unless the job is the subject's own, or the subject may administer the cluster."""
+    subject, entry = SUBJECT.get(), services.queue.jobs().get(number)
+    if entry is None or (entry.submitter and entry.submitter.is_same_user(subject)):
+        return
+    if not check.may_administer(services.snapshot(), subject):
+        raise errors.ForbiddenError(
+            f"job {number} is not a job of user {subject.user}",
+            hint="its submitter and administrators of the cluster may cancel it, archive it or change its priority",
+        )
+
+
+async def _cancel(services: Services, number: int, kill: bool) -> tuple[bool, str]:
+    _check_owner(services, number)
+    return await services.queue.cancel(number, kill=kill)
+
+
+async def _archive(services: Services, number: int) -> bool:
+    _check_owner(services, number)
+    return await services.queue.archive(number)
+
+
+async def _change_priority(services: Services, number: int, priority: int) -> tuple[bool, str]:
+    _check_owner(services, number)
+    return await services.queue.change_priority(number, priority)
+
+
 class _Cancel(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """``[id]`` or ``[id, kill]``; ``kill`` also ends a running job."""
 
@@ -174,16 +211,13 @@ METHODS: Methods = {
         tuple[int, list[str], list[object] | None, int | None, Seconds],
         _wait_for_change,
     ),
-    "CancelJob": (_Cancel, lambda services, number, kill: services.queue.cancel(number, kill=kill)),
-    "ArchiveJob": (tuple[int], lambda services, number: services.queue.archive(number)),
+    "CancelJob": (_Cancel, _cancel),
+    "ArchiveJob": (tuple[int], _archive),
     "AutoArchiveJobs": (
         tuple[Annotated[float, msgspec.Meta(ge=-1)], Seconds],
         lambda services, age, timeout: services.queue.autoarchive(age, timeout),
     ),
-    "ChangeJobPriority": (
-        tuple[int, int],
-        lambda services, number, priority: services.queue.change_priority(number, priority),
-    ),
+    "ChangeJobPriority": (tuple[int, int], _change_priority),
     "SetDrainFlag": (tuple[bool], _drain),
     "SetWatcherPause": (tuple[Seconds | None], _set_watcher_pause),
     "ChangePackages": (

@@ -7,8 +7,9 @@ import msgspec
 
 from gantry import errors
 from gantry.doors.luxi import addresses, figures, invitations, packages, usage
-from gantry.doors.luxi.services import WAIT_LIMIT, Method, Methods, Seconds, Services
+from gantry.doors.luxi.services import SUBJECT, WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
+from gantry.operations.access import explain
 from gantry.operations.query import cluster, engine, similar
 from gantry.state.files import export
 from gantry.state.journal import owners
@@ -156,7 +157,27 @@ async def _export(services: Services) -> dict[str, object]:
     return export.configuration(services.snapshot())
 
 
+async def _explain_access(services: Services, names: Sequence[str], on: str) -> list[explain.Explained]:
+    """Return what the rules of a user and the user's groups allow with an object, and by which rule (not in Ganeti)."""
+    return explain.explain(services.snapshot(), names, on)
+
+
+async def _query_own_access(services: Services) -> dict[str, object]:
+    """Return the user who asks, whether that is an administrator, and the user's rules (not in Ganeti)."""
+    subject = SUBJECT.get()
+    return {
+        "user": subject.user,
+        "is_admin": subject.is_admin,
+        "rules": explain.rules_of(services.snapshot(), subject.names),
+    }
+
+
 METHODS: Methods = {
+    "ExplainAccess": (
+        tuple[Annotated[list[Annotated[str, msgspec.Meta(pattern=opcodes.WHO)]], msgspec.Meta(min_length=1)], str],
+        _explain_access,
+    ),
+    "QueryOwnAccess": (tuple[()], _query_own_access),
     "QueryJobs": (tuple[list[int] | None, list[str]], _query_jobs),
     "Query": (tuple[str, list[str], object], _query),
     "QueryFields": (tuple[str, list[str] | None], _query_fields),

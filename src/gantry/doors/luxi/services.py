@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from gantry.jobs import queue, reads
+from gantry.model import access
 from gantry.operations.query import engine
 from gantry.rpc import liveness
 from gantry.runtime import measures, paths
@@ -21,6 +22,9 @@ from gantry.state.store import events
 
 BY_ROOT: contextvars.ContextVar[bool] = contextvars.ContextVar("BY_ROOT", default=False)
 """Whether the request comes from root, or the user of the master daemon, on this machine: not through another door."""
+
+SUBJECT: contextvars.ContextVar[access.Subject] = contextvars.ContextVar("SUBJECT")
+"""Who makes the request: the peer's user, or the user whom gantry-rapi names."""
 
 WAIT_LIMIT = 600.0
 """Maximum time of a request that waits, in seconds."""

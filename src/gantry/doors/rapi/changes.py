@@ -196,6 +196,8 @@ CHANGES: tuple[Change, ...] = (
     Change("DELETE", GROUP, "OP_GROUP_REMOVE"),
     Change("PUT", GROUP + "/modify", "OP_GROUP_SET_PARAMS", aliases=_CUSTOM),
     Change("PUT", GROUP + "/rename", "OP_GROUP_RENAME"),
+    Change("POST", "/2/access", "OP_ACCESS_ADD"),
+    Change("DELETE", "/2/access", "OP_ACCESS_REMOVE", _query("who", "role", "on"), body=False),
     Change("PUT", GROUP + "/assign-nodes", "OP_GROUP_ASSIGN_NODES", _query("force")),
     Change("POST", "/2/segment-ranges", "OP_SEGMENT_RANGE_ADD"),
     Change("DELETE", SEGMENT_RANGE, "OP_SEGMENT_RANGE_REMOVE", body=False),

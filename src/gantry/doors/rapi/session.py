@@ -4,10 +4,12 @@
     GET       answers the same body; 401 without a session
     DELETE    ends the session
 
-The body of the answers has the name of the ``user``, what the user ``may`` do, and the token ``csrf`` that changes
-have to repeat (``http.sessions``).
+The body of the answers has the name of the ``user``, what the user ``may`` do, the access ``rules`` of a user who may
+not do everything, and the token ``csrf`` that changes have to repeat (``http.sessions``). While the master does not
+answer, there are no rules.
 """
 
+import contextlib
 from collections.abc import Mapping
 
 import msgspec
@@ -15,7 +17,8 @@ import msgspec
 from gantry import errors
 from gantry.doors import http
 from gantry.doors.http import representation, sessions, users
-from gantry.doors.rapi import routes, wire
+from gantry.doors.rapi import rights, routes, wire
+from gantry.rpc import luxi
 from gantry.runtime import http_interface
 
 _PATH = "/2/session"
@@ -40,13 +43,13 @@ def calls(gate: wire.Gate) -> Mapping[tuple[str, str], routes.Call]:
     """Return the functions of the routes."""
     known = gate.sessions
 
-    async def get(_: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
+    async def get(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
         session = known.find(request.raw)
         if session is None:
             raise http.RefusedError(401, "nobody is logged in")
-        return _answer(_about(session))
+        return _answer(await _about(master.caller, session))
 
-    async def post(_: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
+    async def post(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
         try:
             login = msgspec.convert(request.body, Login)
         except msgspec.ValidationError as error:
@@ -55,7 +58,7 @@ def calls(gate: wire.Gate) -> Mapping[tuple[str, str], routes.Call]:
         if begun is None:
             raise http.RefusedError(401, "wrong user name or password")
         session, cookie = begun
-        return _answer(_about(session), cookie)
+        return _answer(await _about(master.caller, session), cookie)
 
     async def delete(_: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
         return _answer(None, known.end(request.raw))
@@ -63,8 +66,12 @@ def calls(gate: wire.Gate) -> Mapping[tuple[str, str], routes.Call]:
     return {("GET", _PATH): get, ("POST", _PATH): post, ("DELETE", _PATH): delete}
 
 
-def _about(session: sessions.Session) -> Mapping[str, str]:
-    return {"user": session.user.name, "may": _permission(session.user), "csrf": session.token}
+async def _about(master: luxi.Caller, session: sessions.Session) -> Mapping[str, object]:
+    user, rules = session.user, list[rights.Rule]()
+    if user.may_read and not user.may_write:
+        with contextlib.suppress(errors.GantryError):
+            rules = [*await rights.rules(master, user)]
+    return {"user": user.name, "may": _permission(user), "rules": rules, "csrf": session.token}
 
 
 def _permission(user: users.User) -> str:

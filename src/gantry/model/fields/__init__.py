@@ -110,7 +110,7 @@ _JOB = (
     Field("oppriority", "OpCode_prio", O, "Priorities of the opcodes", form=Shape.NUMBERS),
     Field("summary", "Summary", doc="Summary of the opcodes"),
     Field("dry_run", "DryRun", B, "Whether the job only plans, and changes nothing"),
-    Field("user", "User", doc="Who submitted the job: a program, or a user of the remote API"),
+    Field("user", "User", doc="Who submitted the job: a program, or a user of the remote API or with access rules"),
     Field("error", "Error", doc="First line of the error with which the job failed"),
     Field("received_ts", "Received", O, "When the job was submitted", form=Shape.TIME),
     Field("start_ts", "Start", O, "When the job started", form=Shape.TIME),
@@ -129,6 +129,14 @@ _LOCK = (
         "Jobs that wait for the lock, each with the jobs that block it and the reason",
         form=Shape.LIST,
     ),
+)
+
+_ACCESS = (
+    Field("who", "Who", doc="User or group: user:NAME or group:NAME"),
+    Field("role", "Role", doc="Role: operator, admin or network-admin"),
+    Field("on", "On", doc="Object of the rule: cluster, group:NAME, tag:TAG, instance:NAME or network:NAME"),
+    Field("uuid", "UUID", doc="UUID"),
+    Field("ctime", "CTime", T, "Time of creation"),
 )
 
 _EXPORT = (
@@ -165,6 +173,7 @@ REGISTRY: dict[str, dict[str, Field]] = {
     "subnet": _by_name(network.SUBNET, _COMMON),
     "subnetpool": _by_name(network.SUBNET_POOL, _COMMON),
     "segmentrange": _by_name(network.SEGMENT_RANGE, _COMMON),
+    "access": _by_name(_ACCESS),
     "job": _by_name(_JOB),
     "lock": _by_name(_LOCK),
     "export": _by_name(_EXPORT),

@@ -9,8 +9,9 @@ import msgspec
 
 from gantry import errors
 from gantry.model.opcodes import disk, foreign, hints
+from gantry.model.opcodes.access import AccessAdd, AccessRemove
 from gantry.model.opcodes.backup import BackupExport, BackupRemove
-from gantry.model.opcodes.base import Dependency, Name, Opcode, Size, Tags
+from gantry.model.opcodes.base import WHO, Dependency, Name, Opcode, Size, Tags
 from gantry.model.opcodes.cluster import (
     ClusterDestroy,
     ClusterPostInit,
@@ -100,7 +101,9 @@ from gantry.model.opcodes.segment import (
 from gantry.model.opcodes.subnetpool import SubnetPoolAdd, SubnetPoolRemove, SubnetPoolSetParams
 
 AnyOpcode = (
-    ClusterDestroy
+    AccessAdd
+    | AccessRemove
+    | ClusterDestroy
     | ClusterPostInit
     | ClusterRedistConf
     | ClusterRenewCrypto
@@ -244,6 +247,9 @@ def encode(op: Opcode) -> dict[str, object]:
 
 __all__ = [
     "ALL",
+    "WHO",
+    "AccessAdd",
+    "AccessRemove",
     "AnyOpcode",
     "BackupExport",
     "BackupRemove",

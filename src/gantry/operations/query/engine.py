@@ -19,6 +19,7 @@ from gantry.model import instance as instances
 from gantry.operations import base, fill, stray_guests
 from gantry.operations.disk_planning import disk_spec
 from gantry.operations.query import (
+    access,
     cells,
     endings,
     export,
@@ -65,6 +66,7 @@ GETTERS: dict[str, Mapping[str, Callable[..., cells.Cell]]] = {
     "subnet": port.SUBNET,
     "subnetpool": port.SUBNET_POOL,
     "segmentrange": {**_COMMON, **segmentrange.GETTERS},
+    "access": access.GETTERS,
     "job": jobs.GETTERS,
     "lock": _LOCK,
     "export": export.GETTERS,
@@ -80,12 +82,16 @@ COLLECTIONS = {
     "network": "networks",
     "segmentrange": "segmentranges",
     "subnetpool": "subnetpools",
+    "access": "accessrules",
 }
-_UNNAMED = {"lock", "port", "subnet"}
+_UNNAMED = {"access", "lock", "port", "subnet"}
 """Resources that are not requested by name."""
 
 NAME_FIELDS = {"job": "id", "export": "node"}
-ORDERS: dict[str, Callable[[object], tuple[object, ...]]] = {"segmentrange": segmentrange.order}
+ORDERS: dict[str, Callable[[object], tuple[object, ...]]] = {
+    "segmentrange": segmentrange.order,
+    "access": access.order,
+}
 """The order of resources that are not sorted by name."""
 
 

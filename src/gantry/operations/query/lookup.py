@@ -36,6 +36,10 @@ def _of_collection(kind: str) -> Find:
     return lambda state, uuid: filter(None, [state.collection(kind).get(uuid)])
 
 
+def _rules_of(state: states.Snapshot, who: str) -> Iterator[object]:
+    return (state.accessrules[uuid] for uuid in state.rules_of.get(who) or ())
+
+
 def _nics(state: states.Snapshot, uuid: str) -> Iterator[network.Port]:
     vm = state.instances.get(uuid)
     return (views.as_port(vm, nic) for nic in vm.nics if nic.network) if vm else iter(())
@@ -117,6 +121,7 @@ _INDEXES: Mapping[str, Mapping[str, Find]] = {
     "network": {"uuid": _of_collection("networks")},
     "segmentrange": {"uuid": _of_collection("segmentranges")},
     "subnetpool": {"uuid": _of_collection("subnetpools")},
+    "access": {"uuid": _of_collection("accessrules"), "who": _rules_of},
     "port": {"uuid": _port, "network_uuid": _ports_in, "device_id": _ports_of, "mac": _port_with},
     "subnet": {"uuid": _subnet, "network_uuid": _subnets_in, "subnetpool": _subnets_from},
 }

@@ -52,6 +52,24 @@ def of_peer(connection: socket.socket) -> set[int]:
     return {group, *(member for (member,) in struct.iter_unpack("I", more))}
 
 
+def names_of_peer(connection: socket.socket) -> tuple[str, ...]:
+    """Return the names of a peer's groups; a group without a name is left out."""
+    names: list[str] = []
+    for gid in sorted(of_peer(connection)):
+        with contextlib.suppress(KeyError):
+            names.append(grp.getgrgid(gid).gr_name)
+    return tuple(names)
+
+
+def user_of_peer(connection: socket.socket) -> str:
+    """Return the name of the user whose process opened a connection, ``#UID`` if the machine has no name for it."""
+    _, user, _ = CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"#{user}"
+
+
 def open_socket(path: str, names: Sequence[str]) -> None:
     """Let the groups connect to a UNIX socket, besides its owner and its owning group; OSError."""
     members = sorted(gid for gid in map(number, names) if gid is not None)

@@ -51,6 +51,16 @@ class Network:
         number = machine_groups.number(group)
         return None if number is None else number in machine_groups.of_peer(writer.get_extra_info("socket"))
 
+    def peer_user(self, writer: bytestream.Writer) -> str:
+        """Return the name of the peer's user, as the kernel recorded it at the connection."""
+        assert isinstance(writer, asyncio.StreamWriter)
+        return machine_groups.user_of_peer(writer.get_extra_info("socket"))
+
+    def peer_groups(self, writer: bytestream.Writer) -> tuple[str, ...]:
+        """Return the names of the peer's groups, as the kernel recorded them at the connection."""
+        assert isinstance(writer, asyncio.StreamWriter)
+        return machine_groups.names_of_peer(writer.get_extra_info("socket"))
+
     async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Connect to a UNIX socket."""
         return await asyncio.open_unix_connection(path, limit=limit)

@@ -154,6 +154,14 @@ class Network:
         """Return None: a simulated machine has no groups."""
         return None
 
+    def peer_user(self, writer: bytestream.Writer) -> str:
+        """Return root: all processes of a simulated machine are root's."""
+        return "root"
+
+    def peer_groups(self, writer: bytestream.Writer) -> tuple[str, ...]:
+        """Return no groups."""
+        return ()
+
     async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Connect to a UNIX socket of this machine."""
         self._disk.status(path)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from immutables import Map
 
 from gantry import errors
-from gantry.model import base, cluster_settings, instance, job, network
+from gantry.model import access, base, cluster_settings, instance, job, network
 from gantry.model import cluster as clusters
 from gantry.rpc import targets
 from gantry.state.objects import indexes, kinds
@@ -30,7 +30,8 @@ class Content:
     instance that a node keeps, ``numbers`` the instance, or the disk without one, of a minor or port, ``ports_in`` the
     ports in a network, ``ports_of`` those of a device, ``subnet_network`` the network of a subnet, ``subnets_from`` the
     subnets that were cut from a subnet pool,
-    ``segments`` the network of a segment (``Segment.place``).
+    ``segments`` the network of a segment (``Segment.place``), ``rules_of`` the access rules of a user or group,
+    ``rules_on`` those on a scope by its key, and ``rules_for`` those of both, ``WHO KEY``.
     """
 
     serial: int = 0
@@ -45,6 +46,7 @@ class Content:
     subnetpools: Map[str, network.SubnetPool] = field(default_factory=Map)
     instances: Map[str, instance.Instance] = field(default_factory=Map)
     disks: Map[str, instance.DetachedDisk] = field(default_factory=Map)
+    accessrules: Map[str, access.Rule] = field(default_factory=Map)
     jobs: Map[str, job.Job] = field(default_factory=Map)
     names: Map[tuple[str, str], str] = field(default_factory=Map)
     addresses: Map[tuple[str, str], kinds.AddressOwner] = field(default_factory=Map)
@@ -62,6 +64,9 @@ class Content:
     nodes_in: Map[str, indexes.Uuids] = field(default_factory=Map)
     nodes_at: Map[str, indexes.Uuids] = field(default_factory=Map)
     disks_on: Map[str, indexes.Uuids] = field(default_factory=Map)
+    rules_for: Map[str, indexes.Uuids] = field(default_factory=Map)
+    rules_of: Map[str, indexes.Uuids] = field(default_factory=Map)
+    rules_on: Map[str, indexes.Uuids] = field(default_factory=Map)
 
     @property
     def the_cluster(self) -> clusters.Cluster:

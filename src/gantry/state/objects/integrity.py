@@ -11,8 +11,8 @@ from immutables import Map
 
 from gantry import errors
 from gantry.address import ranges, segments
-from gantry.model import base, instance, network
-from gantry.state.objects import content, indexes, kinds
+from gantry.model import access, base, instance, network
+from gantry.state.objects import access_rules, content, indexes, kinds
 
 _LISTED = 5
 """How many users of an object an error names."""
@@ -40,6 +40,8 @@ def check(before: content.Content, after: content.Content, value: kinds.Stored) 
             segments.checked_run(ids.network_type, ids.minimum, maximum=ids.maximum)
         case network.Port() as port:
             _check_addresses(after.networks[port.network], port.ip)
+        case access.Rule() as rule:
+            access_rules.check(after, rule)
         case _:
             pass
 

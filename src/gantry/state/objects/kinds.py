@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 
 from gantry import errors
-from gantry.model import base, instance, job, network
+from gantry.model import access, base, instance, job, network
 from gantry.model import cluster as clusters
 from gantry.state.objects import conflicts
 from gantry.state.objects.indexes import Index, Maps, Reference, SetIndex, UniqueIndex
@@ -23,7 +23,7 @@ Owner = conflicts.Owner
 
 Layer = network.Network | network.Quarantine | network.SegmentRange | network.Port | network.SubnetPool
 
-Stored = clusters.Cluster | clusters.NodeGroup | clusters.Node | Layer | Keeper | job.Job
+Stored = clusters.Cluster | clusters.NodeGroup | clusters.Node | Layer | Keeper | access.Rule | job.Job
 
 T = TypeVar("T", bound=Stored)
 
@@ -264,6 +264,18 @@ def _described() -> "Iterator[Kind[Stored]]":
             ),
         ),
         Kind[network.SubnetPool]("subnetpools", network.SubnetPool, "subnet pool", event="subnetpool"),
+        Kind[access.Rule](
+            "accessrules",
+            access.Rule,
+            "access rule",
+            "gnt-cluster access list",
+            "access",
+            indexes=(
+                SetIndex("rules_for", lambda rule: ((f"{rule.who} {rule.key}", rule.uuid),)),
+                SetIndex("rules_of", lambda rule: ((rule.who, rule.uuid),)),
+                SetIndex("rules_on", lambda rule: ((rule.key, rule.uuid),)),
+            ),
+        ),
         Kind[job.Job]("jobs", job.Job, event="job", key=lambda record: str(record.id), in_checkpoint=False),
     ):
         yield cast("Kind[Stored]", kind)

@@ -30,7 +30,7 @@ from gantry.runtime import interface, measures, paths
 from gantry.state.candidates import candidate, copies, replication
 from gantry.state.files import archive, jobfiles, ownership
 from gantry.state.journal import end_mark, extension, growth, journal, record
-from gantry.state.objects import membership
+from gantry.state.objects import access_rules, membership
 from gantry.state.objects import snapshot as states
 from gantry.state.start import hand_edit, recovery
 from gantry.state.store import checkpointer, group
@@ -230,13 +230,14 @@ class Store:
         self._followers.append(follower)
 
     def submit(self, changes: Sequence[states.Change], cause: Cause) -> group.Ticket:
-        """Apply changes now; await the ticket until they are durable.
+        """Apply changes now; await the ticket until they are durable. The access rules about deleted objects end too.
 
         Raises PrerequisiteError when an invariant forbids them: nothing was changed. WrongStateError when the store is
         closed, or another node has become the master.
         """
         self._check_open()
         before = self._newest
+        changes = [*changes, *access_rules.ended(before, changes)]
         after = before.apply(changes, serial=before.serial + 1)
         now = self._runtime.clock.now()
         journal_record = record.Record(

@@ -1,0 +1,37 @@
+"""The rights of users of the remote API: the master decides about each change by its access rules.
+
+A user with the option ``write`` may change everything. A user with the option ``read`` and rules may submit and cancel
+jobs, as far as the rules allow; without rules, the front end itself refuses changes. So a master that knows no rules is
+never asked for a change in the name of such a user.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gantry.doors.http import users
+from gantry.rpc import luxi
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A rule of a user; ``object`` is the UUID of its object or a tag, ``on`` the object by its present name."""
+
+    role: str
+    scope: str
+    object: str
+    on: str
+
+
+class _Own(msgspec.Struct, frozen=True):
+    rules: list[Rule]
+
+
+def act_for(user: users.User | None) -> None:
+    """Make the further calls of this task to the master for a user; None is somebody without rights."""
+    luxi.USER.set(luxi.NamedUser(user.name, user.may_write) if user else luxi.WITHOUT_RIGHTS)
+
+
+async def rules(master: luxi.Caller, user: users.User) -> Sequence[Rule]:
+    """Return the access rules of a user; raises the errors of ``luxi.Client.call``."""
+    act_for(user)
+    return (await master.call(_Own, "QueryOwnAccess")).rules

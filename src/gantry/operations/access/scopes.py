@@ -1,0 +1,73 @@
+"""The scopes that contain an object, and the objects of rules by name.
+
+An instance is in the node group of its primary node. Of tags, those of instances and networks are scopes.
+"""
+
+import msgspec
+
+from gantry import errors
+from gantry.model import access, cluster, instance, network
+from gantry.model.opcodes import base as opcode_base
+from gantry.state.objects import snapshot as states
+
+NAMED = {
+    access.Scope.GROUP: "nodegroups",
+    access.Scope.INSTANCE: "instances",
+    access.Scope.NETWORK: "networks",
+}
+"""The collection of the objects that a scope names."""
+
+_HINT = "write cluster, group:NAME of a node group, tag:TAG, instance:NAME or network:NAME"
+
+
+def of_instance(snapshot: states.Snapshot, vm: instance.Instance) -> tuple[str, ...]:
+    """Return the keys of the scopes that contain an instance."""
+    group = snapshot.nodes[vm.primary_node].group
+    return (access.CLUSTER_KEY, group, *map(access.tag_key, vm.tags), vm.uuid)
+
+
+def of_network(net: network.Network) -> tuple[str, ...]:
+    """Return the keys of the scopes that contain a network."""
+    return (access.CLUSTER_KEY, *map(access.tag_key, net.tags), net.uuid)
+
+
+def of_group(group: cluster.NodeGroup) -> tuple[str, ...]:
+    """Return the keys of the scopes that contain a node group."""
+    return (access.CLUSTER_KEY, group.uuid)
+
+
+def parse(snapshot: states.Snapshot, text: str) -> tuple[access.Scope, str]:
+    """Return the scope and the object, by UUID, that a text names; InvalidError, NotFoundError."""
+    word, colon, name = text.partition(":")
+    if word not in [*access.Scope] or bool(colon) != (word != access.Scope.CLUSTER) or (colon and not name):
+        raise errors.InvalidError(f"{text!r} names nothing that a rule can be about", hint=_HINT)
+    scope = access.Scope(word)
+    if scope is access.Scope.TAG:
+        return scope, _tag(name)
+    return scope, snapshot.resolve(NAMED[scope], name) if scope in NAMED else ""
+
+
+def _tag(name: str) -> str:
+    try:
+        return msgspec.convert(name, opcode_base.Tag)
+    except msgspec.ValidationError:
+        raise errors.InvalidError(
+            f"{name!r} cannot be a tag", hint="a tag has letters, digits and _ . + * / : @ -, at most 128"
+        ) from None
+
+
+def title(snapshot: states.Snapshot, scope: access.Scope, key: str) -> str:
+    """Return the text that names the object of a rule now, as ``parse`` reads it."""
+    if scope is access.Scope.CLUSTER:
+        return scope.value
+    collection = NAMED.get(scope)
+    entity = snapshot.get(collection, key) if collection else None
+    name = entity.name if isinstance(entity, cluster.NodeGroup | instance.Instance | network.Network) else key
+    return f"{scope}:{name}"
+
+
+def numbers(snapshot: states.Snapshot, tag: str) -> tuple[int, int]:
+    """Return how many instances and networks carry a tag. Cost: a walk over all of them."""
+    tagged = (snapshot.instances.values(), snapshot.networks.values())
+    instances, networks = (sum(tag in entity.tags for entity in entities) for entities in tagged)
+    return instances, networks

@@ -1,0 +1,106 @@
+"""The units that add and remove access rules, and the end of rules with their object."""
+
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import access, opcodes
+from gantry.operations.access import rules
+
+
+@pytest.fixture
+def house() -> build.House:
+    return build.House()
+
+
+async def add(house: build.House, role: str, on: str, who: str = "user:bob") -> object:
+    return await house.run(opcodes.AccessAdd(who=who, role=role, on=on))  # type: ignore[arg-type]
+
+
+def stored(house: build.House) -> set[tuple[str, str, str]]:
+    return {(rule.who, rule.role.value, rule.key) for rule in house.state.accessrules.values()}
+
+
+async def test_a_rule_names_its_object_by_uuid(house: build.House) -> None:
+    for on in ("cluster", "group:default", "tag:blue", "instance:vm1", "network:net1"):
+        await add(house, "operator", on)
+    keys = {"cluster", "g", "tag:blue", "i1", "net"}
+    assert stored(house) == {("user:bob", "operator", key) for key in keys}
+
+
+async def test_a_rule_that_exists_is_not_added_twice(house: build.House) -> None:
+    await add(house, "operator", "instance:vm1")
+    await add(house, "operator", "instance:i1")
+    await add(house, "admin", "instance:vm1")
+    assert stored(house) == {("user:bob", "operator", "i1"), ("user:bob", "admin", "i1")}
+
+
+async def test_the_result_says_how_many_objects_carry_a_tag(house: build.House) -> None:
+    await house.run(opcodes.TagsSet(kind="instance", name="vm1", tags=("blue",)))
+    assert await add(house, "admin", "tag:blue") == (1, 0)
+    assert await add(house, "admin", "cluster") is None
+
+
+@pytest.mark.parametrize(
+    ("role", "on", "text"),
+    [
+        ("admin", "network:net1", "network-admin changes a network"),
+        ("network-admin", "instance:vm1", "has no meaning on the scope instance"),
+        ("network-admin", "group:default", "has no meaning on the scope group"),
+        ("operator", "instance:vm9", "no such instance: vm9"),
+        ("operator", "node:node1", "names nothing that a rule can be about"),
+        ("operator", "cluster:lab", "names nothing that a rule can be about"),
+        ("operator", "instance", "names nothing that a rule can be about"),
+        ("operator", "tag:", "names nothing that a rule can be about"),
+        ("operator", "tag:a\nb", "cannot be a tag"),
+        ("operator", "tag:<b>", "cannot be a tag"),
+    ],
+)
+async def test_a_rule_without_a_meaning_is_refused(house: build.House, role: str, on: str, text: str) -> None:
+    op = opcodes.AccessAdd(who="user:bob", role=role, on=on)  # type: ignore[arg-type]
+    assert text in str(await house.refused(op))
+    assert not house.state.accessrules
+
+
+@pytest.mark.parametrize("who", ["bob", "user:", "user:a b", "user:a\n", "user:a:b", "node:x", "", "user:" + "x" * 300])
+def test_a_name_that_no_user_can_have_is_refused(who: str) -> None:
+    with pytest.raises(errors.InvalidError, match="who"):
+        opcodes.decode({"OP_ID": "OP_ACCESS_ADD", "who": who, "role": "operator", "on": "cluster"})
+
+
+async def test_a_name_may_have_markup_but_no_control_characters(house: build.House) -> None:
+    await add(house, "operator", "cluster", who="user:<b>&'\"")
+    assert ("user:<b>&'\"", "operator", "cluster") in stored(house)
+    assert "cannot be printed" in str(
+        await house.refused(opcodes.AccessAdd(who="user:a\x1b[0m", role="operator", on="cluster"))
+    )
+
+
+async def test_rules_are_removed_by_role_and_object_or_all_of_a_user(house: build.House) -> None:
+    for role, on in (("operator", "instance:vm1"), ("admin", "instance:vm1"), ("operator", "cluster")):
+        await add(house, role, on)
+    await add(house, "operator", "cluster", who="user:carol")
+    await house.run(opcodes.AccessRemove(who="user:bob", role="admin", on="instance:vm1"))
+    assert ("user:bob", "admin", "i1") not in stored(house)
+    await house.run(opcodes.AccessRemove(who="user:bob"))
+    assert stored(house) == {("user:carol", "operator", "cluster")}
+    assert "user:bob has no such access rule" in str(await house.refused(opcodes.AccessRemove(who="user:bob")))
+
+
+async def test_a_new_name_of_an_object_keeps_its_rules(house: build.House) -> None:
+    await add(house, "network-admin", "network:spare")
+    await house.run(opcodes.NetworkRename(network_name="spare", new_name="other"))
+    await house.run(opcodes.AccessRemove(who="user:bob", on="network:other"))
+    assert not house.state.accessrules
+
+
+async def test_there_is_a_maximum_of_rules(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "LIMIT", 1)
+    await add(house, "operator", "cluster")
+    await add(house, "operator", "cluster")
+    assert "the maximum" in str(await house.refused(opcodes.AccessAdd(who="user:bob", role="admin", on="cluster")))
+
+
+def test_each_role_has_a_scope_and_each_pair_is_refused_or_has_a_meaning() -> None:
+    assert access.SCOPES.keys() == {*access.Role}
+    assert all(access.SCOPES[role] for role in access.Role)
