@@ -19,7 +19,7 @@ from gantry.doors import console
 AXE = Path(__file__).parents[2] / "console/node_modules/axe-core/axe.min.js"
 SERIOUS = ("serious", "critical")
 CHROMIUM = Path("/usr/bin/chromium")
-USERS = "alice one write\nbob two read\ncarol three\n"
+USERS = "alice one write\nbob two read\ncarol three\ndora four read\n"
 EXPECTED = ("Failed to load resource", "task queue exceeded allotted deadline", "Security negotiation failed")
 """Complaints of the browser that a test may cause."""
 TIMEOUT = 30_000

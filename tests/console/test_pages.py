@@ -138,6 +138,24 @@ def test_a_viewer_sees_everything_and_finds_nothing_to_press(visitor: Visitor) -
     expect(page.get_by_role("checkbox")).to_have_count(0)
 
 
+def test_an_operator_of_an_instance_finds_what_the_rule_allows_and_no_more(visitor: Visitor, site: Site) -> None:
+    rule = ("user:dora", "operator", "instance:web2.example")
+    site.cluster.run("gnt-cluster", "access", "add", *rule)
+    try:
+        page = visitor.log_in("dora", "four", path="#/instances/web2.example")
+        for name, count in {"Start": 1, "Stop": 1, "Reboot": 1, "Migrate": 0, "Remove": 0}.items():
+            expect(page.get_by_role("button", name=name)).to_have_count(count)
+        page.goto(page.url.partition("#")[0] + "#/instances/web1.example")
+        wait_for_badge(page, "running")
+        expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+        page.goto(page.url.partition("#")[0] + "#/instances")
+        for name in ("web1.example", "web2.example"):
+            row(page, name).get_by_role("checkbox").check()
+        expect(page.get_by_text("1 selected")).to_be_visible()
+    finally:
+        site.cluster.run("gnt-cluster", "access", "remove", *rule)
+
+
 def test_an_address_of_a_pool_leads_to_its_owner(visitor: Visitor) -> None:
     page = visitor.log_in(path="#/networks/net1?address=192.0.2.10")
     expect(page.get_by_role("link", name="web1.example").first).to_be_visible()

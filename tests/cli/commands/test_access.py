@@ -24,9 +24,7 @@ def test_a_rule_is_added(gnt: Gnt, master: Master) -> None:
 
 def test_the_objects_with_a_tag_are_counted(gnt: Gnt, master: Master) -> None:
     master.results["OP_ACCESS_ADD"] = [2, 1]
-    assert (
-        gnt("gnt-cluster access add user:bob admin tag:shop").out == "tag:shop is on 2 instances and 1 networks now\n"
-    )
+    assert gnt("gnt-cluster access add user:bob admin tag:shop").out == "tag:shop is on 2 instances and 1 network now\n"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What each opcode needs: every opcode has a row, and no change of an object gives its user more than that object."""
 
 import dataclasses
-from typing import get_args
+from typing import cast, get_args
 
 import msgspec
 import pytest
@@ -351,6 +351,61 @@ def test_a_tag_is_a_right_on_all_that_carry_it() -> None:
     ):
         assert not is_allowed(snapshot, op)
         assert is_allowed(tagged, op)
+
+
+SAMPLES: dict[type[opcodes.Opcode], opcodes.Opcode] = {
+    type(op): op
+    for op in (
+        *OPERATIONS,
+        *CHANGES,
+        *WIRING,
+        opcodes.NodeEvacuate(node_name="node2", mode="all"),
+        opcodes.NodeMigrate(node_name="node2"),
+        opcodes.GroupEvacuate(group_name="other", target_groups=("default",)),
+        opcodes.GroupVerifyDisks(group_name="default"),
+        opcodes.InstanceChangeGroup(instance_name="vm1", target_groups=("default",)),
+        opcodes.NetworkRename(network_name="net1", new_name="lan"),
+        opcodes.NetworkSetParams(network_name="net1", description="d"),
+        opcodes.NetworkRemove(network_name="net1"),
+        opcodes.PortAdd(ports=(opcodes.PortSpec(network="net1"),)),
+        opcodes.PortSetParams(port="own", mac="aa:00:00:00:00:79"),
+        opcodes.PortRemove(port="own"),
+        opcodes.TagsDel(kind="instance", name="vm1", tags=("green",)),
+        opcodes.InstanceStartup(instance_name="vm1"),
+        opcodes.InstanceReboot(instance_name="vm1"),
+        opcodes.InstanceShutdown(instance_name="vm1"),
+        create(),
+    )
+}
+WHOLE = (needs._nothing, needs._cluster, needs._wire)
+BY_OBJECT = [kind for kind, find in needs.NEEDS.items() if find not in WHOLE]
+
+
+@pytest.mark.parametrize("kind", BY_OBJECT, ids=lambda kind: kind.__name__)
+def test_a_field_that_an_opcode_gets_later_is_for_administrators_until_its_row_has_it(
+    kind: type[opcodes.Opcode],
+) -> None:
+    op = SAMPLES[kind]
+    rules = [("admin", "group", "g"), ("admin", "group", "g2"), ("network-admin", "network", "net")]
+    snapshot = state(*rules)
+    assert is_allowed(snapshot, op)
+    newer = msgspec.defstruct(
+        "Newer",
+        [("new_field", bool, False)],
+        bases=(kind,),
+        frozen=True,
+        kw_only=True,
+        tag=str(kind.__struct_config__.tag),
+    )
+    values = {name: getattr(op, name) for name in kind.__struct_fields__}
+
+    def find(new_field: bool) -> list[access.Need]:
+        return list(needs.NEEDS[kind](snapshot, cast("opcodes.Opcode", newer(**values, new_field=new_field))))
+
+    assert len(find(new_field=True)) == len(find(new_field=False)) + 1
+    (added,) = [need for need in find(new_field=True) if "new_field" in need.what]
+    assert added.keys == (access.CLUSTER_KEY,)
+    assert added.right in (Right.ADMINISTER, Right.WIRE)
 
 
 def test_an_unknown_name_is_reported_as_for_everybody() -> None:

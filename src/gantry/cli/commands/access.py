@@ -35,8 +35,10 @@ def add(call: command.Call) -> int:
 
     def report(result: object) -> None:
         if isinstance(result, list):
-            instances, networks = result
-            print(f"{call.arguments[2]} is on {instances} instances and {networks} networks now")
+            counted = [
+                f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(result, ("instance", "network"), strict=True)
+            ]
+            print(f"{call.arguments[2]} is on {' and '.join(counted)} now")
 
     return submit.carry_out(call, call.opcode("OP_ACCESS_ADD"), report=report)
 

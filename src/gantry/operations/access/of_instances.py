@@ -187,6 +187,7 @@ def evacuate_group(snapshot: states.Snapshot, op: opcodes.GroupEvacuate) -> Need
 def verify_group(snapshot: states.Snapshot, op: opcodes.GroupVerifyDisks) -> Needs:
     """Yield the need of a check of the disks in a node group."""
     yield rights.on_group(snapshot.group(op.group_name))
+    yield from rights.beyond(op, "group_name", "is_strict")
 
 
 def recreate_disks(snapshot: states.Snapshot, op: opcodes.InstanceRecreateDisks) -> Needs:

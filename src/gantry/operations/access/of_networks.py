@@ -5,6 +5,7 @@ from gantry.operations.access import rights
 from gantry.operations.access.rights import Needs, Right
 from gantry.state.objects import snapshot as states
 
+_PORT_FIELDS = ("name", "mac", "fixed", "device_id", "device_owner", "admin_state_up", "description", "tags")
 _SUBNET_POOL = ("subnetpool", "default_subnetpool", "prefixlen")
 
 
@@ -17,6 +18,7 @@ def tagging(snapshot: states.Snapshot, op: opcodes.TagsSet | opcodes.TagsDel) ->
     else:
         yield rights.administer(f"change the tags of a {op.kind}")
     yield from rights.of_tags(snapshot, op.tags)
+    yield from rights.beyond(op, "kind", "name", "tags")
 
 
 def set_network(snapshot: states.Snapshot, op: opcodes.NetworkSetParams) -> Needs:
@@ -38,6 +40,7 @@ def set_network(snapshot: states.Snapshot, op: opcodes.NetworkSetParams) -> Need
 def rename_network(snapshot: states.Snapshot, op: opcodes.NetworkRename) -> Needs:
     """Yield the need of a new name."""
     yield rights.on_network(snapshot.network(op.network_name), Right.CONFIGURE)
+    yield from rights.beyond(op, "network_name", "new_name")
 
 
 def remove_network(snapshot: states.Snapshot, op: opcodes.NetworkRemove) -> Needs:
@@ -50,8 +53,10 @@ def add_ports(snapshot: states.Snapshot, op: opcodes.PortAdd) -> Needs:
     """Yield the needs of new ports, which allocate addresses."""
     for name in dict.fromkeys(port.network for port in op.ports):
         yield rights.on_network(snapshot.network(name), Right.CONFIGURE)
+    yield from rights.beyond(op, "ports")
 
 
 def of_port(snapshot: states.Snapshot, op: opcodes.PortSetParams | opcodes.PortRemove) -> Needs:
     """Yield the need of a change or removal of a port."""
     yield rights.on_network(snapshot.networks[snapshot.port(op.port).network], Right.CONFIGURE)
+    yield from rights.beyond(op, "port", *_PORT_FIELDS)
