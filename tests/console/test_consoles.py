@@ -166,7 +166,7 @@ def test_a_console_that_does_not_exist_is_refused_with_its_reason(visitor: Visit
 def test_a_viewer_gets_no_console(visitor: Visitor, site: Site) -> None:
     with line(site) as guest:
         page = visitor.log_in("bob", "two", path=CONSOLE)
-        expect(page.get_by_text("consoles need the option write")).to_be_visible()
+        expect(page.get_by_text("that needs the role operator")).to_be_visible()
         assert guest.connections == []
 
 

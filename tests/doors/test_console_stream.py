@@ -17,7 +17,7 @@ from gantry.runtime import bytestream, http_interface
 from gantry.sim import cluster
 
 USERS = f"{cluster.FOLDERS.lib}/users"
-TEXT = b"alice one write\nbob two read\ncarol three write\n"
+TEXT = b"alice one write\nbob two read\ncarol three write\ndora four\n"
 PATH = "/2/instances/vm1/console/serial"
 LINE = f"{cluster.FOLDERS.instances}/fake/.vm1.serial"
 ORIGIN = "https://node1:5080"
@@ -262,7 +262,27 @@ def test_a_console_with_the_token_alone_is_refused(lab: cluster.SimulatedCluster
 
 def test_a_console_needs_the_right_to_start_the_instance(lab: cluster.SimulatedCluster, server: http.Server) -> None:
     async def scenario() -> None:
-        answer = await (await log_in(server, "bob", "two")).asks()
+        bob = await log_in(server, "bob", "two")
+        console = await bob.opens(PATH)
+        await console.task
+        (report,) = console.socket.reports
+        assert report["state"] == "refused"
+        assert "user bob may not operate instance vm1" in str(report["text"])
+        await lab.done({"OP_ID": "OP_ACCESS_ADD", "who": "user:bob", "role": "operator", "on": "instance:vm1"})
+        console = await bob.opens(PATH)
+        await console.task
+        # The rule is enough: what remains is that a fake guest has no console.
+        assert "has no serial console" in str(console.socket.reports[0]["text"])
+        await lab.done({"OP_ID": "OP_ACCESS_REMOVE", "who": "user:bob"})
+
+    run(lab, scenario)
+
+
+def test_a_user_who_may_not_even_read_is_refused_before_the_master_is_asked(
+    lab: cluster.SimulatedCluster, server: http.Server
+) -> None:
+    async def scenario() -> None:
+        answer = await (await log_in(server, "dora", "four")).asks()
         assert (answer.status, answer.conversation) == (403, None)
 
     run(lab, scenario)

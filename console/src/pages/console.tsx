@@ -3,7 +3,7 @@
 import { effect } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { applies, runPower } from "../actions.tsx";
-import { mayWrite } from "../api.ts";
+import { mayOperate } from "../api.ts";
 import { keep, kept } from "../kept.ts";
 import { type Kind, missing } from "../logic/consoles.ts";
 import { href } from "../logic/routes.ts";
@@ -16,7 +16,7 @@ import { route } from "../router.ts";
 import { theme } from "../theme.ts";
 import { GraphicalConsole } from "./graphical.tsx";
 
-const FIELDS = ["name", "status", "pnode", "hypervisor", "hvparams"];
+const FIELDS = ["uuid", "name", "status", "pnode", "pnode.group", "hypervisor", "hvparams", "tags"];
 const READ = "console-read"; // whether screen readers follow the terminal
 const KINDS = { serial: "Serial line", vnc: "Screen" } as const;
 
@@ -48,7 +48,9 @@ function kindOf(instance: Details): Kind {
 }
 
 function Body({ instance }: { instance: Details }) {
-  if (!mayWrite()) return <p class="empty">Your user may look, and consoles need the option write.</p>;
+  if (!mayOperate({ uuid: instance.uuid, tags: instance.tags, group: instance["pnode.group"] })) {
+    return <p class="empty">You may look at this instance, and not use its consoles: that needs the role operator.</p>;
+  }
   if (typeof WebSocket === "undefined") {
     return <p class="empty">This browser has no WebSocket, which a console needs. Use gnt-instance console instead.</p>;
   }

@@ -1,7 +1,7 @@
 import { type Signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { type Power, bulk, runPowerForAll } from "../actions.tsx";
-import { mayOperate, mayOperateSome } from "../api.ts";
+import { mayOperate, mayOperateSome, mayWrite } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { countByStatus } from "../logic/overview.ts";
 import { NEW, href } from "../logic/routes.ts";

@@ -8,8 +8,11 @@ import { isRunning } from "../model.ts";
 import { Tunnel } from "../tunnel.ts";
 
 export interface Details extends Guest {
+  readonly uuid: string;
   readonly status: string | null;
   readonly pnode: string;
+  readonly "pnode.group": string;
+  readonly tags: readonly string[];
 }
 
 type State = Report | { readonly state: "connecting" } | { readonly state: "lost"; readonly text: string };

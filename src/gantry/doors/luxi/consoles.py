@@ -1,8 +1,8 @@
 """The method OpenConsole: a console of an instance for a user of the remote API (not in Ganeti).
 
 The master tells the instance's node to open the console, with a secret for one stream (``rpc.calls.console``), and
-answers with what the remote API needs to connect there: that process has no key of a node, and its user may change the
-cluster. See explanation/security.md#consoles.
+answers with what the remote API needs to connect there: that process has no key of a node. It names its user, who needs
+the right to operate the instance. See explanation/security.md#consoles.
 """
 
 import logging
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi.services import Services
+from gantry.doors.luxi.services import SUBJECT, Services
+from gantry.operations.access import check
 from gantry.rpc import calls
 from gantry.rpc.calls import console
 from gantry.rpc.calls.texts import Line
@@ -47,9 +48,10 @@ class Ticket(msgspec.Struct):
 
 
 async def open_for(services: Services, name: str, kind: console.ConsoleKind, user: str, takes_over: bool) -> Ticket:
-    """Open a console of a running instance on its primary node."""
+    """Open a console of a running instance on its primary node; ForbiddenError if its subject may not operate it."""
     state = services.snapshot()
     vm = state.instance(name)
+    check.check_operation(state, SUBJECT.get(), vm)
     node = state.nodes[vm.primary_node]
     if node.offline:
         raise errors.EnvironmentFaultError(f"primary node {node.name} of instance {vm.name} is offline")

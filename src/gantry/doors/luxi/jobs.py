@@ -24,8 +24,8 @@ WAITING = {"WaitForJobChange"}
 PROGRESS = "progress"
 """What a client may wait for besides fields: how far the present work of the job is."""
 
-BY_RULES = {"SubmitJob", "SubmitManyJobs", "RunJob", "CancelJob", "ArchiveJob", "ChangeJobPriority"}
-"""The methods that users with access rules may call; each decides about its job."""
+BY_RULES = {"SubmitJob", "SubmitManyJobs", "RunJob", "CancelJob", "ArchiveJob", "ChangeJobPriority", "OpenConsole"}
+"""The methods that users with access rules may call; each decides about its job or instance."""
 
 REFUSED = "refused"
 """The status in the answer of ``RunJob`` when a condition of the job is not met."""

@@ -11,8 +11,9 @@ both directions. Messages of text are JSON, as this module's ``Report`` from the
     {"received": BYTES}                             how much data the client has processed since the beginning
 
 The server sends at most ``WINDOW_BYTES`` that the client has not reported as processed: a guest that prints faster has
-to wait, and nothing grows. A console needs a session (``http.sessions``), and ends with it. The master opens it on the
-node and says how to reach it; the data goes straight to the node (explanation/security.md#consoles).
+to wait, and nothing grows. A console needs a session (``http.sessions``), and ends with it. The master decides whether
+the user may operate the instance, opens the console on the node and says how to reach it; the data goes straight to the
+node (explanation/security.md#consoles).
 """
 
 import asyncio
@@ -26,8 +27,8 @@ import msgspec
 
 from gantry import errors, security
 from gantry.doors import http
-from gantry.doors.http import sessions, users
-from gantry.doors.rapi import routes, wire
+from gantry.doors.http import sessions
+from gantry.doors.rapi import rights, routes, wire
 from gantry.rpc import luxi
 from gantry.rpc.calls import console
 from gantry.runtime import bounded_json, bytestream, frames, http_interface, interface
@@ -38,7 +39,7 @@ ROUTES = (
     routes.Route(
         "GET",
         _PATH,
-        wire.Access.WRITE,
+        wire.Access.READ,
         None,
         "a WebSocket with the data of a console, `serial` or `vnc`; it needs a session",
         ("take-over",),
@@ -91,14 +92,6 @@ class Receipt(msgspec.Struct):
     received: int
 
 
-def check_right(user: users.User, instance: str) -> None:
-    """Raise RefusedError 403 if a user may not use the consoles of an instance: that needs what starting it needs."""
-    if not user.may_write:
-        raise http.RefusedError(
-            403, f"user {user.name} does not have the option write, which the console of {instance} requires"
-        )
-
-
 def calls(runtime: interface.Runtime, gate: wire.Gate, master: luxi.Caller) -> Mapping[tuple[str, str], routes.Call]:
     """Return the function of the route."""
     consoles = _Consoles(runtime, gate.sessions, master)
@@ -109,7 +102,6 @@ def calls(runtime: interface.Runtime, gate: wire.Gate, master: luxi.Caller) -> M
         if request.raw.headers.get("upgrade", "").lower() != "websocket":
             raise http.RefusedError(426, "a console is a WebSocket", headers={"Upgrade": "websocket"})
         session = gate.sessions.of_socket(request.raw)
-        check_right(session.user, names["name"])
         opening = _Request(names["name"], names["kind"], session, takes_over=request.flag("take-over"))
         return http_interface.Response(
             101, b"", conversation=functools.partial(consoles.serve, opening), subprotocol=sessions.PROTOCOL
@@ -165,7 +157,9 @@ class _Consoles:
 
     async def _converse(self, request: _Request, socket: http_interface.WebSocket) -> Report | None:
         """Return the last message for the client; None if the client has gone."""
-        arguments = request.instance, request.kind, request.session.user.name, request.takes_over
+        user = request.session.user
+        rights.act_for(user)
+        arguments = request.instance, request.kind, user.name, request.takes_over
         ticket = await self._master.call(Ticket, "OpenConsole", *arguments)
         if not ticket.port:
             return Report("used", user=ticket.user)

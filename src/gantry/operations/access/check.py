@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 
 from gantry import errors
-from gantry.model import access, opcodes
+from gantry.model import access, instance, opcodes
 from gantry.operations.access import needs, rights
 from gantry.state.objects import access_rules
 from gantry.state.objects import snapshot as states
@@ -34,6 +34,13 @@ def check_job(snapshot: states.Snapshot, subject: access.Subject | None, ops: Se
         except errors.NotFoundError:
             if index == 0:
                 raise
+
+
+def check_operation(snapshot: states.Snapshot, subject: access.Subject, vm: instance.Instance) -> None:
+    """Raise ForbiddenError if a subject may not do with an instance what starting it needs, as using its console."""
+    need = rights.on_instance(snapshot, vm, access.Right.OPERATE)
+    if not (subject.is_admin or access.decide(access_rules.finder(snapshot), subject, need).is_allowed):
+        raise refusal(subject, need)
 
 
 def may_administer(snapshot: states.Snapshot, subject: access.Subject) -> bool:
