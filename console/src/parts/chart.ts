@@ -25,6 +25,8 @@ export interface Scale {
   readonly isBinary: boolean;
 }
 
+/** Seconds between the times beside an axis. */
+const STEPS = [1, 2, 5, 10, 30, 60, 120, 180, 360].map((minutes) => 60 * minutes);
 const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
 /** Draw into an element, as wide as it is. */
@@ -49,6 +51,7 @@ export function draw(element: HTMLElement, drawing: Drawing, scale: Scale): Char
             stroke: text,
             grid: { stroke: line },
             ticks: { stroke: line },
+            incrs: STEPS,
             values: (_, times) => times.map((time) => minutes(time)),
           },
           {
