@@ -253,3 +253,37 @@ def test_a_program_is_started_only_while_the_permit_of_its_call_lasts(house: Hou
     run(house, scenario)
     with pytest.raises(FileNotFoundError):  # outside of a call, nothing is asked
         house.world.run(house.programs.run(["qemu"]))
+
+
+class SlowClock:
+    """A clock that runs at a third of the speed of the timers; it fails when it is read without end."""
+
+    READINGS = 10_000
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._readings = 0
+
+    def now(self) -> float:
+        return self.monotonic()
+
+    def monotonic(self) -> float:
+        self._readings += 1
+        assert self._readings < self.READINGS
+        return self._loop.time() / 3
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def test_a_call_whose_time_is_over_but_for_a_rounding_is_refused(house: House) -> None:
+    house.permits = permits.Permits(SlowClock(house.world.loop), "n1", check=house.check)
+
+    async def scenario() -> None:
+        await asyncio.sleep(11)
+        permit = calls.Permit("m1", 1, calls.Moment("n1", 0.0))
+        with pytest.raises(errors.WrongStateError, match="too late"):
+            await house.permits.carry_out(house.does("late"), procedure="work", permit=permit, epoch=3, caller=OWNER)
+
+    house.world.run(scenario())
+    assert house.done == []

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 10.0
 """How long a call whose permit has ended waits for an extension; its caller extends it each second."""
+SHORTEST_WAIT_SECONDS = 0.001
+"""A shorter wait may be less than what a timer can tell, and would be repeated without end."""
 
 END_SECONDS = 20.0
 """How long a new master's call waits for the end of what former masters have left at work."""
@@ -137,7 +139,7 @@ class Permits:
         while (now := self._clock.monotonic()) >= call.until and now < deadline:
             call.extended.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(deadline - now):
+                async with asyncio.timeout(max(deadline - now, SHORTEST_WAIT_SECONDS)):
                     await call.extended.wait()
         try:
             if call.epoch is not None:
