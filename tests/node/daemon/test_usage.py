@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import errno
+import os
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import TypeVar
 
@@ -161,13 +163,13 @@ def test_a_daemon_that_is_restarted_has_the_past_and_one_that_is_killed_loses_mi
     assert after[:90] == before[:90]
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff", b"\x81\xa1a\xc4\x01b", b"[]"])
+@pytest.mark.parametrize("content", [b"", b"\xff", b"\x81\xa1a\xc4\x00", b"\x81\xa1a\xc4\x01b", b"[]"])
 def test_a_damaged_file_of_the_past_is_no_fault(node: Node, content: bytes) -> None:
     node.stop()
     node.run(node.machine.disk.write(FOLDERS.usage, content))
     node.start()
-    node.sleep(1)
-    assert len(node.ask(calls.UsageHistory(name=calls.OF_NODE))) == 1
+    node.sleep(usage.PERIOD_SECONDS + 1)
+    assert len(node.ask(calls.UsageHistory(name=calls.OF_NODE))) == 2
 
 
 @pytest.mark.parametrize("error", [errors.HypervisorError("QEMU is gone"), OSError("no such file"), ValueError("odd")])
@@ -178,3 +180,12 @@ def test_what_cannot_be_read_now_is_read_in_the_next_minute(node: Node, error: E
     node.hypervisor.error = None
     node.sleep(usage.PERIOD_SECONDS)
     assert [value.name for value in node.ask(calls.UsageNow())] == [calls.OF_NODE, "vm1"]
+
+
+def test_values_go_on_while_the_disk_is_full(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(node.machine.disk, "write", fail)
+    node.sleep(usage.PERIOD_SECONDS * (2 * usage.SAVE_EVERY + 1))
+    assert len(node.ask(calls.UsageHistory(name=calls.OF_NODE))) > 2 * usage.SAVE_EVERY

@@ -72,7 +72,7 @@ USED: Mapping[str, tuple[str, str]] = {
     "received": ("network_received_bytes_total", "Bytes that {} received."),
     "sent": ("network_sent_bytes_total", "Bytes that {} sent."),
 }
-"""For each field of ``Used`` the end of the metric's name, and its text; its value is once a minute another."""
+"""For each field of ``Used`` the end of the metric's name, and its text. Nodes measure once a minute."""
 
 USAGE_METRICS: Mapping[str, Metric] = {
     f"gantry_{kind}_{name}": Metric(labels, text.format(subject))

@@ -57,13 +57,13 @@ class Recorder:
         rounds = 0
         try:
             while True:
+                rounds += 1
                 try:
                     await self.read()
-                except Exception:  # a figure of the kernel in a form of its own must not end the others for good
-                    log.exception("what this node uses could not be read")
-                rounds += 1
-                if rounds % SAVE_EVERY == 0:
-                    await self._save()
+                    if rounds % SAVE_EVERY == 0:
+                        await self._save()
+                except Exception:  # a figure in a form of its own, or a full disk, must not end the others for good
+                    log.exception("what this node uses could not be read or kept")
                 await self._runtime.clock.sleep(PERIOD_SECONDS)
         finally:
             with contextlib.suppress(OSError):
@@ -108,7 +108,7 @@ class Recorder:
         except (OSError, msgspec.DecodeError):
             return
         for name, content in stored.items():
-            if len(content) % (8 * _FIELDS) == 0:
+            if content and len(content) % (8 * _FIELDS) == 0:
                 self._series[name] = array.array("d", content)
 
     async def _save(self) -> None:

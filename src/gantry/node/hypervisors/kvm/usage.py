@@ -1,7 +1,8 @@
 """What the running guests of ``kvm`` use: processor time and memory of QEMU, disks as the guest sees them, taps.
 
-A guest whose lock is held, because something is being done to it, keeps its former values for this time: QEMU serves
-one client at a time, and must not be kept from its work.
+A guest whose lock is held, because something is being done to it, has no values this time: QEMU serves one client at a
+time, and must not be kept from its work. Nor has a guest whose QEMU does not answer: counters that were 0 for a moment
+would seem to have begun again.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from gantry.rpc import calls
 from gantry.runtime import interface
 
 ANSWER_SECONDS = 2.0
-"""How long a busy QEMU may take to answer; without an answer, the values of its disks are missing, as 0."""
+"""How long a busy QEMU may take to answer."""
 TICKS_PER_SECOND = 100
 PAGE_BYTES = 4096
 """The units of ``/proc`` (proc(5)): USER_HZ, and the pages of this processor."""
@@ -57,9 +58,9 @@ class Meter:
             return None
         try:
             processor, memory = self._process(pid)
-        except FileNotFoundError:
-            return None  # it has just ended
-        disks = await self._disks(name)
+            disks = await self._disks(name)
+        except (OSError, errors.GantryError, msgspec.DecodeError):
+            return None  # it has just ended, or its QEMU is busy; a TimeoutError is an OSError too
         taps = [nic.interface for nic in record.nics]
         return calls.Usage(
             name=name,
@@ -79,12 +80,9 @@ class Meter:
         return (int(times[USER]) + int(times[SYSTEM])) / TICKS_PER_SECOND, int(pages[RESIDENT]) * PAGE_BYTES
 
     async def _disks(self, name: str) -> list[_Device]:
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS), self._guests.control(name) as control:
-                answer = await control.execute("query-blockstats")
-            devices = msgspec.json.decode(answer, type=list[_Device])
-        except (TimeoutError, errors.GantryError, msgspec.DecodeError):
-            return []
+        async with asyncio.timeout(ANSWER_SECONDS), self._guests.control(name) as control:
+            answer = await control.execute("query-blockstats")
+        devices = msgspec.json.decode(answer, type=list[_Device])
         return [device for device in devices if device.qdev]
 
     def _statistic(self, tap: str, name: str) -> int:
