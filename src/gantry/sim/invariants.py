@@ -313,7 +313,7 @@ class LeftBehind:
 
     They come from a master that had no majority and lost its role. Its acknowledgements may be lost (``acknowledged``),
     and its actions on nodes are unknown to its successor (``gnt-cluster verify`` shows the guests). The exemption
-    covers only disks, MAC addresses, addresses, and nodes for guests, that were chosen after the two
+    covers only disks, nodes for disks, MAC addresses, addresses, and nodes for guests, that were chosen after the two
     histories had parted.
     """
 
@@ -321,17 +321,20 @@ class LeftBehind:
     things: Set[Thing]
 
 
-def home(uuid: str, node_uuid: str) -> Thing:
-    """Return the node on which an instance has its guest, as one of its resources."""
-    return uuid, "on", node_uuid
+def home(key: str, node_uuid: str) -> Thing:
+    """Return the node on which an instance has its guest, or the part of a disk is, as a resource."""
+    return key, "on", node_uuid
 
 
 def things(vm: instance.Instance) -> Iterator[Thing]:
-    """Yield an instance's exclusive resources: disk files, its node, and with the UUID its MAC and IP addresses."""
+    """Yield an instance's exclusive resources: parts of its disks on nodes, and with the UUID its node and addresses.
+
+    A copy of a disk has the same parts on another node: replacing it chooses a node, and no new names.
+    """
     yield home(vm.uuid, vm.primary_node)
     for disk in vm.disks:
         for part in parts(disk):
-            yield (part,)
+            yield from (home(part, node_uuid) for node_uuid in vm.nodes)
     for nic in vm.nics:
         yield vm.uuid, nic.mac
     for allocation in vm.allocations():

@@ -81,8 +81,11 @@ class NodeDisks:
     def _check_machine(self, name: str) -> None:
         expected, present = dict(self._expected(name)), self._on_disk(name)
         left_over = {part for part, owner in present.items() if owner in self._left_over_of(part)}
+        uuid, abandoned = self._state.names.get(("nodes", name), ""), self._left_behind.things
         strange = sorted(
-            part for part in present.keys() - expected.keys() - left_over if (part,) not in self._left_behind.things
+            part
+            for part in present.keys() - expected.keys() - left_over
+            if invariants.home(part, uuid) not in abandoned
         )
         if strange:
             raise Violation(DISKS, f"no disks on {name} without an owner", strange[0])
