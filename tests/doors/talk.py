@@ -40,6 +40,7 @@ METHODS: dict[str, tuple[object, ...]] = {
     "QueryNetworkHistory": ("net1", None, None, 10),
     "QueryAddress": ("192.0.2.0/24", None, False, 10),
     "QueryHistory": ("instance", "vm1", None, None, 10),
+    "QueryAudit": ({"user": "alice", "object": "vm1", "limit": 10},),
     "WaitForEvents": (0, 10, 1),
     "ExportConfig": (),
     "SetWatcherPause": (None,),

@@ -10,6 +10,7 @@ from gantry.model import job as jobs
 from gantry.model.lock import Level, Mode
 from gantry.runtime import simulated
 from gantry.state.objects import snapshot as states
+from gantry.state.store import transaction
 
 LOCK = {(Level.NODE, "n"): Mode.EXCLUSIVE}
 
@@ -132,7 +133,7 @@ def test_a_full_queue_takes_no_more_until_jobs_are_archived(world: simulated.Wor
 def test_a_drained_queue_takes_no_jobs_but_ends_those_it_has_and_stays_drained_over_a_restart(house: House) -> None:
     async def scenario() -> None:
         await house.queue.submit([op(seconds=5)])
-        await house.queue.set_drained(True)
+        await house.queue.set_drained(True, transaction.Cause(reason="drained"))
         with pytest.raises(errors.QueueDrainedError):
             await house.queue.submit([op()])
         assert await house.wait(1) == ["success"]
@@ -141,7 +142,7 @@ def test_a_drained_queue_takes_no_jobs_but_ends_those_it_has_and_stays_drained_o
         house.boot()
         await house.queue.start()
         assert house.queue.drained
-        await house.queue.set_drained(False)
+        await house.queue.set_drained(False, transaction.Cause(reason="opened"))
         assert await house.queue.submit([op()]) == 3
 
     house.run(scenario())

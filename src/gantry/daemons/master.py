@@ -60,7 +60,7 @@ from gantry.state.candidates import lease, replication
 from gantry.state.journal import history, record
 from gantry.state.objects import snapshot, ssconf
 from gantry.state.start import recovery
-from gantry.state.store import events, pruning, transaction
+from gantry.state.store import audit, events, pruning, transaction
 
 log = logging.getLogger(__name__)
 
@@ -237,24 +237,29 @@ class Master:
             snapshot=lambda: self.store.durable,
             history=past,
             events=events.Events(self.store, past),
+            audit=audit.Audit(self.store, past),
             candidates=self.candidates,
             counts=self._counts,
             authorities=lambda: authority.certificates,
             secret=lambda: runtime.random.token(32).hex(),
             pause_watcher=self._pause_watcher,
+            note=self._note,
             folders=self._folders,
             now=runtime.clock.now,
         )
         self.door = luxi.Door(runtime, services_of_door, allowed=self._allowed)
 
-    async def _pause_watcher(self, until: float | None) -> None:
+    async def _pause_watcher(self, until: float | None, cause: transaction.Cause) -> None:
         """Record until when the watcher pauses, in seconds since 1970; it survives a change of the master."""
         now = self._runtime.clock.now()
         if until is not None and until < now:
             raise errors.InvalidError(f"the watcher cannot be paused until {until:.0f}, which has passed")
         owner = base.changed(self.store.snapshot.the_cluster, now, watcher_pause=until)
-        cause = transaction.Cause(reason="watcher paused" if until else "watcher resumed")
         await self.store.commit([snapshot.Put(owner)], cause)
+
+    async def _note(self, cause: transaction.Cause) -> None:
+        """Record that something was done which changes no object of the state."""
+        await self.store.commit((), cause)
 
     def _watch_for_the_end(self, journal_record: record.Record, _: snapshot.Snapshot) -> None:
         """Set ``destroyed`` when the success of the job that destroys the cluster is acknowledged."""

@@ -74,7 +74,7 @@ class Brief:
         record = self._begun(op, submitter)
         log = environment.JobLog(self._book, record, 0)
         before = store.snapshot
-        access_check.check(before, submitter, op)
+        record.update(0, right=access_check.check(before, submitter, op))
         plan = kind(op, environment.Environment(self._services, store, log)).plan(before, facts)
         if not plan.changes:
             return None
@@ -108,7 +108,7 @@ class Brief:
             if request is None:
                 return None
             try:
-                access_check.check(before, record.newest.submitter, unit.op)
+                record.update(0, right=access_check.check(before, record.newest.submitter, unit.op))
                 plan = unit.plan(before, None)
                 if not self._is_brief(plan, before, unit.op, log=log):
                     return None

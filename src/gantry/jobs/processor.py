@@ -73,11 +73,11 @@ class Processor:
         record = records.Record(job, job)
         with contextlib.suppress(Exception):  # which ends the job in the usual way
             unit, log = self._unit(record, 0)
-            access_check.check(self._book.store.snapshot, job.submitter, unit.op)
+            right = access_check.check(self._book.store.snapshot, job.submitter, unit.op)
             request = self._locks.try_acquire(job.id, unit.locks(self._book.store.snapshot))
             if request is not None:
                 self._start(record, 0)
-                self._mark_running(record, 0)
+                self._mark_running(record, 0, right)
                 return Begun(record, _Started(unit, log, request))
         return None
 
@@ -132,9 +132,9 @@ class Processor:
             started = _Started(unit, log, await self._acquire(record, index, unit))
         try:
             # Its rights may have been taken away while it waited, and names may mean other objects by now.
-            access_check.check(self._book.store.snapshot, record.newest.submitter, started.unit.op)
+            right = access_check.check(self._book.store.snapshot, record.newest.submitter, started.unit.op)
             if not is_stored:
-                self._mark_running(record, index)
+                self._mark_running(record, index, right)
                 await self._book.commit(record, index)
             work = execution.Execution(
                 self._book.store,
@@ -154,8 +154,8 @@ class Processor:
         if record.newest.start_timestamp is None:
             record.newest = msgspec.structs.replace(record.newest, start_timestamp=now)
 
-    def _mark_running(self, record: records.Record, index: int) -> None:
-        record.update(index, status=jobs.Status.RUNNING, exec_timestamp=self._book.now())
+    def _mark_running(self, record: records.Record, index: int, right: str) -> None:
+        record.update(index, status=jobs.Status.RUNNING, exec_timestamp=self._book.now(), right=right)
 
     def _unit(self, record: records.Record, index: int) -> tuple[execution.AnyUnit, environment.JobLog]:
         secrets = self._book.secrets.get((record.newest.id, index))

@@ -90,13 +90,12 @@ class Queue:
         owner = self._book.store.snapshot.cluster
         return owner is not None and owner.queue_drained
 
-    async def set_drained(self, drained: bool) -> None:
+    async def set_drained(self, drained: bool, cause: transaction.Cause) -> None:
         """Close or open the queue for new jobs, also across restarts and changes of the master.
 
         See contracts/cluster-design.md#upgrades.
         """
         owner = base.changed(self._book.store.snapshot.the_cluster, self._runtime.clock.now(), queue_drained=drained)
-        cause = transaction.Cause(reason="job queue drained" if drained else "job queue opened")
         await self._book.store.submit([states.Put(owner)], cause)
 
     async def start(self) -> None:

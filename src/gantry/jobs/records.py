@@ -113,7 +113,7 @@ def cause(job: jobs.Job, index: int = 0) -> transaction.Cause:
     return transaction.Cause(
         job=job.id,
         opcode=op.op_id,
-        user=named if submitter is None or submitter.is_admin else f"gnt:{submitter.door}:{submitter.user}",
+        user=named if submitter is None or submitter.is_admin else submitter.signature,
         reason="; ".join(text for _, text, _ in op.reason if text),
     )
 

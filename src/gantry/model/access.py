@@ -108,18 +108,25 @@ class Subject(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Who makes a request: a user, as LUXI or the remote API knows it; a job stores its subject.
 
     ``groups`` are the user's system groups that had rules when the request was made. An administrator may do all that a
-    request can do: root, the group gantry-admin, a user of the remote API with the option ``write``.
+    request can do: root, the group gantry-admin, a user of the remote API with the option ``write``. ``peer`` is the
+    address from which gantry-rapi got the request; a request on LUXI itself comes from the master's machine.
     """
 
     user: str
     door: Literal["luxi", "rapi"] = "luxi"
     groups: tuple[str, ...] = ()
     is_admin: bool = False
+    peer: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the user and groups as rules name them."""
         return (f"user:{self.user}", *(f"group:{group}" for group in self.groups))
+
+    @property
+    def signature(self) -> str:
+        """Return the subject as the user of a change, where no client wrote it."""
+        return f"gnt:{self.door}:{self.user}"
 
     def is_same_user(self, other: "Subject") -> bool:
         """Return whether both are the same user of the same front end: equal names elsewhere may be another person."""

@@ -41,7 +41,11 @@ def timestamp(seconds: float) -> Timestamp:
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An opcode of a job; at ``start`` it began to wait for its locks, at ``exec`` it had acquired them."""
+    """An opcode of a job; at ``start`` it began to wait for its locks, at ``exec`` it had acquired them.
+
+    ``right`` is by which right it began: the access rules that decided, or that the submitter is an administrator; it
+    is empty if the opcode needs none, or the cluster itself submitted it.
+    """
 
     input: opcodes.AnyOpcode
     status: Status = Status.QUEUED
@@ -51,6 +55,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     start_timestamp: Timestamp | None = None
     exec_timestamp: Timestamp | None = None
     end_timestamp: Timestamp | None = None
+    right: str = ""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):

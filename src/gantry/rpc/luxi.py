@@ -37,10 +37,11 @@ NOTICES: contextvars.ContextVar[list[str]] = contextvars.ContextVar("NOTICES")
 
 
 class NamedUser(msgspec.Struct, frozen=True):
-    """A user for whom a process calls the master; with ``write`` the user may change everything."""
+    """A user for whom a process calls the master, and from which address; with ``write`` may change everything."""
 
     name: str = ""
     write: bool = False
+    peer: str = ""
 
 
 WITHOUT_RIGHTS = NamedUser()

@@ -1095,7 +1095,7 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gantry ') values='history events export-config simulate doctor completion segment' ;;
+        'gantry ') values='history audit events export-config simulate doctor completion segment' ;;
         'gantry segment') values='show set apply range' ;;
         'gantry segment range') values='list show create set delete' ;;
         'gantry history')
@@ -1107,6 +1107,19 @@ _gantry() {
                 --limit) values=''; kind=none ;;
                 --separator) values=''; kind=none ;;
                 --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry audit')
+            options='--who --object --since --until --limit --no-headers --separator --format -o --output -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --who) values=''; kind=none ;;
+                --object) values=''; kind=none ;;
+                --since) values=''; kind=none ;;
+                --until) values=''; kind=none ;;
+                --limit) values=''; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gantry events')

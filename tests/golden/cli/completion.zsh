@@ -1220,7 +1220,7 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gantry ') options=('history:Show the last changes of the cluster'\''s state, and the jobs that caused them' 'events:Print changes of the cluster'\''s state, each as a line of JSON' 'export-config:Print the configuration as JSON, without secrets' 'simulate:Run simulated clusters with faults, each from a seed, and report broken promises' 'doctor:Report what is wrong or missing on this machine, each with its remedy' 'completion:Print the completion of the gnt-* commands for a shell, or install it' 'segment:segment commands') ;;
+        'gantry ') options=('history:Show the last changes of the cluster'\''s state, and the jobs that caused them' 'audit:Show who did what, from where and by which right, and what it changed' 'events:Print changes of the cluster'\''s state, each as a line of JSON' 'export-config:Print the configuration as JSON, without secrets' 'simulate:Run simulated clusters with faults, each from a seed, and report broken promises' 'doctor:Report what is wrong or missing on this machine, each with its remedy' 'completion:Print the completion of the gnt-* commands for a shell, or install it' 'segment:segment commands') ;;
         'gantry segment') values='show set apply range'; kind=none ;;
         'gantry segment range') values='list show create set delete'; kind=none ;;
         'gantry history')
@@ -1233,6 +1233,20 @@ _gantry() {
                 --limit) values=''; kind=none ;;
                 --separator) values=''; kind=none ;;
                 --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry audit')
+            options=('--who:Show only what this user did' '--object:Show only what this object is about or changed, by name or UUID' '--since:Start at this time' '--until:End at this time' '--limit:Show at most this many of the last entries' '--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '-o:Set the columns, or +columns to add some: time, serial, job, user, door, from, named, right, what, status, reason, changes, ops' '--output:Set the columns, or +columns to add some: time, serial, job, user, door, from, named, right, what, status, reason, changes, ops' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --who) values=''; kind=none ;;
+                --object) values=''; kind=none ;;
+                --since) values=''; kind=none ;;
+                --until) values=''; kind=none ;;
+                --limit) values=''; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gantry events')

@@ -1,4 +1,4 @@
-"""``gantry``: the commands without a Ganeti counterpart: history, events, export, simulation, doctor, segments."""
+"""``gantry``: the commands without a Ganeti counterpart: history, audit, events, export, doctor, segments."""
 
 import json
 import os
@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator, Mapping
 
 from gantry.cli import client, errors, machine
-from gantry.cli.commands import segment_ranges, segments
+from gantry.cli.commands import audit, segment_ranges, segments
 from gantry.cli.framework import command, query
 from gantry.cli.grammar import moments, syntax
 from gantry.cli.output import documents
 
 ABOUT = """\
-Shows history and events, exports the configuration, examines a machine, and
-manages segment ranges. Instances, networks, nodes and the rest are managed by
+Shows history, audit and events, exports the configuration, examines a machine,
+and manages segment ranges. Instances, networks, nodes and the rest are managed by
 gnt-instance, gnt-network, gnt-node and the other gnt-* programs."""
 
 KINDS = ("cluster", "group", "node", "network", "port", "segmentrange", "subnetpool", "instance", "access", "job")
@@ -217,6 +217,7 @@ COMMANDS = (
         ),
         text=f"A number is a serial; for times {moments.FORMS.replace(', seconds since the epoch,', ',')}.",
     ),
+    audit.COMMAND,
     command.Command(
         "events",
         events,

@@ -22,6 +22,7 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
@@ -30,7 +31,7 @@ from gantry.doors.luxi import figures, jobs, queries, services
 from gantry.doors.luxi.services import Methods, Services
 from gantry.model import access
 from gantry.operations.access import check
-from gantry.runtime import bounded_json, bytestream, interface, limits
+from gantry.runtime import bounded_json, bytestream, interface, limits, repeated_logs
 from gantry.state.objects import access_rules
 
 log = logging.getLogger(__name__)
@@ -55,10 +56,11 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _NamedUser(msgspec.Struct, forbid_unknown_fields=True):
-    """A user of the remote API, and whether the users file lets the user change everything."""
+    """A user of the remote API, whether the users file lets the user change everything, and the client's address."""
 
     name: str
     write: bool = False
+    peer: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
 class _Request(msgspec.Struct):
@@ -92,6 +94,7 @@ class Door:
         self._path = provided.folders.luxi_socket
         self._services = provided
         self._server: interface.Server | None = None
+        self._refusals = repeated_logs.RepeatedLog(log)
         self._unanswered: set[asyncio.Future[object]] = set()
 
     async def open(self) -> None:
@@ -161,6 +164,9 @@ class Door:
             return {"success": True, "result": result}, True
         except errors.GantryError as error:
             outcome = type(error).__name__
+            if isinstance(error, errors.ForbiddenError):
+                who = f"user {(request.user.name if request.user else peer.subject.user)!r}"
+                self._refusals.write(logging.INFO, f"requests of {who}", "a request of %s is refused: %s", who, error)
             return _failure(error), True
         except Exception:  # a bug in one method must not end the daemon
             outcome = errors.InternalError.__name__
@@ -187,7 +193,7 @@ class Door:
                 f"{ADMINISTRATORS}, as gantry-rapi, may name another user",
                 hint="omit the user: the request is then made for your own",
             )
-        return access.Subject(user=request.user.name, door="rapi", is_admin=request.user.write)
+        return access.Subject(user=request.user.name, door="rapi", is_admin=request.user.write, peer=request.user.peer)
 
     def _check_method(self, request: _Request, subject: access.Subject) -> None:
         """Refuse a method that changes something; users with rules may call those that decide about a job.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi.services import SUBJECT, Services
+from gantry.doors.luxi.services import SUBJECT, Services, cause
 from gantry.operations.access import check
 from gantry.rpc import calls
 from gantry.rpc.calls import console
@@ -51,7 +51,7 @@ async def open_for(services: Services, name: str, kind: console.ConsoleKind, use
     """Open a console of a running instance on its primary node; ForbiddenError if its subject may not operate it."""
     state = services.snapshot()
     vm = state.instance(name)
-    check.check_operation(state, SUBJECT.get(), vm)
+    right = check.check_operation(state, SUBJECT.get(), vm)
     node = state.nodes[vm.primary_node]
     if node.offline:
         raise errors.EnvironmentFaultError(f"primary node {node.name} of instance {vm.name} is offline")
@@ -62,6 +62,7 @@ async def open_for(services: Services, name: str, kind: console.ConsoleKind, use
     target = state.target(node)
     entrance = await services.nodes.call(target, call)
     if entrance.port:
+        await services.note(cause(f"{kind} console of instance {vm.name} opened", right))
         log.info("%s opens the %s console of %s on %s", user, kind, vm.name, node.name)
     return Ticket(
         node=node.name,

@@ -11,7 +11,7 @@ import msgspec
 
 from gantry import errors
 from gantry.doors.luxi import consoles, invitations, packages
-from gantry.doors.luxi.services import BY_ROOT, SUBJECT, WAIT_LIMIT, Methods, Seconds, Services
+from gantry.doors.luxi.services import BY_ROOT, SUBJECT, WAIT_LIMIT, Methods, Seconds, Services, cause
 from gantry.model import allowed, job, opcodes
 from gantry.operations.access import check
 from gantry.operations.query import engine
@@ -156,30 +156,43 @@ async def _wait_for_change(
 
 
 async def _drain(services: Services, drained: bool) -> bool:
-    await services.queue.set_drained(drained)
+    right = _administrator(services, "drain the job queue")
+    await services.queue.set_drained(drained, cause("job queue drained" if drained else "job queue opened", right))
     return True
 
 
 async def _set_watcher_pause(services: Services, until: float | None) -> float | None:
-    await services.pause_watcher(until)
+    right = _administrator(services, "pause the watcher")
+    await services.pause_watcher(until, cause("watcher paused" if until else "watcher resumed", right))
     return until
 
 
-def _check_owner(services: Services, number: int) -> None:
-    """Raise ForbiddenError unless the job is the subject's own, or the subject may administer the cluster."""
+def _administrator(services: Services, what: str) -> str:
+    return check.check_administrator(services.snapshot(), SUBJECT.get(), what)
+
+
+def _check_owner(services: Services, number: int) -> str:
+    """Raise ForbiddenError unless the job is the subject's own, or the subject may administer the cluster.
+
+    Returns by which right, for the audit.
+    """
     subject, entry = SUBJECT.get(), services.queue.jobs().get(number)
     if entry is None or (entry.submitter and entry.submitter.is_same_user(subject)):
-        return
+        return "own job"
     if not check.may_administer(services.snapshot(), subject):
         raise errors.ForbiddenError(
             f"job {number} is not a job of user {subject.user}",
             hint="its submitter and administrators of the cluster may cancel it, archive it or change its priority",
         )
+    return _administrator(services, f"change job {number}")
 
 
 async def _cancel(services: Services, number: int, kill: bool) -> tuple[bool, str]:
-    _check_owner(services, number)
-    return await services.queue.cancel(number, kill=kill)
+    right = _check_owner(services, number)
+    is_canceled, text = await services.queue.cancel(number, kill=kill)
+    if is_canceled:
+        await services.note(cause(f"job {number} canceled", right))
+    return is_canceled, text
 
 
 async def _archive(services: Services, number: int) -> bool:
@@ -188,8 +201,11 @@ async def _archive(services: Services, number: int) -> bool:
 
 
 async def _change_priority(services: Services, number: int, priority: int) -> tuple[bool, str]:
-    _check_owner(services, number)
-    return await services.queue.change_priority(number, priority)
+    right = _check_owner(services, number)
+    is_changed, text = await services.queue.change_priority(number, priority)
+    if is_changed:
+        await services.note(cause(f"priority of job {number} changed to {priority}", right))
+    return is_changed, text
 
 
 class _Cancel(msgspec.Struct, array_like=True, forbid_unknown_fields=True):

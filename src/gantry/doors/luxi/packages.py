@@ -10,8 +10,9 @@ from typing import Literal
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi.services import BY_ROOT, Services
+from gantry.doors.luxi.services import BY_ROOT, Services, cause
 from gantry.model import cluster
+from gantry.operations.access import check
 from gantry.rpc import calls, targets
 from gantry.rpc.calls import protocol
 from gantry.state.files import checkpoint
@@ -73,6 +74,8 @@ async def change(
     if action == "check":
         checked = await services.nodes.fan_out(chosen, calls.PackagesCheck(version=version))
         return [Outcome(answer.target.name, _error(answer) or _distance(version, answer.value)) for answer in checked]
+    what = f"packages {version} {'confirmed' if action == 'confirm' else 'installed'} on {', '.join(names)}"
+    await services.note(cause(what, check.ADMINISTRATOR))
     call: calls.Call[None] = (
         calls.PackagesConfirm(version=version)
         if action == "confirm"

@@ -1,5 +1,6 @@
 """The query methods of LUXI: they change nothing, take no locks, make no jobs (contracts/luxi.md#methods)."""
 
+import math
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -9,11 +10,11 @@ from gantry import errors
 from gantry.doors.luxi import addresses, figures, invitations, packages, usage
 from gantry.doors.luxi.services import SUBJECT, WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
-from gantry.operations.access import explain
+from gantry.operations.access import check, explain
 from gantry.operations.query import cluster, engine, similar
 from gantry.state.files import export
 from gantry.state.journal import owners
-from gantry.state.store import events
+from gantry.state.store import audit, events
 
 EVENT_LIMIT = 1000
 """The maximum number of events in an answer to WaitForEvents."""
@@ -146,6 +147,28 @@ async def _query_history(
     return {"events": past_events, "serial": services.events.serial, "since": await services.events.start()}
 
 
+class _AuditQuestion(msgspec.Struct, forbid_unknown_fields=True):
+    """What an audit is asked for: the last entries of a user, about an object by name or UUID, between two times."""
+
+    user: str = ""
+    object: str = ""
+    since: float | None = None
+    until: float | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=audit.ENTRY_LIMIT)] = 100
+
+
+async def _query_audit(services: Services, request: _AuditQuestion) -> audit.Answer:
+    """Return who did what, and what it changed; for administrators of the cluster (not in Ganeti)."""
+    check.check_administrator(services.snapshot(), SUBJECT.get(), "read the audit")
+    question = audit.Question(
+        user=request.user,
+        objects=audit.names(services.snapshot(), request.object) if request.object else frozenset(),
+        since=request.since or 0.0,
+        until=math.inf if request.until is None else request.until,
+    )
+    return await services.audit.entries(question, limit=request.limit)
+
+
 async def _wait_for_events(services: Services, after: int, limit: int, timeout: float) -> dict[str, object]:
     """Return events after a serial; none if none happened before the timeout (not in Ganeti)."""
     _check_limit(limit)
@@ -194,6 +217,7 @@ METHODS: Methods = {
     "QueryNetworkHistory": (tuple[str, str | None, float | None, int], _query_network_history),
     "QueryAddress": (tuple[str, float | None, bool, int], addresses.query),
     "QueryHistory": (tuple[str | None, str | None, int | None, float | None, int], _query_history),
+    "QueryAudit": (tuple[_AuditQuestion], _query_audit),
     "WaitForEvents": (tuple[Annotated[int, msgspec.Meta(ge=0)], int, Seconds], _wait_for_events),
     "ExportConfig": (tuple[()], _export),
     "QueryPackages": (tuple[()], packages.query),

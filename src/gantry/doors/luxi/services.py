@@ -18,7 +18,7 @@ from gantry.runtime import measures, paths
 from gantry.state.candidates import replication
 from gantry.state.journal import history
 from gantry.state.objects import snapshot as states
-from gantry.state.store import events
+from gantry.state.store import audit, events, transaction
 
 BY_ROOT: contextvars.ContextVar[bool] = contextvars.ContextVar("BY_ROOT", default=False)
 """Whether the request comes from root, or the user of the master daemon, on this machine: not through another door."""
@@ -40,6 +40,7 @@ class Services:
     """The parts of the master that the methods use; ``snapshot`` returns the acknowledged state.
 
     ``authorities`` returns the certificates of the cluster's authorities, in PEM, ``secret`` a new random text.
+    ``note`` records a cause without a change, for the audit: what a subject did that changes no object of the state.
     """
 
     queue: queue.Queue
@@ -49,10 +50,18 @@ class Services:
     snapshot: Callable[[], states.Snapshot]
     history: history.History
     events: events.Events
+    audit: audit.Audit
     candidates: replication.Candidates
     counts: measures.Measures
     authorities: Callable[[], str]
     secret: Callable[[], str]
-    pause_watcher: Callable[[float | None], Awaitable[None]]
+    pause_watcher: Callable[[float | None, transaction.Cause], Awaitable[None]]
+    note: Callable[[transaction.Cause], Awaitable[None]]
     folders: paths.Paths
     now: Callable[[], float]
+
+
+def cause(reason: str, right: str) -> transaction.Cause:
+    """Return the cause of something that the present request does without a job, and by which right it does it."""
+    subject = SUBJECT.get()
+    return transaction.Cause(user=subject.signature, reason=reason, submitter=subject, right=right)

@@ -115,17 +115,17 @@ class Application:
         """Return the user of a request, None without a login; RefusedError if the request lacks the permission."""
         user = await self._gate.user(raw)
         trace.user, trace.known = user.name if user else "-", user is not None
-        rights.act_for(user)
+        rights.act_for(user, raw.peer)
         try:
             self._gate.check(access, user, raw)
         except http.RefusedError:
-            if not (access is wire.Access.WRITE and raw.method != "GET" and await self._has_rules(user)):
+            if not (access is wire.Access.WRITE and raw.method != "GET" and await self._has_rules(user, raw.peer)):
                 raise
         return user
 
-    async def _has_rules(self, user: users.User | None) -> bool:
+    async def _has_rules(self, user: users.User | None, peer: str) -> bool:
         """Return whether the master is to decide about a change, because access rules may allow it to a reader."""
-        return user is not None and user.may_read and bool(await rights.rules(self._master.caller, user))
+        return user is not None and user.may_read and bool(await rights.rules(self._master.caller, user, peer))
 
     def failure(self, error: http.Failure, trace: http.Trace) -> http_interface.Response:
         """Return the answer for a failure, in the format of the remote API."""

@@ -102,7 +102,9 @@ def calls(runtime: interface.Runtime, gate: wire.Gate, master: luxi.Caller) -> M
         if request.raw.headers.get("upgrade", "").lower() != "websocket":
             raise http.RefusedError(426, "a console is a WebSocket", headers={"Upgrade": "websocket"})
         session = gate.sessions.of_socket(request.raw)
-        opening = _Request(names["name"], names["kind"], session, takes_over=request.flag("take-over"))
+        opening = _Request(
+            names["name"], names["kind"], session, takes_over=request.flag("take-over"), peer=request.raw.peer
+        )
         return http_interface.Response(
             101, b"", conversation=functools.partial(consoles.serve, opening), subprotocol=sessions.PROTOCOL
         )
@@ -112,12 +114,13 @@ def calls(runtime: interface.Runtime, gate: wire.Gate, master: luxi.Caller) -> M
 
 @dataclass(frozen=True)
 class _Request:
-    """The console that a session asks for."""
+    """The console that a session asks for; ``peer`` is the address of its browser."""
 
     instance: str
     kind: str
     session: sessions.Session
     takes_over: bool
+    peer: str
 
 
 class _Consoles:
@@ -158,7 +161,7 @@ class _Consoles:
     async def _converse(self, request: _Request, socket: http_interface.WebSocket) -> Report | None:
         """Return the last message for the client; None if the client has gone."""
         user = request.session.user
-        rights.act_for(user)
+        rights.act_for(user, request.peer)
         arguments = request.instance, request.kind, user.name, request.takes_over
         ticket = await self._master.call(Ticket, "OpenConsole", *arguments)
         if not ticket.port:

@@ -271,6 +271,15 @@ async def _history(master: routes.Master, request: wire.Request, names: Names) -
     return wire.Answer(await master.caller.call(object, "QueryHistory", *arguments))
 
 
+async def _audit(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
+    """Return who did what, from where and by which right, and what it changed (not in Ganeti)."""
+    texts = {key: (request.query.get(name) or [""])[-1] for key, name in (("user", "who"), ("object", "object"))}
+    times = {key: _number(request, key) for key in ("since", "until")}
+    limit = _number(request, "limit")
+    question = {**texts, **times, "limit": EVENTS if limit is None else int(limit)}
+    return wire.Answer(await master.caller.call(object, "QueryAudit", question))
+
+
 def _usage(kind: str) -> routes.Call:
     """Return the call for what an object of a kind used in the last day (not in Ganeti)."""
 
@@ -335,6 +344,13 @@ ROUTES: tuple[routes.Route, ...] = (
         "the last events, of all objects, of a `kind` or of a `name` of one; `since` is a time",
         access=_READ,
         query="kind name since limit",
+    ),
+    _read(
+        "/2/audit",
+        _audit,
+        "who did what, by which right, and what changed; of a user `who`, about an `object`, from `since` to `until`",
+        access=_READ,
+        query="who object since until limit",
     ),
     *(
         _read(

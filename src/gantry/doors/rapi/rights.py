@@ -26,12 +26,12 @@ class _Own(msgspec.Struct, frozen=True):
     rules: list[Rule]
 
 
-def act_for(user: users.User | None) -> None:
-    """Make the further calls of this task to the master for a user; None is somebody without rights."""
-    luxi.USER.set(luxi.NamedUser(user.name, user.may_write) if user else luxi.WITHOUT_RIGHTS)
+def act_for(user: users.User | None, peer: str) -> None:
+    """Make the further calls of this task to the master for a user at an address; None is somebody without rights."""
+    luxi.USER.set(luxi.NamedUser(user.name, user.may_write, peer) if user else luxi.WITHOUT_RIGHTS)
 
 
-async def rules(master: luxi.Caller, user: users.User) -> Sequence[Rule]:
+async def rules(master: luxi.Caller, user: users.User, peer: str) -> Sequence[Rule]:
     """Return the access rules of a user; raises the errors of ``luxi.Client.call``."""
-    act_for(user)
+    act_for(user, peer)
     return (await master.call(_Own, "QueryOwnAccess")).rules

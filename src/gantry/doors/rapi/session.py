@@ -47,7 +47,7 @@ def calls(gate: wire.Gate) -> Mapping[tuple[str, str], routes.Call]:
         session = known.find(request.raw)
         if session is None:
             raise http.RefusedError(401, "nobody is logged in")
-        return _answer(await _about(master.caller, session))
+        return _answer(await _about(master.caller, session, request.raw.peer))
 
     async def post(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
         try:
@@ -58,7 +58,7 @@ def calls(gate: wire.Gate) -> Mapping[tuple[str, str], routes.Call]:
         if begun is None:
             raise http.RefusedError(401, "wrong user name or password")
         session, cookie = begun
-        return _answer(await _about(master.caller, session), cookie)
+        return _answer(await _about(master.caller, session, request.raw.peer), cookie)
 
     async def delete(_: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
         return _answer(None, known.end(request.raw))
@@ -66,11 +66,11 @@ def calls(gate: wire.Gate) -> Mapping[tuple[str, str], routes.Call]:
     return {("GET", _PATH): get, ("POST", _PATH): post, ("DELETE", _PATH): delete}
 
 
-async def _about(master: luxi.Caller, session: sessions.Session) -> Mapping[str, object]:
+async def _about(master: luxi.Caller, session: sessions.Session, peer: str) -> Mapping[str, object]:
     user, rules = session.user, list[rights.Rule]()
     if user.may_read and not user.may_write:
         with contextlib.suppress(errors.GantryError):
-            rules = [*await rights.rules(master, user)]
+            rules = [*await rights.rules(master, user, peer)]
     return {"user": user.name, "may": _permission(user), "rules": rules, "csrf": session.token}
 
 

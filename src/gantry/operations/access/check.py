@@ -5,22 +5,36 @@ from collections.abc import Sequence
 
 from gantry import errors
 from gantry.model import access, instance, opcodes
-from gantry.operations.access import needs, rights
+from gantry.operations.access import needs, rights, scopes
 from gantry.state.objects import access_rules
 from gantry.state.objects import snapshot as states
 
+ADMINISTRATOR = "administrator"
+"""The right of a subject that may do everything."""
 
-def check(snapshot: states.Snapshot, subject: access.Subject | None, op: opcodes.Opcode) -> None:
+
+def check(snapshot: states.Snapshot, subject: access.Subject | None, op: opcodes.Opcode) -> str:
     """Raise ForbiddenError for the first need of an opcode that no rule meets; None is the cluster itself.
 
-    Raises NotFoundError for an unknown name, as reading is not restricted.
+    Returns by which right it is allowed, for the audit: the rules that decide, such as ``operator on instance web1``,
+    or ``ADMINISTRATOR``; empty if the opcode needs none. Raises NotFoundError for an unknown name, as reading is not
+    restricted.
     """
-    if subject is None or subject.is_admin:
-        return
+    if subject is None:
+        return ""
+    if subject.is_admin:
+        return ADMINISTRATOR
     find = access_rules.finder(snapshot)
-    for need in needs.of(snapshot, op):
-        if not access.decide(find, subject, need).is_allowed:
-            raise refusal(subject, need)
+    return ", ".join(dict.fromkeys(_right(snapshot, find, subject, need) for need in needs.of(snapshot, op)))
+
+
+def _right(snapshot: states.Snapshot, find: access.Find, subject: access.Subject, need: access.Need) -> str:
+    """Return by which right a need is met; raises ForbiddenError."""
+    decision = access.decide(find, subject, need)
+    if not decision.is_allowed:
+        raise refusal(subject, need)
+    rule = decision.rule
+    return f"{rule.role} on {scopes.title(snapshot, rule.scope, rule.object)}" if rule else ADMINISTRATOR
 
 
 def check_job(snapshot: states.Snapshot, subject: access.Subject | None, ops: Sequence[opcodes.Opcode]) -> None:
@@ -36,11 +50,21 @@ def check_job(snapshot: states.Snapshot, subject: access.Subject | None, ops: Se
                 raise
 
 
-def check_operation(snapshot: states.Snapshot, subject: access.Subject, vm: instance.Instance) -> None:
-    """Raise ForbiddenError if a subject may not do with an instance what starting it needs, as using its console."""
+def check_operation(snapshot: states.Snapshot, subject: access.Subject, vm: instance.Instance) -> str:
+    """Raise ForbiddenError if a subject may not do with an instance what starting it needs, as using its console.
+
+    Returns by which right, as ``check`` does.
+    """
     need = rights.on_instance(snapshot, vm, access.Right.OPERATE)
-    if not (subject.is_admin or access.decide(access_rules.finder(snapshot), subject, need).is_allowed):
-        raise refusal(subject, need)
+    return _right(snapshot, access_rules.finder(snapshot), subject, need)
+
+
+def check_administrator(snapshot: states.Snapshot, subject: access.Subject, what: str) -> str:
+    """Raise ForbiddenError if a subject may not do ``what`` as an administrator of the cluster.
+
+    Returns by which right, as ``check`` does.
+    """
+    return _right(snapshot, access_rules.finder(snapshot), subject, rights.administer(what))
 
 
 def may_administer(snapshot: states.Snapshot, subject: access.Subject) -> bool:

@@ -185,9 +185,11 @@ class History:
         # The first section and the first record in it: the record is read again only after a removal.
         self._start: tuple[int, Start] = (0, Start())
 
-    def records(self, *, after: int = 0) -> Iterator[record.Record]:
-        """Yield the kept records with a serial above ``after``, for work that is passed to ``walk``."""
-        return records(self._runtime.disk, self._folder, after=after)
+    def records(
+        self, *, after: int = 0, kinds: Container[str] | None = None, newest_first: bool = False
+    ) -> Iterator[record.Record]:
+        """Yield the kept records with a serial above ``after``, for work that is passed to ``walk`` (``records``)."""
+        return records(self._runtime.disk, self._folder, after=after, kinds=kinds, newest_first=newest_first)
 
     async def walk(self, work: Callable[[], bytes]) -> bytes:
         """Run work on records in a thread, one at a time."""

@@ -11,6 +11,7 @@ import msgspec
 
 from gantry import errors
 from gantry.lib_files import frame
+from gantry.model import access
 from gantry.rpc import calls
 from gantry.state.objects import snapshot
 
@@ -22,12 +23,18 @@ ACCEPTED_LOSS = "records were lost, and the loss was accepted"
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why something changed: number of the job (0: no job), name of the opcode, its user, and the reason."""
+    """Why something changed: number of the job (0: no job), name of the opcode, its user, and the reason.
+
+    A change without a job, such as that of the queue's drain flag, has its ``submitter``, and the ``right`` that
+    allowed it; of a job, the job has them.
+    """
 
     job: int = 0
     opcode: str = ""
     user: str = ""
     reason: str = ""
+    submitter: access.Subject | None = None
+    right: str = ""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

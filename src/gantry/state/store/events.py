@@ -28,7 +28,8 @@ KEPT = 2000
 KINDS = {kind.event: kind.collection for kind in kinds.KINDS.values() if kind.event}
 """The kind of an object in events, and the collection of the object. Collections without such a kind have no events."""
 
-_EVENT_KINDS = {collection: kind for kind, collection in KINDS.items()}
+KIND_OF = {collection: kind for kind, collection in KINDS.items()}
+"""The kind in events of the objects of a collection."""
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
@@ -85,7 +86,7 @@ def shorten(
     known = {} if names is None else names
     changes = []
     for change in journal_record.changes:
-        kind = _EVENT_KINDS.get(change.kind, "")
+        kind = KIND_OF.get(change.kind, "")
         if not kind:
             continue
         if isinstance(change, states.Put):
@@ -96,7 +97,9 @@ def shorten(
             name = _put(old)[0] if old else known.pop(change.key, change.key if kind == "job" else "")
             what = "archived" if kind == "job" else "removed"
         changes.append(Change(kind, change.key, name, what))
-    return Event(journal_record.serial, journal_record.time, journal_record.cause, tuple(changes))
+    # Whoever may read may follow events, but may not learn from which addresses users come.
+    cause = msgspec.structs.replace(journal_record.cause, submitter=None, right="")
+    return Event(journal_record.serial, journal_record.time, cause, tuple(changes))
 
 
 def _put(value: states.Stored) -> tuple[str, str]:
