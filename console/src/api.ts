@@ -21,6 +21,11 @@ export function mayWrite(): boolean {
   return session.value?.may === "write";
 }
 
+/** Whether the user may do everything; the master decides about each request. */
+export function mayAdminister(): boolean {
+  return mayWrite() || !!session.value?.rules.some((rule) => rule.role === "admin" && rule.scope === "cluster");
+}
+
 /** Whether the user may start and stop an instance. */
 export function mayOperate(instance: Ruled): boolean {
   return mayWrite() || ruleAllows(session.value?.rules ?? [], "operate", instance);

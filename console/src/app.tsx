@@ -1,7 +1,7 @@
 // The frame of all pages: the head with search and navigation, the page, the strip of jobs.
 
 import { useEffect, useRef } from "preact/hooks";
-import { explanation, logOut, session } from "./api.ts";
+import { explanation, logOut, mayAdminister, session } from "./api.ts";
 import { connection } from "./events.ts";
 import { showKeys } from "./keys.tsx";
 import { NEW, href } from "./logic/routes.ts";
@@ -34,6 +34,7 @@ const PLACES = [
   ["segments", "Segments"],
   ["backups", "Backups"],
   ["jobs", "Jobs"],
+  ["audit", "Audit"],
   ["settings", "Settings"],
 ] as const;
 
@@ -41,6 +42,7 @@ const CreatePage = lazy(async () => (await import("./pages/create.tsx")).CreateP
 const CreateNetworkPage = lazy(async () => (await import("./pages/createnetwork.tsx")).CreateNetworkPage);
 const SegmentsPage = lazy(async () => (await import("./pages/segments.tsx")).SegmentsPage);
 const BackupsPage = lazy(async () => (await import("./pages/backups.tsx")).BackupsPage);
+const AuditPage = lazy(async () => (await import("./pages/audit.tsx")).AuditPage);
 const SettingsPage = lazy(async () => (await import("./pages/settings.tsx")).SettingsPage);
 
 export function App() {
@@ -82,7 +84,7 @@ function Head() {
         Gantry <span class="none">{cluster.value?.name}</span>
       </a>
       <nav aria-label="Pages">
-        {PLACES.map(([each, title]) => (
+        {PLACES.filter(([each]) => each !== "audit" || mayAdminister()).map(([each, title]) => (
           <a key={each} href={href(each ? [each] : [])} aria-current={each === place ? "page" : undefined}>
             {title}
           </a>
@@ -178,6 +180,8 @@ function Page() {
       return <SegmentsPage />;
     case "backups":
       return <BackupsPage />;
+    case "audit":
+      return <AuditPage />;
     case "settings":
       return <SettingsPage />;
     case "addresses":

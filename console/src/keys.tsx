@@ -14,6 +14,7 @@ const GOES: Readonly<Record<string, { place: string; title: string }>> = {
   s: { place: "segments", title: "Segment ranges" },
   b: { place: "backups", title: "Backups" },
   j: { place: "jobs", title: "Jobs" },
+  a: { place: "audit", title: "Audit" },
   e: { place: "settings", title: "Settings" },
 };
 const SECOND_KEY_MILLISECONDS = 1_500;
