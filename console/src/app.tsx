@@ -1,7 +1,7 @@
 // The frame of all pages: the head with search and navigation, the page, the strip of jobs.
 
 import { useEffect, useRef } from "preact/hooks";
-import { explanation, logOut, mayAdminister, session } from "./api.ts";
+import { explanation, logOut, session } from "./api.ts";
 import { connection } from "./events.ts";
 import { showKeys } from "./keys.tsx";
 import { NEW, href } from "./logic/routes.ts";
@@ -34,7 +34,6 @@ const PLACES = [
   ["segments", "Segments"],
   ["backups", "Backups"],
   ["jobs", "Jobs"],
-  ["audit", "Audit"],
   ["settings", "Settings"],
 ] as const;
 
@@ -84,7 +83,7 @@ function Head() {
         Gantry <span class="none">{cluster.value?.name}</span>
       </a>
       <nav aria-label="Pages">
-        {PLACES.filter(([each]) => each !== "audit" || mayAdminister()).map(([each, title]) => (
+        {PLACES.map(([each, title]) => (
           <a key={each} href={href(each ? [each] : [])} aria-current={each === place ? "page" : undefined}>
             {title}
           </a>

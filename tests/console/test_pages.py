@@ -25,6 +25,7 @@ PAGES = (
     "#/segments",
     "#/backups",
     "#/settings",
+    "#/audit",
     "#/jobs",
     "#/jobs/1",
     "#/addresses?of=192.0.2.10",
@@ -154,6 +155,27 @@ def test_an_operator_of_an_instance_finds_what_the_rule_allows_and_no_more(visit
         expect(page.get_by_text("1 selected")).to_be_visible()
     finally:
         site.cluster.run("gnt-cluster", "access", "remove", *rule)
+
+
+def test_the_audit_says_who_did_what_and_readers_do_not_get_it(visitor: Visitor, site: Site) -> None:
+    site.cluster.run("gnt-instance", "modify", "-B", "maxmem=192", "web1.example")
+    page = visitor.log_in(path="#/jobs")
+    page.get_by_role("link", name="the audit").click()
+    entry = page.get_by_role("row", name="Modify instance web1.example").first
+    expect(entry).to_contain_text("beparams.maxmem:")
+    expect(entry).to_contain_text("→ 192")
+    page.get_by_label("Object").fill("web2.example")
+    page.get_by_role("button", name="Read the journal").click()
+    expect(page.get_by_role("row", name="Create instance web2.example")).to_be_visible()
+    expect(entry).to_have_count(0)
+    assert "object=web2.example" in page.url
+    page.get_by_label("User").fill("nobody-else")
+    page.get_by_label("User").press("Enter")
+    expect(page.get_by_text("The journal has no such entry.")).to_be_visible()
+    page.get_by_role("button", name="Log out").click()
+    page = visitor.log_in("bob", "two", path="#/audit")
+    expect(page.get_by_role("alert")).to_contain_text("user bob may not read the audit")
+    expect(page.get_by_role("link", name="the audit")).to_have_count(0)
 
 
 def test_an_address_of_a_pool_leads_to_its_owner(visitor: Visitor) -> None:

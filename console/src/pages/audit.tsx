@@ -35,7 +35,13 @@ export function AuditPage() {
           {value && format.plural(value.entries.length, "entry", "entries")}
         </p>
       </header>
-      <Question who={who} object={object} period={period} again={() => setTurn(turn + 1)} />
+      <Question
+        key={`${who} ${object} ${period}`}
+        who={who}
+        object={object}
+        period={period}
+        again={() => setTurn(turn + 1)}
+      />
       {failure && <Failure text={failure} />}
       {!value && !failure && <Loading what="the journal" />}
       {value && <Entries answer={value} />}
@@ -79,7 +85,7 @@ function Entries({ answer }: { answer: Answer }) {
   return (
     <>
       <Scrolling label="Audit">
-        <table>
+        <table class="entries">
           <thead>
             <tr>
               <th scope="col">When</th>

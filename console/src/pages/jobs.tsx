@@ -1,3 +1,4 @@
+import { mayAdminister } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { matches, orderText, parseOrder, sorted, terms } from "../logic/rows.ts";
@@ -108,6 +109,11 @@ export function JobsPage() {
             </>
           )}
         </p>
+        {mayAdminister() && (
+          <p class="actions">
+            <a href={href(["audit"])}>Who did what: the audit</a>
+          </p>
+        )}
       </header>
       <div class="tools">
         <FilterBox text={text} label="Filter jobs" placeholder="what, name, user, error" />

@@ -208,6 +208,16 @@ def test_long_lists_are_counted_and_many_fields_are_cut(monkeypatch: pytest.Monk
         ]
 
 
+def test_objects_that_a_field_names_by_uuid_have_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "UUID_LENGTH", 2)
+    with simulated.World(seed=1) as world:
+        site = Site(world)
+        site.commit(*build.put(build.vm(1)))
+        site.run(opcodes.InstanceMigrate(instance_name="inst1"), *build.put(changed(build.vm(1), primary_node="n1")))
+        ((change),) = site.entries()[0].changes
+        assert change.fields == (audit.Field("primary_node", "node0", "node1"),)
+
+
 def test_what_the_journal_no_longer_has_is_not_guessed() -> None:
     with simulated.World(seed=1) as world:
         site = Site(world)

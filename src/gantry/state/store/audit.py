@@ -14,7 +14,7 @@ import itertools
 import operator
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -38,6 +38,12 @@ _BOOKKEEPING = frozenset({"serial_no", "mtime", "ctime", "uuid"})
 """Fields that say nothing about what a person changed."""
 
 _JOBS = "jobs"
+
+UUID_LENGTH = 36
+_REFERRED = ("nodes", "networks", "nodegroups", "instances")
+"""The collections whose objects are named by their UUIDs in fields of others."""
+
+Name = Callable[[str], str]
 
 _SERIAL = operator.attrgetter("serial")
 _WORD = re.compile(r"[^\s,]+")
@@ -147,13 +153,13 @@ class Audit:
 
     async def entries(self, question: Question, *, limit: int) -> Answer:
         """Return the last ``limit`` entries that pass the filter; ConfigurationError for a damaged journal."""
-        last = self._store.durable_serial
+        last, name_of = self._store.durable_serial, _names_in(self._store.durable)
 
         def work() -> bytes:
             drafts = sorted(deque(_matching(self._until(last), question), maxlen=limit), key=_SERIAL)
             kinds = {change.kind for draft in drafts for change in draft.changes}
             _look_back(drafts, self._history.records(kinds=kinds, newest_first=True))
-            return _ENCODER.encode([_entry(draft) for draft in drafts])
+            return _ENCODER.encode([_entry(draft, name_of) for draft in drafts])
 
         entries = _ENTRIES.decode(await self._history.walk(work))
         return Answer(entries, await self._history.start())
@@ -276,7 +282,17 @@ def _look_back(drafts: Sequence[_Draft], journal_records: Iterator[record.Record
                     del awaited[key]
 
 
-def _entry(draft: _Draft) -> Entry:
+def _names_in(state: states.Snapshot) -> Name:
+    """Return what replaces the UUID of a present object by its name, as that of the node of an instance."""
+
+    def name_of(text: str) -> str:
+        entities = (state.get(collection, text) for collection in _REFERRED) if len(text) == UUID_LENGTH else ()
+        return next((entity.name for entity in entities if isinstance(entity, base.Entity)), text)
+
+    return name_of
+
+
+def _entry(draft: _Draft, name_of: Name) -> Entry:
     submitter, entry = _submitter(draft), draft.of_job
     return Entry(
         serial=draft.serial,
@@ -290,12 +306,12 @@ def _entry(draft: _Draft) -> Entry:
         what=", ".join(step.input.summary for step in entry.ops) if entry else draft.cause.reason,
         status=entry.status.value if entry else "",
         reason="; ".join(text for _, text, _ in entry.ops[0].input.reason if text) if entry else "",
-        changes=tuple(_change(change) for change in draft.changes),
+        changes=tuple(_change(change, name_of) for change in draft.changes),
         ops=tuple(opcodes.encode(confidential.public(step.input)) for step in entry.ops) if entry else (),
     )
 
 
-def _change(change: _StoredChange) -> Change:
+def _change(change: _StoredChange, name_of: Name) -> Change:
     named = change.after or change.before
     name = named.name if isinstance(named, base.Entity) else ""
     kind = events.KIND_OF.get(change.kind, change.kind)
@@ -303,23 +319,24 @@ def _change(change: _StoredChange) -> Change:
         return Change(kind, change.key, name, "added" if change.after else "removed")
     if not change.has_before or change.before is None:
         return Change(kind, change.key, name, "changed", None)
-    fields = differences(change.before, change.after)
+    fields = differences(change.before, change.after, name_of)
     return Change(kind, change.key, name, "changed", tuple(fields[:FIELD_LIMIT]), max(len(fields) - FIELD_LIMIT, 0))
 
 
-def differences(before: states.Stored, after: states.Stored) -> list[Field]:
+def differences(before: states.Stored, after: states.Stored, name_of: Name = str) -> list[Field]:
     """Return the fields in which two states of an object differ, by path; secrets are blanked.
 
-    The items of a list that have UUIDs, as NICs and disks, are compared by them, and named by their index.
+    The items of a list that have UUIDs, as NICs and disks, are compared by them, and named by their index. ``name_of``
+    returns the name of the object with a UUID, or the text itself.
     """
     old_data, new_data = msgspec.to_builtins(before), msgspec.to_builtins(after)
     old, new = dict(_leaves(old_data)), dict(_leaves(new_data))
     indexes = {**_indexes(old_data), **_indexes(new_data)}
     return [
         Field(
-            ".".join(indexes.get(part, part) for part in path),
-            _public(path, old.get(path)),
-            _public(path, new.get(path)),
+            ".".join(indexes.get(part) or name_of(part) for part in path),
+            _public(path, old.get(path), name_of),
+            _public(path, new.get(path), name_of),
         )
         for path in sorted(old.keys() | new.keys())
         if old.get(path) != new.get(path) and path[0] not in _BOOKKEEPING
@@ -351,9 +368,14 @@ def _indexes(value: object) -> dict[str, str]:
     return indexes
 
 
-def _public(path: tuple[str, ...], value: object) -> object:
+def _public(path: tuple[str, ...], value: object, name_of: Name) -> object:
     if value and any(map(export.SECRET.search, path)):
         return export.BLANK
     if path[-1] == confidential.DATABASE and isinstance(value, str):
         return confidential.database(value)
-    return f"{len(value)} values" if isinstance(value, list | tuple) and len(value) > LIST_LIMIT else value
+    if isinstance(value, list | tuple):
+        is_long = len(value) > LIST_LIMIT
+        return (
+            f"{len(value)} values" if is_long else [name_of(each) if isinstance(each, str) else each for each in value]
+        )
+    return name_of(value) if isinstance(value, str) else value
