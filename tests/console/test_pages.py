@@ -116,6 +116,24 @@ def test_a_job_is_canceled(visitor: Visitor, site: Site) -> None:
         assert luxi.value("QueryJobs", [number], ["status"]) == [["canceled"]]
 
 
+def test_a_job_that_waits_says_for_what(visitor: Visitor, site: Site) -> None:
+    op = {"OP_ID": "OP_TEST_DELAY", "duration": 600, "on_master": False, "on_nodes": ["node1"]}
+    with site.cluster.luxi() as luxi:
+        first, second, third = (luxi.value("SubmitJob", [op]) for _ in range(3))
+        page = visitor.log_in(path="#/jobs")
+        page.get_by_text("2 jobs wait for locks of others").click()
+        root = page.get_by_role("listitem").filter(has=page.get_by_role("link", name=f"Job {first}")).first
+        expect(root).to_contain_text(f"Job {second}")
+        expect(root).to_contain_text("waits for node node1")
+        page.get_by_role("link", name=f"Job {third}").first.click()
+        expect(page.get_by_role("heading", name="It waits for")).to_be_visible()
+        expect(page.get_by_text("which has node node1").first).to_be_visible()
+        for number in (first, second, third):
+            luxi.value("CancelJob", number, True)
+        wait_for_badge(page, "canceled")
+        expect(page.get_by_role("heading", name="It waits for")).to_have_count(0)
+
+
 def test_an_instance_is_removed_only_when_its_name_is_typed(visitor: Visitor, site: Site) -> None:
     site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "gone.example")
     page = visitor.log_in(path="#/instances/gone.example")

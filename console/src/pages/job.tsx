@@ -13,6 +13,7 @@ import { Confirmation, openDialog } from "../parts/dialog.tsx";
 import { useReading, useTitle } from "../parts/hooks.ts";
 import { notify } from "../parts/notices.tsx";
 import { Ago, Badge, Fact, Facts, Failure, JobWords, Loading, Meter, None, Took } from "../parts/text.tsx";
+import { ObstaclesPart } from "../parts/waits.tsx";
 
 interface Details {
   readonly id: number;
@@ -151,6 +152,7 @@ function Body({ job, log, news }: { job: Details; log: readonly LogEntry[]; news
           )}
         </Facts>
       </section>
+      {!hasEnded({ status: job.status ?? "" }) && <ObstaclesPart job={job.id} />}
       <section>
         <h2>Log</h2>
         <div role="log" aria-label="Log of the job" class="log" tabIndex={0}>

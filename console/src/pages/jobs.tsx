@@ -8,6 +8,7 @@ import { FilterBox, useFilter } from "../parts/filter.tsx";
 import { useLists, useTitle } from "../parts/hooks.ts";
 import { type Column, Table } from "../parts/table.tsx";
 import { Ago, Badge, Failure, JobWords, Loading, None, Took } from "../parts/text.tsx";
+import { WaitsPart } from "../parts/waits.tsx";
 import { replaceQuery, route } from "../router.ts";
 import { jobs } from "../store.ts";
 
@@ -115,6 +116,7 @@ export function JobsPage() {
           </p>
         )}
       </header>
+      <WaitsPart />
       <div class="tools">
         <FilterBox text={text} label="Filter jobs" placeholder="what, name, user, error" />
         <div class="chips" role="group" aria-label="Status">
