@@ -16,6 +16,7 @@ PAGES = (
     "#/instances/web1.example",
     "#/instances/web1.example/console",
     "#/nodes",
+    "#/nodes?view=placement",
     "#/nodes/node1",
     "#/networks",
     "#/networks/net1",

@@ -4,6 +4,7 @@ import { matches, naturalKey, orderText, parseOrder, sorted, terms } from "../lo
 import { type Group, type Node, byName, nodeRole, nodeStatus } from "../model.ts";
 import { FilterBox, useFilter } from "../parts/filter.tsx";
 import { useLists, useTitle } from "../parts/hooks.ts";
+import { Placement } from "../parts/placement.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Badge, Failure, Loading, Meter, None, Scrolling } from "../parts/text.tsx";
 import { replaceQuery, route } from "../router.ts";
@@ -86,6 +87,12 @@ const COLUMNS: readonly Column<Node>[] = [
   },
 ];
 
+const PLACEMENT = "placement";
+const VIEWS = [
+  ["", "List"],
+  [PLACEMENT, "Placement of instances"],
+] as const;
+
 const SORTS = new Map(COLUMNS.map((column) => [column.name, column.sort]));
 const FALLBACK = { column: "name", direction: "ascending" } as const;
 
@@ -99,6 +106,7 @@ export function NodesPage() {
   const { query } = route.value;
   const text = useFilter();
   const group = query.get("group") ?? "";
+  const present = query.get("view") ?? "";
   const words = terms(text.value);
   const order = parseOrder(query.get("sort"), FALLBACK);
   const found = nodes.rows.value.filter((node) => (!group || node.group === group) && matches(searchText(node), words));
@@ -113,8 +121,19 @@ export function NodesPage() {
       </header>
       <div class="tools">
         <FilterBox text={text} label="Filter nodes" placeholder="name, status, role, group, address" />
+        <div class="chips" role="group" aria-label="View">
+          {VIEWS.map(([view, title]) => (
+            <button key={view} type="button" aria-pressed={view === present} onClick={() => replaceQuery({ view })}>
+              {title}
+            </button>
+          ))}
+        </div>
       </div>
-      {nodes.ready.value ? (
+      {!nodes.ready.value ? (
+        <Loading what="nodes" />
+      ) : present === PLACEMENT ? (
+        <Placement nodes={byName(found)} />
+      ) : (
         <Table
           caption="Nodes"
           fills={found.length > 200}
@@ -125,8 +144,6 @@ export function NodesPage() {
           onOrder={(next) => replaceQuery({ sort: orderText(next) })}
           empty="No node matches the filter."
         />
-      ) : (
-        <Loading what="nodes" />
       )}
       <Groups present={group} />
     </>
