@@ -49,6 +49,9 @@ demo: system-demo venv console-if-possible ## three nodes and a virtual machine 
 picture: venv ## draws the terminal in README.md with commands on the demonstration, which must be up, as root
 	@$(BIN)/python -m tools.picture
 
+console-pictures: venv ## takes the pictures of docs/reference/console.md on the demonstration, which must be up, as root
+	@$(BIN)/python -m tools.console_pictures
+
 demo-down: ## takes away all that the demo made
 	@demo/demo.sh down
 
@@ -248,6 +251,6 @@ changelog: venv ## the notes in changes/ as the next version will have them
 promises: venv ## how many promises the last runs of the tests of this tree kept, and which not
 	@$(BIN)/python -m tools.promises
 
-.PHONY: help demo picture demo-down system system-demo venv check check-format check-lint check-layers check-seam check-reach check-length check-citations check-language check-types \
+.PHONY: help demo picture console-pictures demo-down system system-demo venv check check-format check-lint check-layers check-seam check-reach check-length check-citations check-language check-types \
 	test test-all test-clean steady quick unit test-slow test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
 	golden bench soak docs console console-if-possible changelog promises man packages packages-twice images build-packages wheel sbom release

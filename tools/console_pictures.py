@@ -1,0 +1,123 @@
+"""The pictures of the console in docs/reference/console.md: ``make console-pictures`` looks at each page in a browser.
+
+The demonstration must be up (``make demo``), with the console of this checkout. Some instances are added to it, so that
+the pages have something to show, and removed again. Each page is taken in the light and the dark theme, and at the
+width of a phone.
+"""
+
+import base64
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tools.stages import ROOT
+
+FOLDER = ROOT / "docs/_static/console"
+CHROMIUM = "/usr/bin/chromium"
+USER = "admin"
+QUALITY = 80
+SETTLE_MILLISECONDS = 1500
+"""After the last request of a page: charts are drawn and meters have moved by then."""
+
+FORMS = {"light": ("light", 1280, 800), "dark": ("dark", 1280, 800), "phone": ("light", 390, 800)}
+"""Colour scheme, width and height of each form."""
+
+PAGES = {
+    "overview": "",
+    "instances": "#/instances",
+    "instance": "#/instances/hello.example",
+    "create": "#/instances/new",
+    "console": "#/instances/hello.example/console",
+    "nodes": "#/nodes",
+    "placement": "#/nodes?view=placement",
+    "node": "#/nodes/node2",
+    "networks": "#/networks",
+    "network": "#/networks/demo?address=198.51.100.10",
+    "addresses": "#/addresses?of=hello.example",
+    "segments": "#/segments",
+    "backups": "#/backups",
+    "jobs": "#/jobs",
+    "job": "#/jobs/6",
+    "audit": "#/audit?object=hello.example",
+    "settings": "#/settings",
+}
+INSTANCES = (("web1.example", "node1", 192), ("web2.example", "node3", 128), ("db.example", "node3", 256))
+STOPPED = "db.example"
+
+
+def on_first_node(*command: str) -> str:
+    """Run a command on the first node of the demonstration, and return what it prints."""
+    done = subprocess.run([ROOT / "demo/shell", "1", *command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+@contextmanager
+def instances() -> Iterator[None]:
+    """Add the instances, and remove them again."""
+    try:
+        for name, node, memory in INSTANCES:
+            options = ["--no-start"] if name == STOPPED else []
+            words = ("-t", "file", "--disk", "0:size=64M", "-o", "busybox", "-B", f"memory={memory}", "-n", node)
+            net = ("--net", "0:ip0=demo4,ip1=demo6,network=demo")
+            on_first_node("gnt-instance", "add", *words, *net, *options, name)
+        yield
+    finally:
+        for name, _, _ in INSTANCES:
+            on_first_node("sh", "-c", f"gnt-instance remove -f --shutdown-timeout 0 {name} || true")
+
+
+def log_in(browser: Browser, address: str, *, scheme: str, width: int, height: int) -> Page:
+    """Return a page of the console after a log-in."""
+    (line,) = [line for line in on_first_node("cat", "/var/lib/gantry/users").splitlines() if line.startswith(USER)]
+    context = browser.new_context(ignore_https_errors=True, viewport={"width": width, "height": height})
+    page = context.new_page()
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto(address)
+    page.get_by_label("User").fill(USER)
+    page.get_by_label("Password").fill(line.split()[1])
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("search").wait_for()
+    return page
+
+
+def take(page: Page, path: Path) -> None:
+    """Write what the page shows as WebP, which needs a third of what PNG needs."""
+    session = page.context.new_cdp_session(page)
+    answer = session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
+    path.write_bytes(base64.b64decode(answer["data"]))
+    session.detach()
+
+
+def main() -> None:
+    """Write the pictures of all pages."""
+    forwarding = Path(os.environ.get("DEMO_DIR", "/var/lib/gantry-demo")) / "console"
+    if not forwarding.exists():
+        sys.exit("the demonstration with its console is not up: make demo")
+    address = f"https://127.0.0.1:{forwarding.read_text().split()[1]}/console/"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with instances(), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for form, (scheme, width, height) in FORMS.items():
+            page = log_in(browser, address, scheme=scheme, width=width, height=height)
+            for name, path in PAGES.items():
+                page.goto(address + path)
+                page.get_by_role("heading", level=1).wait_for()
+                page.locator("main .loading").first.wait_for(state="detached")
+                if name == "console":
+                    page.keyboard.type("\nip -4 addr show eth0\n")
+                page.wait_for_timeout(SETTLE_MILLISECONDS)
+                take(page, FOLDER / f"{name}-{form}.webp")
+        browser.close()
+    size = sum(path.stat().st_size for path in FOLDER.iterdir())
+    print(f"{len(PAGES) * len(FORMS)} pictures, {size / 1024:.0f} KiB, in {FOLDER.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
