@@ -115,6 +115,7 @@ RESULTS: dict[str, object] = {
     "QueryNetworkHistory": dict[str, object],
     "QueryAddress": dict[str, object],
     "QueryHistory": dict[str, object],
+    "QueryAudit": dict[str, object],
     "WaitForEvents": dict[str, object],
     "ExportConfig": dict[str, object],
     "UseInvitation": dict[str, object],

@@ -131,13 +131,13 @@ def a_move_does_not_check_the_target(patch: pytest.MonkeyPatch) -> None:
 OPERATION_MISTAKES: dict[Patch, tuple[int, str]] = {
     a_migration_leaves_the_source_running: (4, invariants.GUESTS),
     a_failover_does_not_stop_the_instance: (3, invariants.GUESTS),
-    a_grown_disk_is_not_recorded: (10, outcome.FACTS),
-    a_disk_grows_in_the_state_alone: (10, node_disks.SIZES),
+    a_grown_disk_is_not_recorded: (1, outcome.FACTS),
+    a_disk_grows_in_the_state_alone: (104, node_disks.SIZES),
     a_range_gives_up_used_ids: (97, invariants.RANGES),
     ranges_may_overlap: (30, invariants.RANGES),
     a_hook_that_refuses_is_ignored: (12, job_checks.VETO),
     a_setting_is_not_kept: (1, outcome.FACTS),
-    locks_are_not_computed_again_after_the_wait: (16, work_locks.NEEDED),
+    locks_are_not_computed_again_after_the_wait: (113, work_locks.NEEDED),
     moves_share_the_lock_of_the_instance: (0, work_locks.NEEDED),
     a_move_does_not_check_the_target: (161, small_node.FITS),
 }
