@@ -511,6 +511,11 @@ def test_an_http_answer_beyond_the_limit_is_not_received(drive: Drive, monkeypat
             with pytest.raises(OSError, match="the answer has more than") as caught:
                 await client.post("127.0.0.1", port, f"/{size}", b"", timeout=60)
             assert caught.value.errno == errno.EMSGSIZE
+        assert (
+            len((await client.request("GET", "127.0.0.1", port, "/2048", timeout=60, answer_limit=2048)).body) == 2048
+        )
+        with pytest.raises(OSError, match="the answer has more than 2 KiB"):
+            await client.request("GET", "127.0.0.1", port, "/2049", timeout=60, answer_limit=2048)
         await client.close()
         await server.close()
 

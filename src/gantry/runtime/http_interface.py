@@ -116,9 +116,10 @@ ANSWER_LIMIT = 64 << 20
 """The longest body of an answer that ``Client.request`` receives, in bytes."""
 
 
-def answer_too_long() -> OSError:
-    """Return the error for an answer with more than ``ANSWER_LIMIT`` bytes."""
-    return OSError(errno.EMSGSIZE, f"the answer has more than {ANSWER_LIMIT >> 20} MiB")
+def answer_too_long(limit: int) -> OSError:
+    """Return the error for an answer with more than ``limit`` bytes."""
+    size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB"
+    return OSError(errno.EMSGSIZE, f"the answer has more than {size}")
 
 
 class UncheckedContext(ssl.SSLContext):
@@ -153,10 +154,12 @@ class Client(Protocol):
         body: bytes = b"",
         timeout: float,
         headers: Mapping[str, str] | None = None,
+        answer_limit: int | None = None,
     ) -> Response:
         """Send one request of any method; arguments and errors are those of ``post``.
 
-        Raises OSError EMSGSIZE for an answer with more than ``ANSWER_LIMIT`` bytes, and reads no more of it.
+        Raises OSError EMSGSIZE for an answer with more than ``answer_limit`` bytes, by default ``ANSWER_LIMIT``, and
+        reads no more of it.
         """
         ...
 

@@ -102,7 +102,7 @@ async def messages(
 
 
 class Pipe(http_interface.Client):
-    """The client end; hosts, ports and timeouts are ignored.
+    """The client end; hosts, ports, timeouts and limits are ignored.
 
     There are no timeouts, because the server is on the same machine and answers each request when it is done. Pieces
     are buffered until they are read.
@@ -126,6 +126,7 @@ class Pipe(http_interface.Client):
         body: bytes = b"",
         timeout: float,
         headers: Mapping[str, str] | None = None,
+        answer_limit: int | None = None,
     ) -> http_interface.Response:
         """Send a request; ConnectionResetError."""
         number = self._next_number()

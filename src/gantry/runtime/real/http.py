@@ -55,14 +55,14 @@ def _response(answer: aiohttp.ClientResponse, body: bytes) -> http_interface.Res
     return http_interface.Response(answer.status, body, answer.headers.get("Content-Type", ""), headers)
 
 
-async def _body(answer: aiohttp.ClientResponse) -> bytes:
+async def _body(answer: aiohttp.ClientResponse, limit: int) -> bytes:
     """Return the whole body; one that is too long is not read to its end, so its connection is closed."""
     body = bytearray()
     async for piece in answer.content.iter_any():
         body += piece
-        if len(body) > http_interface.ANSWER_LIMIT:
+        if len(body) > limit:
             answer.close()
-            raise http_interface.answer_too_long()
+            raise http_interface.answer_too_long(limit)
     return bytes(body)
 
 
@@ -103,6 +103,7 @@ class Client(http_interface.Client):
         body: bytes = b"",
         timeout: float,
         headers: Mapping[str, str] | None = None,
+        answer_limit: int | None = None,
     ) -> http_interface.Response:
         """Send one request; do not follow redirects."""
         limit = aiohttp.ClientTimeout(total=timeout)
@@ -113,7 +114,7 @@ class Client(http_interface.Client):
         self._under_way += 1
         try:
             async with sending as answer:
-                return _response(answer, await _body(answer))
+                return _response(answer, await _body(answer, answer_limit or http_interface.ANSWER_LIMIT))
         except TimeoutError:
             raise
         except aiohttp.ClientError as error:

@@ -58,11 +58,13 @@ class HttpClient(http_interface.Client):
         body: bytes = b"",
         timeout: float,
         headers: Mapping[str, str] | None = None,
+        answer_limit: int | None = None,
     ) -> http_interface.Response:
         """Send one request, and wait for all pieces of its answer; a lost message results in TimeoutError."""
         answer = await self._send(method, host, port, path, body=body, timeout=timeout, headers=headers)
-        if len(answer.body) > http_interface.ANSWER_LIMIT:
-            raise http_interface.answer_too_long()
+        limit = answer_limit or http_interface.ANSWER_LIMIT
+        if len(answer.body) > limit:
+            raise http_interface.answer_too_long(limit)
         if answer.pieces is None:
             return answer
         async with asyncio.timeout(timeout), contextlib.aclosing(answer.pieces):
