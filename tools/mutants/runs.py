@@ -27,6 +27,7 @@ LIBRARIES = [
     "cryptography.x509",
     "hypothesis",
     "immutables",
+    "joserfc.jwt",
     "msgspec",
     "prometheus_client",
     "pytest",

@@ -2,7 +2,7 @@
 
     gantry-rapi [--bind ADDRESS] [--port PORT] [--no-ssl] [--no-require-authentication] [--no-console] [--root DIR]
                 [--neutron-port PORT] [--neutron-auth http_basic|keystone|none] [--neutron-open]
-                [--keystone-url URL ...] [--debug] [--check]
+                [--keystone-url URL ...] [--oidc-issuer URL ...] [--debug] [--check]
 
 The remote API (contracts/remote-api.md#design), with /metrics beside it, is always served, the console
 (``doors.console``) unless ``--no-console``, the Neutron API only with ``--neutron-port``. The process has no state but
@@ -22,7 +22,7 @@ import sys
 from collections.abc import Sequence
 
 from gantry import __version__, errors
-from gantry.daemons import certificate_files, keystone, logs, program
+from gantry.daemons import certificate_files, keystone, logs, oidc, program
 from gantry.daemons.options import config_file, limit_options
 from gantry.doors import console, http, neutron, rapi
 from gantry.doors.http import sessions, users
@@ -52,15 +52,19 @@ def server(
     anonymous: bool = False,
     with_tls: bool = True,
     with_console: bool = True,
+    provider: oidc.SiteProvider | None = None,
     allowed: limits.HttpLimits | None = None,
     counts: measures.Measures | None = None,
 ) -> http.Server:
     """Wire the remote API of a master, and the console beside it.
 
-    ``anonymous`` allows requests without a user to read public resources. Its metrics have what ``counts`` has.
+    ``anonymous`` allows requests without a user to read public resources; users of ``provider`` can log in to the
+    console. Its metrics have what ``counts`` has.
     """
     known = users.Users(runtime, folders.users)
-    gate = wire.Gate(known, sessions.Sessions(runtime, known, secure=with_tls), anonymous=anonymous)
+    begun = sessions.Sessions(runtime, known, secure=with_tls)
+    sign_on = provider.sign_on(runtime, begun, secure=with_tls) if provider else None
+    gate = wire.Gate(known, begun, anonymous=anonymous, sign_on=sign_on)
     # The master decides by the rights of the user of each request, whom these pools name.
     master = luxi.Pool(runtime.network, folders.luxi_socket, remote=True, naming=True)
     waiting = luxi.Pool(runtime.network, folders.luxi_socket, remote=True, naming=True, connections=WAITING_CONNECTIONS)
@@ -157,12 +161,14 @@ async def _serve(
     service.on_signal(stop.set)
     allowed = limit_options.http_limits(options)
     counts = measures.Measures()
+    provider = oidc.provider(runtime, folders, options)
     remote_server = server(
         runtime,
         folders,
         anonymous=not options.require_authentication,
         with_tls=not options.no_ssl,
         with_console=options.console,
+        provider=provider,
         allowed=allowed,
         counts=counts,
     )
@@ -194,8 +200,9 @@ async def _serve(
             task.cancel()
         for http_server, _ in servers.values():
             await http_server.close()
-        if tokens:
-            await tokens.close()
+        for client in (tokens, provider):
+            if client:
+                await client.close()
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -244,6 +251,7 @@ def command_line() -> argparse.ArgumentParser:
         "--neutron-open", action="store_true", help="allow --neutron-auth none on an address that other machines reach"
     )
     keystone.add_arguments(parser)
+    oidc.add_arguments(parser)
     limit_options.add_http(parser, DEFAULT_LIMITS)
     parser.add_argument(
         "--root", default=os.environ.get("GANTRY_ROOT", ""), help="set the folder that contains all of its files"

@@ -107,9 +107,10 @@ class Rule(base.Entity, frozen=True):
 class Subject(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Who makes a request: a user, as LUXI or the remote API knows it; a job stores its subject.
 
-    ``groups`` are the user's system groups that had rules when the request was made. An administrator may do all that a
-    request can do: root, the group gantry-admin, a user of the remote API with the option ``write``. ``peer`` is the
-    address from which gantry-rapi got the request; a request on LUXI itself comes from the master's machine.
+    ``groups`` are those of the user's groups that had rules when the request was made: groups of the system, or of the
+    OpenID provider by which a user of the remote API has logged in. An administrator may do all that a request can do:
+    root, the group gantry-admin, a user of the remote API with the option ``write``. ``peer`` is the address from which
+    gantry-rapi got the request; a request on LUXI itself comes from the master's machine.
     """
 
     user: str

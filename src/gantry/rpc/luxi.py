@@ -36,15 +36,20 @@ NOTICES: contextvars.ContextVar[list[str]] = contextvars.ContextVar("NOTICES")
 """Where a task collects what the master says about the state of its answers, such as that they may be out of date."""
 
 
-class NamedUser(msgspec.Struct, frozen=True):
-    """A user for whom a process calls the master, and from which address; with ``write`` may change everything."""
+class NamedUser(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A user for whom a process calls the master, and from which address; with ``write`` may change everything.
 
-    name: str = ""
+    ``groups`` have the user as a member, by the names of access rules. A master that does not know them refuses a
+    request that has some.
+    """
+
+    name: str
     write: bool = False
     peer: str = ""
+    groups: tuple[str, ...] = ()
 
 
-WITHOUT_RIGHTS = NamedUser()
+WITHOUT_RIGHTS = NamedUser("")
 USER: contextvars.ContextVar[NamedUser] = contextvars.ContextVar("USER")
 """The user for whom a task calls the master, if its client names users; without a value it is ``WITHOUT_RIGHTS``."""
 

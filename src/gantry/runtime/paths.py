@@ -95,6 +95,11 @@ class Paths:
         return f"{self.lib}/keystone-password"
 
     @property
+    def oidc_secret(self) -> str:
+        """The file with the secret of the remote API at an OpenID provider."""
+        return f"{self.lib}/oidc-secret"
+
+    @property
     def luxi_socket(self) -> str:
         """The master daemon's socket."""
         return f"{self.run}/master.sock"

@@ -18,8 +18,8 @@ ON = "cluster|group:NAME|tag:TAG|instance:NAME|network:NAME"
 
 ADD_TEXT = """
     WHO is user:NAME, a user of the remote API's users file or a system user of the master, or group:NAME, a system
-    group. ROLE is operator, admin or network-admin. ON is cluster, or group:NAME of a node group, tag:TAG,
-    instance:NAME or network:NAME.
+    group. Users and groups of an OpenID provider are user:oidc:NAME and group:oidc:NAME. ROLE is operator, admin or
+    network-admin. ON is cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME.
 
     An operator starts, stops and reboots instances, and connects NICs to networks. An admin changes and removes
     instances, too, and places them in node groups; on the cluster an admin may do everything. A network-admin changes

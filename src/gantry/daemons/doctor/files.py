@@ -33,8 +33,9 @@ async def folders(machine: Machine) -> Sequence[Result]:
     if machine.disk.exists(paths.certificates):
         for name in machine.disk.names(paths.certificates):
             bad += _loose(machine, f"{paths.certificates}/{name}", 0o077 if name.endswith(".key") else 0o022)
-    remote = (paths.users, paths.remote_certificate, paths.issued_remote_certificate, paths.keystone_password)
-    for secret in (*remote, f"{paths.etc}/authority-secret"):
+    remote = (paths.users, paths.remote_certificate, paths.issued_remote_certificate)
+    secrets = (paths.keystone_password, paths.oidc_secret)
+    for secret in (*remote, *secrets, f"{paths.etc}/authority-secret"):
         bad += _loose(machine, secret, 0o027)
     return bad or [Result("permissions", Level.OK, "only root can change the folders and read the secrets")]
 

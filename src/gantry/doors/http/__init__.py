@@ -66,12 +66,14 @@ Failure = RefusedError | errors.GantryError
 class Trace:
     """Data of a request besides its content: its id, the user, and headers to add to the answer.
 
-    ``known`` says that the client has proven who it is, as far as the front end asks for that.
+    ``known`` says that the client has proven who it is, as far as the front end asks for that. ``path`` replaces the
+    path and the query in the access log, if the query contains a secret.
     """
 
     id: str
     user: str = "-"
     known: bool = False
+    path: str = ""
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -176,7 +178,8 @@ class Server:
     ) -> http_interface.Response:
         response = self._with_headers(response, trace)
         if access_log.isEnabledFor(logging.INFO) and self._is_logged(raw, trace):
-            access_log.info("%s", log_line(raw, response, user=trace.user, now=self._runtime.clock.now()))
+            logged = dataclasses.replace(raw, path=trace.path) if trace.path else raw
+            access_log.info("%s", log_line(logged, response, user=trace.user, now=self._runtime.clock.now()))
         return response
 
     def _is_logged(self, raw: http_interface.Request, trace: Trace) -> bool:

@@ -7,7 +7,8 @@ can neither read nor send (OWASP, Cross-Site Request Forgery Prevention, "synchr
 token, too, and a page of this server (``Sessions.of_socket``).
 
 Sessions are in memory alone: they end with the process, ``IDLE_SECONDS`` after their last request, after
-``LONGEST_SECONDS``, and when the user's line in the users file changes. Of the cookie, a digest is kept.
+``LONGEST_SECONDS``, and when the user's line in the users file changes. Of the cookie, a digest is kept. A session that
+an OpenID provider vouches for (``rapi.oidc``) has the same ends, but no line of the file.
 """
 
 import hashlib
@@ -38,13 +39,17 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 @dataclass
 class Session:
-    """A session that has begun; ``last_use`` and ``begin`` are times of ``Clock.monotonic``."""
+    """A session that has begun; ``last_use`` and ``begin`` are times of ``Clock.monotonic``.
+
+    ``id_token`` names the log-in to the OpenID provider when the user logs out.
+    """
 
     digest: bytes
     user: users.User
     token: str
     begin: float
     last_use: float
+    id_token: str = ""
 
 
 class Sessions:
@@ -63,12 +68,14 @@ class Sessions:
         Raises RefusedError 429 as ``users.Users.check`` does.
         """
         user = await self._known.check(name, password, peer=peer)
-        if user is None:
-            return None
+        return self.open(user) if user else None
+
+    def open(self, user: users.User, *, id_token: str = "") -> tuple[Session, str]:
+        """Return a new session of a user who has proven who it is, and the value of the header Set-Cookie."""
         self._remove_ended(user)
         secret, token = (self._runtime.random.token(32).hex() for _ in range(2))
         now = self._runtime.clock.monotonic()
-        session = Session(_digest(secret), user, token, begin=now, last_use=now)
+        session = Session(_digest(secret), user, token, begin=now, last_use=now, id_token=id_token)
         self._sessions[session.digest] = session
         return session, self._cookie(secret)
 
@@ -113,7 +120,7 @@ class Sessions:
             session.digest in self._sessions
             and now - session.last_use < IDLE_SECONDS
             and now - session.begin < LONGEST_SECONDS
-            and self._known.get(session.user.name) == session.user
+            and self._known.is_current(session.user)
         )
 
     def is_used(self, session: Session) -> bool:
@@ -140,11 +147,16 @@ class Sessions:
         return f"{self._name}={secret}; Path=/; HttpOnly; SameSite=Strict" + ("; Secure" if self._secure else "")
 
     def _secret(self, raw: http_interface.Request) -> str:
-        for pair in raw.headers.get("cookie", "").split(";"):
-            name, _, value = pair.strip().partition("=")
-            if name == self._name:
-                return value
-        return ""
+        return cookie_value(raw, self._name)
+
+
+def cookie_value(raw: http_interface.Request, wanted_name: str) -> str:
+    """Return the value of a cookie of a request, empty if the request does not have the cookie."""
+    for pair in raw.headers.get("cookie", "").split(";"):
+        name, _, value = pair.strip().partition("=")
+        if name == wanted_name:
+            return value
+    return ""
 
 
 def is_of_page(raw: http_interface.Request) -> bool:

@@ -44,6 +44,10 @@ REMEMBERED_SECONDS = 600.0
 BCRYPT_BYTES = 72
 """Number of bytes of a password that bcrypt uses; htpasswd ignores the remaining bytes, too."""
 
+OIDC = "oidc:"
+"""What the names of users and groups of an OpenID provider begin with: names of the file and of the system, which have
+no colon, are never equal to them."""
+
 _BCRYPT = ("$2a$", "$2b$", "$2y$")
 _HA1 = "{ha1}"
 _CLEARTEXT = "{cleartext}"
@@ -51,11 +55,20 @@ _CLEARTEXT = "{cleartext}"
 
 @dataclass(frozen=True)
 class User:
-    """A user of the users file."""
+    """A user of the users file, or of an OpenID provider: then without a password, and with the provider's groups.
+
+    The groups begin with ``OIDC`` too, as access rules name them.
+    """
 
     name: str
     password: str
     options: frozenset[str]
+    groups: tuple[str, ...] = ()
+
+    @property
+    def is_of_provider(self) -> bool:
+        """Return whether the user is one of an OpenID provider."""
+        return self.name.startswith(OIDC)
 
     @property
     def may_write(self) -> bool:
@@ -70,6 +83,8 @@ class User:
     def has(self, password: str) -> bool:
         """Return whether this is the user's password; deliberately slow for bcrypt."""
         expected, presented = self.password, password
+        if self.is_of_provider:
+            return False
         if expected.startswith(_BCRYPT):
             try:
                 return bcrypt.checkpw(presented.encode()[:BCRYPT_BYTES], expected.encode())
@@ -152,6 +167,10 @@ class Users:
         """Return a user by name, without a check of the password; None if there is no such user."""
         self._refresh()
         return self._users.get(name)
+
+    def is_current(self, user: User) -> bool:
+        """Return whether the file still has a user exactly like this; it does not decide about those of a provider."""
+        return user.is_of_provider or self.get(user.name) == user
 
     def all(self) -> Sequence[User]:
         """Return all users."""

@@ -56,11 +56,12 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _NamedUser(msgspec.Struct, forbid_unknown_fields=True):
-    """A user of the remote API, whether the users file lets the user change everything, and the client's address."""
+    """A user of the remote API, whether the user may change everything, the client's address, and the user's groups."""
 
     name: str
     write: bool = False
     peer: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    groups: tuple[str, ...] = ()
 
 
 class _Request(msgspec.Struct):
@@ -181,19 +182,21 @@ class Door:
     def _subject(self, request: _Request, peer: access.Subject) -> access.Subject:
         """Return who makes a request; ForbiddenError if a peer names another user without being allowed to."""
         if request.user is None:
-            if not peer.groups:
-                return peer
-            rules_of = self._services.snapshot().rules_of
-            return msgspec.structs.replace(
-                peer, groups=tuple(name for name in peer.groups if f"group:{name}" in rules_of)
-            )
+            return msgspec.structs.replace(peer, groups=self._with_rules(peer.groups)) if peer.groups else peer
         if not peer.is_admin:
             raise errors.ForbiddenError(
                 f"user {peer.user} may not make a request for user {request.user.name}: only root and the group "
                 f"{ADMINISTRATORS}, as gantry-rapi, may name another user",
                 hint="omit the user: the request is then made for your own",
             )
-        return access.Subject(user=request.user.name, door="rapi", is_admin=request.user.write, peer=request.user.peer)
+        user = request.user
+        groups = self._with_rules(user.groups)
+        return access.Subject(user=user.name, door="rapi", groups=groups, is_admin=user.write, peer=user.peer)
+
+    def _with_rules(self, groups: tuple[str, ...]) -> tuple[str, ...]:
+        """Return those of some groups that have access rules: a job stores them."""
+        rules_of = self._services.snapshot().rules_of if groups else {}
+        return tuple(name for name in groups if f"group:{name}" in rules_of)
 
     def _check_method(self, request: _Request, subject: access.Subject) -> None:
         """Refuse a method that changes something; users with rules may call those that decide about a job.

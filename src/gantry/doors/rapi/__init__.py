@@ -26,6 +26,7 @@ from gantry.doors.rapi import (
     rights,
     routes,
     session,
+    sign_on,
     wire,
 )
 from gantry.rpc import luxi
@@ -35,6 +36,7 @@ ROUTES: tuple[routes.Route, ...] = (
     *reading.ROUTES,
     *changes.ROUTES,
     *session.ROUTES,
+    *sign_on.ROUTES,
     *event_stream.ROUTES,
     *console_stream.ROUTES,
 )
@@ -71,6 +73,7 @@ class Application:
         self._gate = gate
         self._own = {
             **session.calls(gate),
+            **sign_on.calls(gate),
             **event_stream.calls(gate, master, waiting, runtime.clock),
             **console_stream.calls(runtime, gate, master),
         }
@@ -85,6 +88,7 @@ class Application:
     async def answer(self, raw: http_interface.Request, trace: http.Trace) -> http_interface.Response:
         """Answer a request."""
         path, query = http.split(raw.path)
+        trace.path = sign_on.logged_path(path)
         if path in health.PATHS and raw.method == "GET":
             return await self._health.response(path)
         if path == metrics.PATH and raw.method == "GET":

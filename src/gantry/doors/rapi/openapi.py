@@ -13,7 +13,7 @@ import msgspec
 
 import gantry
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import changes, console_stream, event_stream, reading, routes, session, wire
+from gantry.doors.rapi import changes, console_stream, event_stream, reading, routes, session, sign_on, wire
 from gantry.model import fields, opcodes
 from gantry.state.store import events
 
@@ -34,6 +34,8 @@ _QUERY: Mapping[str, Json] = {
     "since": {"type": "number", "description": "A time in the past, in seconds since the epoch"},
     "after": {"type": "integer", "minimum": 0, "description": "A serial: the stream begins with the event after it"},
     "job": {"type": "integer", "minimum": 0, "description": "The number of a job whose changes are in the stream too"},
+    "to": {"type": "string", "description": "A page of the console, from the # on"},
+    **dict.fromkeys(("code", "state", "iss", "error"), _TEXT),
 }
 """The query arguments that are not flags."""
 
@@ -152,6 +154,8 @@ def _operation(route: routes.Route, change: changes.Change | None, schemas: Mapp
     }
     if route in console_stream.ROUTES:
         operation |= {"responses": {"101": {"description": "A WebSocket"}, **failures}, "security": [{"session": []}]}
+    if route.form == sign_on.FORM:
+        operation |= {"responses": {"303": {"description": "Leads the browser on"}, **failures}}
     body = _body(change, schemas) if change and change.body else _BODIES.get((route.method, path))
     if body is not None:
         operation["requestBody"] = {"content": {representation.JSON: {"schema": body}}}
@@ -163,7 +167,14 @@ def document() -> Json:
     schemas = _opcode_schemas()
     by_route = {(change.method, change.path): change for change in changes.CHANGES}
     paths: dict[str, Json] = {}
-    for route in (*reading.ROUTES, *changes.ROUTES, *session.ROUTES, *event_stream.ROUTES, *console_stream.ROUTES):
+    for route in (
+        *reading.ROUTES,
+        *changes.ROUTES,
+        *session.ROUTES,
+        *sign_on.ROUTES,
+        *event_stream.ROUTES,
+        *console_stream.ROUTES,
+    ):
         change = by_route.get((route.method, route.path))
         paths.setdefault(described_path(route), {})[route.method.lower()] = _operation(route, change, schemas)
     failure: Json = {

@@ -2,7 +2,7 @@
 
 A user with the option ``write`` may change everything. A user with the option ``read`` and rules may submit and cancel
 jobs, as far as the rules allow; without rules, the front end itself refuses changes. So a master that knows no rules is
-never asked for a change in the name of such a user.
+never asked for a change in the name of such a user. The rules of groups count too, if an OpenID provider names them.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,12 @@ class _Own(msgspec.Struct, frozen=True):
 
 def act_for(user: users.User | None, peer: str) -> None:
     """Make the further calls of this task to the master for a user at an address; None is somebody without rights."""
-    luxi.USER.set(luxi.NamedUser(user.name, user.may_write, peer) if user else luxi.WITHOUT_RIGHTS)
+    if user is None:
+        luxi.USER.set(luxi.WITHOUT_RIGHTS)
+        return
+    # Groups change nothing for somebody who may change everything.
+    groups = () if user.may_write else user.groups
+    luxi.USER.set(luxi.NamedUser(user.name, user.may_write, peer=peer, groups=groups))
 
 
 async def rules(master: luxi.Caller, user: users.User, peer: str) -> Sequence[Rule]:

@@ -2,7 +2,7 @@
 
     POST      {"user": NAME, "password": PASSWORD} begins a session: the answer sets its cookie
     GET       answers the same body; 401 without a session
-    DELETE    ends the session
+    DELETE    ends the session; {"logout": ADDRESS} if the session at an OpenID provider can be ended there too
 
 The body of the answers has the name of the ``user``, what the user ``may`` do, the access ``rules`` of a user who may
 not do everything, and the token ``csrf`` that changes have to repeat (``http.sessions``). While the master does not
@@ -26,7 +26,13 @@ _PATH = "/2/session"
 ROUTES = (
     routes.Route("GET", _PATH, wire.Access.EVERYBODY, None, "user, permission and token of the session"),
     routes.Route("POST", _PATH, wire.Access.EVERYBODY, None, "the same, of a session that begins"),
-    routes.Route("DELETE", _PATH, wire.Access.EVERYBODY, None, "null; the session has ended"),
+    routes.Route(
+        "DELETE",
+        _PATH,
+        wire.Access.EVERYBODY,
+        None,
+        "null, or where to log out of the OpenID provider; the session has ended",
+    ),
 )
 
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -61,7 +67,9 @@ def calls(gate: wire.Gate) -> Mapping[tuple[str, str], routes.Call]:
         return _answer(await _about(master.caller, session, request.raw.peer), cookie)
 
     async def delete(_: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
-        return _answer(None, known.end(request.raw))
+        session, ended = known.find(request.raw), known.end(request.raw)
+        address = gate.sign_on.log_out_address(session) if gate.sign_on and session else ""
+        return _answer({"logout": address} if address else None, ended)
 
     return {("GET", _PATH): get, ("POST", _PATH): post, ("DELETE", _PATH): delete}
 

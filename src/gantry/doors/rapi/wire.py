@@ -14,6 +14,7 @@ from http import HTTPStatus
 from gantry import errors
 from gantry.doors import http
 from gantry.doors.http import representation, sessions, users
+from gantry.doors.rapi.oidc import login
 from gantry.runtime import bounded_json, http_interface
 
 PACKED_BYTES = 2000
@@ -78,11 +79,15 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Gate:
-    """The authentication: users and their sessions, and whether OPEN endpoints are available without a user."""
+    """The authentication: users and their sessions, and whether OPEN endpoints are available without a user.
+
+    ``sign_on`` is the log-in by OpenID Connect, if there is one.
+    """
 
     known: users.Users
     sessions: sessions.Sessions
     anonymous: bool = False
+    sign_on: login.SignOn | None = None
 
     async def user(self, raw: http_interface.Request) -> users.User | None:
         """Return the user of a request, None without a login and a session.

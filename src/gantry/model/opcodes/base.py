@@ -17,7 +17,7 @@ from msgspec import Meta
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]*$(?!\n)"
 _UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$(?!\n)"
 _TAG = r"^[A-Za-z0-9_.+*/:@-]+$(?!\n)"
-WHO = r"^(user|group):[^\s:]+$(?!\n)"
+WHO = r"^(user|group):(oidc:)?[^\s:]+$(?!\n)"
 SPELLINGS = {
     WHO: "user:NAME or group:NAME",
     _NAME: "a name (letters, digits and _ . + : @ -, a letter or digit first)",

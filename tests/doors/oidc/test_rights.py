@@ -1,0 +1,125 @@
+"""What users of an OpenID provider may do: by rules for their names and groups, and by the group of administrators."""
+
+import json
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from tests.doors import talk
+from tests.doors.oidc import site as sites
+from tests.doors.oidc.site import Browser, Site
+
+from gantry.doors.rapi.oidc import claims
+from gantry.rpc import luxi
+from gantry.sim import cluster
+
+USERS = f"{cluster.FOLDERS.lib}/users"
+STOP = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": "vm1"}
+
+
+@pytest.fixture
+def site(lab: cluster.SimulatedCluster) -> Iterator[Site]:
+    built, port = sites.build(lab, mapped=claims.Mapped(admin_group="admins", login_group="staff"))
+    yield built
+    lab.run(port.close())
+    rules = lab.daemons[lab.leader].store.snapshot.accessrules.values()
+    for who in {rule.who for rule in rules}:
+        lab.run(lab.done({"OP_ID": "OP_ACCESS_REMOVE", "who": who}))
+
+
+def grant(site: Site, who: str, role: str, on: str) -> None:
+    site.lab.run(site.lab.done({"OP_ID": "OP_ACCESS_ADD", "who": who, "role": role, "on": on}))
+
+
+def logged_in(site: Site, name: str, *groups: str) -> Browser:
+    site.provider.token_claims = {"preferred_username": name, "groups": list(groups)}
+    browser = site.browser()
+    assert browser.log_in(site.provider) == ""
+    return browser
+
+
+def submitter(site: Site, number: bytes) -> object:
+    job = site.lab.daemons[site.lab.leader].queue.jobs()[json.loads(number)]
+    return msgspec.to_builtins(job.submitter)
+
+
+def test_a_user_may_do_just_what_the_rules_of_the_name_allow(site: Site) -> None:
+    browser = logged_in(site, "anna", "staff")
+    refused = browser.ask("PUT", "/2/instances/vm1/shutdown")
+    assert refused.status == 403
+    grant(site, "user:oidc:anna", "operator", "instance:vm1")
+    done = browser.ask("PUT", "/2/instances/vm1/shutdown")
+    assert done.status == 200
+    assert submitter(site, done.body) == {"user": "oidc:anna", "door": "rapi", "peer": "192.0.2.7"}
+    assert "may not manage instance vm1" in str(browser.ask("DELETE", "/2/instances/vm1").body)
+    assert logged_in(site, "bert", "staff").ask("PUT", "/2/instances/vm1/shutdown").status == 403
+
+
+def test_a_group_of_the_provider_gives_its_members_rights(site: Site) -> None:
+    grant(site, "group:oidc:/ops", "operator", "instance:vm1")
+    browser = logged_in(site, "anna", "staff", "/ops", "more")
+    assert [
+        (rule["role"], rule["on"])
+        for rule in msgspec.convert(browser.read("/2/session")["rules"], list[dict[str, str]])
+    ] == [("operator", "instance:vm1")]
+    done = browser.ask("PUT", "/2/instances/vm1/shutdown")
+    assert done.status == 200
+    assert submitter(site, done.body) == {
+        "user": "oidc:anna", "door": "rapi", "groups": ("oidc:/ops",), "peer": "192.0.2.7",
+    }  # fmt: skip
+    for groups in (("staff",), ("staff", "ops"), ("staff", "oidc:/ops")):
+        assert logged_in(site, "anna", *groups).ask("PUT", "/2/instances/vm1/shutdown").status == 403
+
+
+def test_names_of_the_provider_are_never_those_of_the_users_file_or_of_the_system(site: Site) -> None:
+    site.lab.run(site.lab.master.disk.write(USERS, b"anna one read\n"))
+    for who in ("user:anna", "user:root", "group:ops", "group:gantry-admin", "user:staff"):
+        grant(site, who, "admin", "cluster")
+    for name in ("anna", "root", "gantry-admin"):
+        browser = logged_in(site, name, "staff", "ops", "gantry-admin", "group:ops", "user:root")
+        assert browser.user() == f"oidc:{name}"
+        assert browser.read("/2/session")["rules"] == []
+        assert browser.ask("PUT", "/2/instances/vm1/shutdown").status == 403
+    site.lab.run(site.lab.master.disk.remove(USERS))
+
+
+def test_the_group_of_administrators_may_do_everything_but_is_not_root(site: Site) -> None:
+    browser = logged_in(site, "anna", "admins", "other")
+    assert browser.read("/2/session")["may"] == "write"
+    number = browser.ask("PUT", "/2/instances/vm1/tags?tag=own").body
+    assert submitter(site, number) == {
+        "user": "oidc:anna", "door": "rapi", "is_admin": True, "peer": "192.0.2.7",
+    }  # fmt: skip
+    allow = {"allowed": [["add", "images", "/srv/cd"]]}
+    refused = browser.ask("PUT", "/2/modify", allow)
+    assert "only root may change" in str(refused.body)
+    site.lab.run(site.lab.done({"OP_ID": "OP_TAGS_DEL", "kind": "instance", "name": "vm1", "tags": ["own"]}))
+
+
+def test_only_the_group_that_may_log_in_does(site: Site) -> None:
+    site.provider.token_claims = {"preferred_username": "anna", "groups": ["Staff", "admin"]}
+    browser = site.browser()
+    assert browser.log_in(site.provider) == "user anna is not in the group staff, which may log in"
+    assert browser.user() is None
+    site.provider.token_claims = {"preferred_username": "anna", "groups": None}
+    assert "is not in the group staff" in browser.log_in(site.provider)
+
+
+def test_groups_are_for_peers_that_may_name_a_user(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    grant(site, "group:oidc:ops", "operator", "instance:vm1")
+    named = {"method": "RunJob", "args": [[STOP | {"dry_run": True}], 1], "user": {"name": "x", "groups": ["oidc:ops"]}}
+    (answer,) = talk.ask(site.lab, json.dumps(named).encode() + talk.ETX)
+    assert answer["success"]
+    network = site.lab.master.network
+    monkeypatch.setattr(network, "is_privileged", lambda writer: False)
+    monkeypatch.setattr(network, "is_member", lambda writer, group: False)
+    monkeypatch.setattr(network, "peer_user", lambda writer: "carol")
+    monkeypatch.setattr(network, "peer_groups", lambda writer: ("gantry",))
+    (answer,) = talk.ask(site.lab, json.dumps(named).encode() + talk.ETX)
+    assert "user carol may not make a request for user x" in str(answer["result"])
+
+
+def test_a_user_without_groups_is_named_as_older_masters_know_it() -> None:
+    assert msgspec.json.encode(luxi.NamedUser("bob", True)) == b'{"name":"bob","write":true}'
+    assert msgspec.json.encode(luxi.NamedUser("", False)) == b'{"name":""}'
+    assert msgspec.json.encode(luxi.NamedUser("x", groups=("oidc:a",))) == b'{"name":"x","groups":["oidc:a"]}'
