@@ -126,8 +126,32 @@ export async function findSession(): Promise<void> {
   }
 }
 
+export interface LoginMethods {
+  /** The OpenID provider: its name, and where a browser begins a log-in by it. */
+  readonly provider: { readonly name: string; readonly login: string } | null;
+  /** Why the last log-in by the provider failed in this browser; the server says it once. */
+  readonly failure: string;
+}
+
+/** How people may log in. */
+export async function loginMethods(): Promise<LoginMethods> {
+  return await send<LoginMethods>("GET", "/2/session/methods");
+}
+
 export async function logIn(user: string, password: string): Promise<void> {
-  const known = await send<Session>("POST", "/2/session", { user, password });
+  goOn(await send<Session>("POST", "/2/session", { user, password }));
+}
+
+/** Go on with the session of a log-in in another tab, if there is one. */
+export async function adoptSession(): Promise<void> {
+  try {
+    goOn(await send<Session>("GET", "/2/session"));
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+  }
+}
+
+function goOn(known: Session): void {
   session.value = known;
   sessionEnded.value = false;
   const resumed = waiting;
@@ -136,8 +160,9 @@ export async function logIn(user: string, password: string): Promise<void> {
 }
 
 export async function logOut(): Promise<void> {
-  await send("DELETE", "/2/session");
-  location.reload();
+  const answer = await send<{ readonly logout: string } | null>("DELETE", "/2/session");
+  if (answer) location.assign(answer.logout);
+  else location.reload();
 }
 
 type Cell = readonly [status: number, value: unknown];

@@ -32,6 +32,7 @@ class Site:
 
     cluster: lab.Lab
     port: int
+    options: tuple[str, ...] = ()
     daemon: subprocess.Popen[bytes] | None = None
 
     @property
@@ -39,7 +40,7 @@ class Site:
         return f"https://localhost:{self.port}"
 
     def start(self) -> None:
-        where = ["--bind", "127.0.0.1", "--port", str(self.port), "--root", str(self.cluster.master)]
+        where = ["--bind", "127.0.0.1", "--port", str(self.port), "--root", str(self.cluster.master), *self.options]
         self.daemon = subprocess.Popen([str(lab.BIN / "gantry-rapi"), *where])
         lab.wait_until(self._listens, "the remote API")
 

@@ -1,7 +1,7 @@
 // The log-in: the first page, and over any page when the session has ended.
 
-import { useState } from "preact/hooks";
-import { explanation, logIn, session, sessionEnded } from "../api.ts";
+import { useEffect, useState } from "preact/hooks";
+import { type LoginMethods, adoptSession, explanation, logIn, loginMethods, session, sessionEnded } from "../api.ts";
 import { start } from "../events.ts";
 import { Dialog } from "../parts/dialog.tsx";
 
@@ -60,12 +60,55 @@ function LoginForm({ user: known, onDone }: { user: string; onDone: () => void }
   );
 }
 
+/**
+ * The log-in by an OpenID provider, if the server has one. The log-in leaves the page: over a page whose session has
+ * ended it opens another tab, and this one goes on when a person comes back to it.
+ */
+function ProviderLogin({ isOver = false }: { isOver?: boolean }) {
+  const [methods, setMethods] = useState<LoginMethods>({ provider: null, failure: "" });
+  useEffect(() => {
+    loginMethods().then(setMethods, (error: unknown) => setMethods({ provider: null, failure: explanation(error) }));
+  }, []);
+  useEffect(() => {
+    if (!isOver) return;
+    const look = () => {
+      if (!document.hidden) void adoptSession();
+    };
+    addEventListener("visibilitychange", look);
+    addEventListener("focus", look);
+    return () => {
+      removeEventListener("visibilitychange", look);
+      removeEventListener("focus", look);
+    };
+  }, [isOver]);
+  const { provider, failure } = methods;
+  return (
+    <div class="provider">
+      {provider && (
+        <a
+          class="button"
+          href={`${provider.login}?to=${encodeURIComponent(location.hash)}`}
+          target={isOver ? "_blank" : undefined}
+          rel="noopener"
+        >
+          Log in with {provider.name}
+        </a>
+      )}
+      {provider && isOver && <p>It opens another tab. Come back to this one when you are logged in.</p>}
+      <p class="failure" role="alert">
+        {failure && `The log-in failed: ${failure}.`}
+      </p>
+    </div>
+  );
+}
+
 export function LoginPage() {
   return (
     <main class="login-page">
       <h1>Gantry</h1>
       <p>Log in with a name and password of the remote API.</p>
       <LoginForm user="" onDone={start} />
+      <ProviderLogin />
     </main>
   );
 }
@@ -76,7 +119,14 @@ export function LoginAgain() {
   return (
     <Dialog title="The session has ended" isFixed>
       <p>Log in again to go on. Nothing that you typed is lost.</p>
-      <LoginForm user={session.peek()?.user ?? ""} onDone={() => undefined} />
+      <LoginForm user={passwordUser()} onDone={() => undefined} />
+      <ProviderLogin isOver />
     </Dialog>
   );
+}
+
+/** The name of the user whose session has ended; a user of an OpenID provider has no password here. */
+function passwordUser(): string {
+  const user = session.peek()?.user ?? "";
+  return user.startsWith("oidc:") ? "" : user;
 }

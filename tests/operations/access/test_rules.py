@@ -62,10 +62,25 @@ async def test_a_rule_without_a_meaning_is_refused(house: build.House, role: str
     assert not house.state.accessrules
 
 
-@pytest.mark.parametrize("who", ["bob", "user:", "user:a b", "user:a\n", "user:a:b", "node:x", "", "user:" + "x" * 300])
+@pytest.mark.parametrize(
+    "who",
+    [
+        "bob", "user:", "user:a b", "user:a\n", "user:a:b", "node:x", "", "user:" + "x" * 300,
+        "user:oidc:", "user:oidc:a:b", "user:oidc:a b", "group:ldap:a", "oidc:a",
+    ],
+)  # fmt: skip
 def test_a_name_that_no_user_can_have_is_refused(who: str) -> None:
     with pytest.raises(errors.InvalidError, match="who"):
         opcodes.decode({"OP_ID": "OP_ACCESS_ADD", "who": who, "role": "operator", "on": "cluster"})
+
+
+@pytest.mark.parametrize(
+    "who", ["user:oidc:anna", "group:oidc:/a/b", "user:oidc:anna@example.org", "group:oidc:" + "x" * 250]
+)
+def test_a_name_of_an_openid_provider_has_its_prefix(who: str) -> None:
+    decoded = opcodes.decode({"OP_ID": "OP_ACCESS_ADD", "who": who, "role": "operator", "on": "cluster"})
+    assert isinstance(decoded, opcodes.AccessAdd)
+    assert decoded.who == who
 
 
 async def test_a_name_may_have_markup_but_no_control_characters(house: build.House) -> None:
