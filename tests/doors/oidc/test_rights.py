@@ -12,6 +12,7 @@ from tests.doors.oidc.site import Browser, Site
 from gantry.doors.rapi.oidc import claims
 from gantry.rpc import luxi
 from gantry.sim import cluster
+from gantry.state.store import audit
 
 USERS = f"{cluster.FOLDERS.lib}/users"
 STOP = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": "vm1"}
@@ -94,6 +95,18 @@ def test_the_group_of_administrators_may_do_everything_but_is_not_root(site: Sit
     refused = browser.ask("PUT", "/2/modify", allow)
     assert "only root may change" in str(refused.body)
     site.lab.run(site.lab.done({"OP_ID": "OP_TAGS_DEL", "kind": "instance", "name": "vm1", "tags": ["own"]}))
+
+
+def test_the_audit_of_a_user_does_not_have_what_the_same_name_of_the_provider_did(site: Site) -> None:
+    number = json.loads(logged_in(site, "anna", "admins").ask("PUT", "/2/instances/vm1/tags?tag=seen").body)
+    jobs: dict[str, list[int]] = {}
+    for user in ("anna", "oidc:anna"):
+        message = json.dumps({"method": "QueryAudit", "args": [{"user": user}]}).encode() + talk.ETX
+        (answer,) = talk.ask(site.lab, message)
+        jobs[user] = [entry.job for entry in msgspec.convert(answer["result"], audit.Answer).entries]
+    assert number in jobs["oidc:anna"]
+    assert number not in jobs["anna"]
+    site.lab.run(site.lab.done({"OP_ID": "OP_TAGS_DEL", "kind": "instance", "name": "vm1", "tags": ["seen"]}))
 
 
 def test_only_the_group_that_may_log_in_does(site: Site) -> None:

@@ -244,7 +244,8 @@ def _users(draft: _Draft) -> Iterator[str]:
     if submitter := _submitter(draft):
         yield submitter.user
     if named := _named(draft):
-        yield from (named, named.rpartition(":")[2])
+        # After the front end: the names of an OpenID provider have a colon.
+        yield from (named, named.split(":", 2)[-1])
 
 
 def _names(draft: _Draft) -> Iterator[str]:
