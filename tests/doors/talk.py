@@ -54,6 +54,7 @@ METHODS: dict[str, tuple[object, ...]] = {
     "ProveInvitation": ("id", "nonce", "key"),
     "ExplainAccess": (["user:bob"], "cluster"),
     "QueryOwnAccess": (),
+    "ProveToken": ("0000000000", "0" * 64),
 }
 """Valid arguments for each method; ``job`` stands for a job number."""
 

@@ -98,6 +98,7 @@ async def _job(lab: cluster.SimulatedCluster, op: cluster.Opcode = DELAY) -> int
 
 RESULTS: dict[str, object] = {
     "QueryOwnAccess": dict[str, object],
+    "ProveToken": None,
     "SubmitManyJobs": list[tuple[bool, int]],
     "SubmitJob": int,
     "SubmitJobToDrainedQueue": int,

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import functools
 import itertools
 from collections.abc import Callable, Iterable
 
@@ -13,8 +14,8 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from gantry import __version__, errors, security
 from gantry.daemons import remote
 from gantry.doors import http, rapi
-from gantry.doors.http import sessions, users
-from gantry.doors.rapi import cluster_metrics, metrics, wire
+from gantry.doors.http import sessions, tokens, users
+from gantry.doors.rapi import cluster_metrics, metrics, rights, wire
 from gantry.rpc import luxi
 from gantry.runtime import http_interface, measures
 from gantry.runtime import paths as paths_of_nodes
@@ -87,7 +88,12 @@ def server(
     lab: cluster.SimulatedCluster, master: luxi.Caller, folders: paths_of_nodes.Paths, *, anonymous: bool = True
 ) -> http.Server:
     known = users.Users(lab.master, folders.users)
-    gate = wire.Gate(known, sessions.Sessions(lab.master, known, secure=True), anonymous=anonymous)
+    gate = wire.Gate(
+        known,
+        sessions.Sessions(lab.master, known, secure=True),
+        tokens.Tokens(lab.master, known, functools.partial(rights.prove, master)),
+        anonymous=anonymous,
+    )
     counts = measures.Measures()
     application = rapi.Application(lab.master, master, waiting=master, gate=gate, folders=folders, counts=counts)
     return http.Server(lab.master, application, counts=counts, api="remote")

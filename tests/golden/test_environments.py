@@ -180,6 +180,8 @@ DISTANT = cluster.Node(uuid="n9", name="node9.example", primary_ip="203.0.113.9"
 WITHOUT = {
     opcodes.AccessAdd,
     opcodes.AccessRemove,
+    opcodes.TokenAdd,
+    opcodes.TokenRevoke,
     opcodes.BackupRemove,
     opcodes.ClusterRedistConf,
     opcodes.ClusterRenewCrypto,

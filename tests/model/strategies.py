@@ -9,7 +9,14 @@ NAMES = st.from_regex(r"\A[a-z0-9][a-z0-9_.+:@-]{0,20}\Z")
 UUIDS = st.uuids().map(str)
 DIGESTS = st.binary(min_size=32, max_size=32).map(bytes.hex)
 WHOS = st.from_regex(r"\A(user|group):[^\s:]{1,20}\Z")
-KNOWN = {"^[0-9a-f]{8}": UUIDS, "^[0-9a-f]{64}": DIGESTS, "^(user|group)": WHOS}
+KNOWN = {
+    "^[0-9a-f]{8}": UUIDS,
+    "^[0-9a-f]{64}": DIGESTS,
+    "^(user|group)": WHOS,
+    "^[A-Za-z0-9]{10}": st.from_regex(r"\A[A-Za-z0-9]{10}\Z"),
+    "^[A-Za-z0-9][A-Za-z0-9._-]": st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,20}\Z"),
+    r"^[^\s:]": st.from_regex(r"\A[^\s:]{1,20}\Z"),
+}
 """Values of texts with a pattern, by the beginning of the pattern; all others are names."""
 LEAVES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(string.printable, max_size=8)
 

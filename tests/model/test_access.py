@@ -1,11 +1,13 @@
 """The decision about a right: rules only add, the cluster contains everything, and no rule means no right."""
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gantry.model import access
 
@@ -95,6 +97,86 @@ def test_without_rules_only_an_administrator_has_a_right(subject: access.Subject
     administrator = access.Subject(user=subject.user, is_admin=True)
     assert not is_allowed([], subject, need)
     assert is_allowed([], administrator, need)
+
+
+TOKENS = st.builds(
+    access.Token,
+    uuid=st.sampled_from(["t1", "t2"]),
+    name=st.sampled_from(["alice:ci", "bob:ci"]),
+    id=st.just(""),
+    secret_hash=st.just(""),
+    extent=st.sampled_from(access.Extent),
+    roles=st.lists(
+        rules().map(lambda rule: access.RoleOn(role=rule.role, scope=rule.scope, object=rule.object)), max_size=3
+    ).map(tuple),
+)
+USES = st.builds(access.TokenUse, uuid=st.sampled_from(["t1", "t2"]), name=st.just("ci"), is_admin=st.booleans())
+OWNED = st.builds(dataclasses.replace, NEEDS, owner=st.sampled_from(["", "alice", "bob"]))
+DOORS = st.sampled_from(["luxi", "rapi"])
+
+
+@given(st.lists(rules()), SUBJECTS, DOORS, OWNED, USES, TOKENS | st.none())
+def test_a_token_never_allows_what_its_user_may_not_nor_what_it_does_not_allow(
+    known: list[access.Rule],
+    subject: access.Subject,
+    door: str,
+    need: access.Need,
+    use: access.TokenUse,
+    token: access.Token | None,
+) -> None:
+    user = structs.replace(subject, door=door, is_admin=use.is_admin)
+    limited = structs.replace(subject, door=door, token=use)
+    decision = access.decide(finder(known), limited, need, token=token)
+    of_user = access.decide(finder(known), user, need)
+    is_its = token is not None and (token.uuid, token.user) == (use.uuid, subject.user)
+    assert decision.is_allowed is (of_user.is_allowed and token is not None and is_its and token.allows(need))
+    assert access.decide(finder(known), limited, need).is_allowed is False
+
+
+@given(TOKENS, NEEDS)
+def test_a_token_allows_what_rules_with_its_roles_would_allow(token: access.Token, need: access.Need) -> None:
+    roles = [
+        access.Rule(uuid=str(n), name="user:x", role=each.role, scope=each.scope, object=each.object)
+        for n, each in enumerate(token.roles)
+    ]
+    expected = {
+        access.Extent.EVERYTHING: True,
+        access.Extent.READ: False,
+        access.Extent.ROLES: is_allowed(roles, access.Subject(user="x"), need),
+    }
+    assert token.allows(need) is expected[token.extent]
+    assert token.allows(dataclasses.replace(need, owner="x")) is False
+
+
+@given(st.lists(rules()), SUBJECTS, DOORS, OWNED)
+def test_a_need_with_an_owner_is_met_by_that_user_of_the_remote_api(
+    known: list[access.Rule], subject: access.Subject, door: str, need: access.Need
+) -> None:
+    user = structs.replace(subject, door=door)
+    without = access.decide(finder(known), user, dataclasses.replace(need, owner=""))
+    is_owner = need.owner == subject.user and door == "rapi"
+    assert access.decide(finder(known), user, need).is_allowed is (without.is_allowed or is_owner)
+
+
+def test_a_need_without_an_owner_is_not_met_by_a_user_without_a_name() -> None:
+    need = access.Need(access.Right.OPERATE, "x", ("cluster",), "")
+    assert not is_allowed([], access.Subject(user="", door="rapi"), need)
+
+
+def test_a_token_knows_its_user_and_its_end() -> None:
+    token = access.Token(uuid="t", name=access.token_name("a/b", "ci"), id="", secret_hash="", end=5.0)
+    assert (token.user, token.label) == ("a/b", "ci")
+    assert [token.has_ended(now) for now in (4.9, 5.0)] == [False, True]
+
+
+def test_jobs_of_a_user_are_not_those_of_a_token() -> None:
+    user = access.Subject(user="bob", door="rapi")
+    first, second = (structs.replace(user, token=access.TokenUse(uuid, "ci")) for uuid in ("t1", "t2"))
+    assert user.has_jobs_of(first)
+    assert first.has_jobs_of(first)
+    assert not first.has_jobs_of(second)
+    assert not first.has_jobs_of(user)
+    assert not access.Subject(user="bob").has_jobs_of(user)
 
 
 @pytest.mark.parametrize("right", [access.Right.WIRE, access.Right.ADMINISTER])

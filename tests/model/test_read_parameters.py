@@ -40,8 +40,10 @@ def test_every_parameter_is_read_by_some_code() -> None:
 
 def _all_opcodes(kind: type[opcodes.Opcode]) -> Iterator[type[opcodes.Opcode]]:
     for below in kind.__subclasses__():
-        yield below
-        yield from _all_opcodes(below)
+        # Other tests of the same process may have made opcodes of their own.
+        if below.__module__.startswith("gantry."):
+            yield below
+            yield from _all_opcodes(below)
 
 
 def test_every_field_of_an_opcode_is_read_by_some_code_or_says_that_it_has_no_effect() -> None:

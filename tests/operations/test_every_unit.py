@@ -361,6 +361,8 @@ def test_an_end_that_is_not_stored_leaves_everything_as_it_was(op: opcodes.Opcod
 WITHOUT_STEPS = {
     opcodes.AccessAdd,
     opcodes.AccessRemove,
+    opcodes.TokenAdd,
+    opcodes.TokenRevoke,
     opcodes.ClusterPostInit,
     opcodes.ClusterVerify,
     opcodes.GroupAdd,

@@ -23,6 +23,7 @@ export interface Entry {
   readonly user: string;
   readonly door: string;
   readonly peer: string;
+  readonly token: string;
   readonly named: string;
   readonly right: string;
   readonly what: string;

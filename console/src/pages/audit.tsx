@@ -100,7 +100,10 @@ function Entries({ answer }: { answer: Answer }) {
             {answer.entries.toReversed().map((entry) => (
               <tr key={`${entry.serial} ${entry.job}`}>
                 <td>{format.exact(entry.time)}</td>
-                <td>{entry.user || "the cluster"}</td>
+                <td>
+                  {entry.user || "the cluster"}
+                  {entry.token && <div class="none">with token {entry.token}</div>}
+                </td>
                 <td>{origin(entry) || <None />}</td>
                 <td class="wraps">{entry.right || <None />}</td>
                 <td class="wraps">

@@ -15,6 +15,7 @@ issues for it (``remote_files``) or those of the machine's node. Renewed files a
 
 import argparse
 import asyncio
+import functools
 import ipaddress
 import logging
 import os
@@ -25,9 +26,9 @@ from gantry import __version__, errors
 from gantry.daemons import certificate_files, keystone, logs, oidc, program
 from gantry.daemons.options import config_file, limit_options
 from gantry.doors import console, http, neutron, rapi
-from gantry.doors.http import sessions, users
+from gantry.doors.http import sessions, tokens, users
 from gantry.doors.neutron import access, identity
-from gantry.doors.rapi import wire
+from gantry.doors.rapi import rights, wire
 from gantry.rpc import luxi
 from gantry.runtime import interface, limits, measures, paths, real
 from gantry.runtime.real import systemd
@@ -62,12 +63,17 @@ def server(
     console. Its metrics have what ``counts`` has.
     """
     known = users.Users(runtime, folders.users)
-    begun = sessions.Sessions(runtime, known, secure=with_tls)
-    sign_on = provider.sign_on(runtime, begun, secure=with_tls) if provider else None
-    gate = wire.Gate(known, begun, anonymous=anonymous, sign_on=sign_on)
     # The master decides by the rights of the user of each request, whom these pools name.
     master = luxi.Pool(runtime.network, folders.luxi_socket, remote=True, naming=True)
     waiting = luxi.Pool(runtime.network, folders.luxi_socket, remote=True, naming=True, connections=WAITING_CONNECTIONS)
+    begun = sessions.Sessions(runtime, known, secure=with_tls)
+    gate = wire.Gate(
+        known,
+        begun,
+        tokens.Tokens(runtime, known, functools.partial(rights.prove, master)),
+        anonymous=anonymous,
+        sign_on=provider.sign_on(runtime, begun, secure=with_tls) if provider else None,
+    )
     remote = rapi.Application(runtime, master, waiting=waiting, gate=gate, folders=folders, counts=counts)
     application = console.Application(remote) if with_console else remote
     return http.Server(runtime, application, allowed=allowed, counts=counts, api="remote")

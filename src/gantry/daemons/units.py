@@ -4,6 +4,7 @@ from typing import cast
 
 from gantry.jobs import processor
 from gantry.operations.access import rules as access_rules
+from gantry.operations.access import tokens
 from gantry.operations.backup import export
 from gantry.operations.cluster import lifetime, redist_conf, renew_crypto, set_params, tags, test_delay, verify
 from gantry.operations.disk import activate, grow, recreate, replace
@@ -22,6 +23,8 @@ from gantry.operations.segment import segment_range
 _UNITS = (
     access_rules.AccessAdd,
     access_rules.AccessRemove,
+    tokens.TokenAdd,
+    tokens.TokenRevoke,
     verify.ClusterVerify,
     activate.InstanceActivateDisks,
     activate.InstanceDeactivateDisks,

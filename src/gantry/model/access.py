@@ -5,6 +5,9 @@ the scopes that contain the object (explanation/decisions/0065-rights-are-rules-
 a need is met if one rule meets it, so another rule never takes a right away, and a right on the cluster is a right on
 each object, because the cluster contains all of them. Reading needs no right.
 
+An API token is a second limit: a request with a token needs a right of the token's user *and* has to be what the token
+allows (explanation/decisions/0068-api-tokens.md). ``model.token_text`` has the text of a token.
+
 ``operations.access`` has the needs of each opcode; ``jobs`` enforces them.
 """
 
@@ -76,6 +79,17 @@ def tag_key(tag: str) -> str:
     return f"tag:{tag}"
 
 
+def key_of(scope: Scope, name: str) -> str:
+    """Return the key of a scope; ``name`` is a UUID or a tag."""
+    match scope:
+        case Scope.CLUSTER:
+            return CLUSTER_KEY
+        case Scope.TAG:
+            return tag_key(name)
+        case _:
+            return name
+
+
 class Rule(base.Entity, frozen=True):
     """A role of a user or group on the object with a UUID, a tag, or the cluster.
 
@@ -95,13 +109,78 @@ class Rule(base.Entity, frozen=True):
     @property
     def key(self) -> str:
         """Return the key of the scope."""
-        match self.scope:
-            case Scope.CLUSTER:
-                return CLUSTER_KEY
-            case Scope.TAG:
-                return tag_key(self.object)
-            case _:
-                return self.object
+        return key_of(self.scope, self.object)
+
+
+class Extent(StrEnum):
+    """What a token allows, of what its user may do: everything, no change, or what its roles include."""
+
+    EVERYTHING = "everything"
+    READ = "read"
+    ROLES = "roles"
+
+
+class RoleOn(base.Part, frozen=True):
+    """A role of a token on the object with a UUID, a tag, or the cluster, as a rule has it."""
+
+    role: Role
+    scope: Scope
+    object: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return the key of the scope."""
+        return key_of(self.scope, self.object)
+
+
+class Token(base.Entity, frozen=True):
+    """An API token of a user of the remote API; its secret is nowhere, ``secret_hash`` is the SHA-256 of its text.
+
+    ``name`` is ``USER:NAME``, so names are unique for each user; ``id`` is the public part of the text. ``end`` is in
+    seconds since the epoch, None if the token has no end. A token whose last role has ended with its object allows no
+    change: only ``extent`` says that it allows more.
+    """
+
+    id: str
+    secret_hash: str
+    extent: Extent = Extent.EVERYTHING
+    roles: tuple[RoleOn, ...] = ()
+    end: float | None = None
+
+    @property
+    def user(self) -> str:
+        """Return the user; neither part of the name has a colon."""
+        return self.name.rpartition(":")[0]
+
+    @property
+    def label(self) -> str:
+        """Return the name without that of the user."""
+        return self.name.rpartition(":")[2]
+
+    def has_ended(self, now: float) -> bool:
+        """Return whether the token has ended."""
+        return self.end is not None and now >= self.end
+
+    def allows(self, need: "Need") -> bool:
+        """Return whether the token lets its user meet a need; no token is about tokens."""
+        if need.owner or self.extent is Extent.READ:
+            return False
+        if self.extent is Extent.EVERYTHING:
+            return True
+        return any(each.key in need.keys and need.right in GRANTS[each.role] for each in self.roles)
+
+
+def token_name(user: str, name: str) -> str:
+    """Return the name of a token in the state."""
+    return f"{user}:{name}"
+
+
+class TokenUse(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The token with which a request is made, by its UUID; its user may do everything if ``is_admin``."""
+
+    uuid: str
+    name: str
+    is_admin: bool = False
 
 
 class Subject(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -110,7 +189,8 @@ class Subject(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     ``groups`` are those of the user's groups that had rules when the request was made: groups of the system, or of the
     OpenID provider by which a user of the remote API has logged in. An administrator may do all that a request can do:
     root, the group gantry-admin, a user of the remote API with the option ``write``. ``peer`` is the address from which
-    gantry-rapi got the request; a request on LUXI itself comes from the master's machine.
+    gantry-rapi got the request; a request on LUXI itself comes from the master's machine. With a ``token``,
+    ``is_admin`` is false whatever the user may, so that code without a notion of tokens denies too much.
     """
 
     user: str
@@ -118,6 +198,12 @@ class Subject(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     groups: tuple[str, ...] = ()
     is_admin: bool = False
     peer: str = ""
+    token: TokenUse | None = None
+
+    @property
+    def title(self) -> str:
+        """Return the text that names the subject in messages and in the history."""
+        return f"{self.user} with token {self.token.name}" if self.token else self.user
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -127,11 +213,16 @@ class Subject(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def signature(self) -> str:
         """Return the subject as the user of a change, where no client wrote it."""
-        return f"gnt:{self.door}:{self.user}"
+        return f"gnt:{self.door}:{self.title}"
 
     def is_same_user(self, other: "Subject") -> bool:
         """Return whether both are the same user of the same front end: equal names elsewhere may be another person."""
         return (self.user, self.door) == (other.user, other.door)
+
+    def has_jobs_of(self, submitter: "Subject") -> bool:
+        """Return whether a job of a submitter is the subject's own; with a token, only what that token submitted is."""
+        own = self.token is None or (submitter.token is not None and submitter.token.uuid == self.token.uuid)
+        return own and self.is_same_user(submitter)
 
 
 @dataclass(frozen=True)
@@ -139,13 +230,15 @@ class Need:
     """A right that a request needs; ``what`` names the object, or the request, in messages.
 
     ``keys`` are the keys of the scopes that contain the object, and ``example`` is the rule that an administrator could
-    add: a role and an object, as ``gnt-cluster access add`` takes them.
+    add: a role and an object, as ``gnt-cluster access add`` takes them. ``owner`` is the user of the remote API whose
+    tokens the request is about: that user needs no rule, and no token meets such a need.
     """
 
     right: Right
     what: str
     keys: tuple[str, ...]
     example: str
+    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -160,9 +253,16 @@ Find = Callable[[str, str], Iterable[Rule]]
 """Returns the rules of a user or group on the scope with a key."""
 
 
-def decide(find: Find, subject: Subject, need: Need) -> Decision:
-    """Decide about one need."""
-    if subject.is_admin:
+def decide(find: Find, subject: Subject, need: Need, *, token: Token | None = None) -> Decision:
+    """Decide about one need; ``token`` is the subject's token as it is now, None if it does not exist any more."""
+    is_admin = subject.is_admin
+    if use := subject.token:
+        is_its = token is not None and (token.uuid, token.user) == (use.uuid, subject.user)
+        if token is None or not is_its or not token.allows(need):
+            return Decision(is_allowed=False)
+        is_admin |= use.is_admin
+    is_owner = need.owner != "" and (need.owner, "rapi") == (subject.user, subject.door)
+    if is_admin or is_owner:
         return Decision(is_allowed=True)
     rule = deciding_rule(find, subject.names, need)
     return Decision(rule is not None, rule)

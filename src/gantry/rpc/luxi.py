@@ -39,14 +39,15 @@ NOTICES: contextvars.ContextVar[list[str]] = contextvars.ContextVar("NOTICES")
 class NamedUser(msgspec.Struct, frozen=True, omit_defaults=True):
     """A user for whom a process calls the master, and from which address; with ``write`` may change everything.
 
-    ``groups`` have the user as a member, by the names of access rules. A master that does not know them refuses a
-    request that has some.
+    ``groups`` have the user as a member, by the names of access rules; ``token`` is the UUID of the API token of the
+    request. A master that does not know these keys refuses a request that has them.
     """
 
     name: str
     write: bool = False
     peer: str = ""
     groups: tuple[str, ...] = ()
+    token: str = ""
 
 
 WITHOUT_RIGHTS = NamedUser("")

@@ -35,3 +35,24 @@ def test_anything_else_is_refused_with_the_forms(text: str) -> None:
     with pytest.raises(errors.InvalidError, match="not a time") as refused:
         moments.parse(text, now=NOW)
     assert "-2h" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30d", NOW + 30 * 86_400),
+        ("0s", NOW),
+        ("2w", NOW + 1_209_600),
+        ("1900000000", 1_900_000_000.0),
+        ("2099-05-04T13:00Z", 4_081_582_800.0),
+    ],
+)
+def test_a_time_in_the_future_may_be_a_duration(text: str, seconds: float) -> None:
+    assert moments.future(text, now=NOW) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-2h", "2y", "30 d", "d"])
+def test_another_text_is_no_time_in_the_future(text: str) -> None:
+    with pytest.raises(errors.InvalidError) as refused:
+        moments.future(text, now=NOW)
+    assert "30d" in refused.value.hint

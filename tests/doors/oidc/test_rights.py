@@ -72,6 +72,13 @@ def test_a_group_of_the_provider_gives_its_members_rights(site: Site) -> None:
         assert logged_in(site, "anna", *groups).ask("PUT", "/2/instances/vm1/shutdown").status == 403
 
 
+def test_users_of_a_provider_have_no_api_tokens(site: Site) -> None:
+    for groups in (("staff",), ("staff", "admins")):
+        answer = logged_in(site, "anna", *groups).ask("POST", "/2/tokens", {"name": "ci"})
+        assert answer.status == 403
+        assert "user oidc:anna is one of the OpenID provider" in json.loads(answer.body)["explain"]
+
+
 def test_names_of_the_provider_are_never_those_of_the_users_file_or_of_the_system(site: Site) -> None:
     site.lab.run(site.lab.master.disk.write(USERS, b"anna one read\n"))
     for who in ("user:anna", "user:root", "group:ops", "group:gantry-admin", "user:staff"):

@@ -9,6 +9,7 @@ _gantry_names() {
         os) gnt-os list --no-headers ;;
         job) gnt-job list --no-headers -o id ;;
         range) gantry segment range list --no-headers -o uuid ;;
+        token) gantry token list --no-headers -o name ;;
         template) echo diskless drbd ext file plain sharedfile ;;
         shell) echo bash fish zsh ;;
         backend-parameter) echo always_failover= auto_balance= maxmem= memory= minmem= spindle_use= vcpus= ;;
@@ -33,6 +34,7 @@ _gantry() {
     case "$program $command" in
         'gnt-cluster access') command=${COMP_WORDS[*]:1:COMP_CWORD > 2 ? 2 : COMP_CWORD - 1} ;;
         'gantry segment') command=${COMP_WORDS[*]:1:COMP_CWORD > 3 ? 3 : COMP_CWORD - 1} ;;
+        'gantry token') command=${COMP_WORDS[*]:1:COMP_CWORD > 2 ? 2 : COMP_CWORD - 1} ;;
     esac
     case "$program $command" in
         'gnt-cluster ') values='init import modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify repair-stray-guests destroy upgrade renew-crypto command copyfile verify-disks list-tags add-tags remove-tags search-tags access' ;;
@@ -1095,13 +1097,14 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gantry ') values='history audit events export-config simulate doctor completion segment' ;;
+        'gantry ') values='history audit events export-config simulate doctor completion segment token' ;;
         'gantry segment') values='show set apply range' ;;
         'gantry segment range') values='list show create set delete' ;;
+        'gantry token') values='add list list-fields revoke' ;;
         'gantry history')
             options='--kind --name --since --limit --no-headers --separator --format -d --debug --reason -h --help'; kind=none
             case $previous in
-                --kind) values='cluster group node network port segmentrange subnetpool instance access job'; kind=none ;;
+                --kind) values='cluster group node network port segmentrange subnetpool instance access token job'; kind=none ;;
                 --name) values=''; kind=none ;;
                 --since) values=''; kind=none ;;
                 --limit) values=''; kind=none ;;
@@ -1218,6 +1221,40 @@ _gantry() {
         'gantry segment range delete')
             options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=range
             case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry token add')
+            options='--user --role --on --read --until --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --user) values=''; kind=none ;;
+                --role) values='operator admin network-admin'; kind=none ;;
+                --on) values=''; kind=none ;;
+                --until) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry token list')
+            options='--user --no-headers --separator --format --units -o --output -v --verbose -F --filter -d --debug --reason -h --help'; kind=token
+            case $previous in
+                --user) values=''; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry token list-fields')
+            options='--no-headers --separator --format -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry token revoke')
+            options='--user --all --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --user) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;

@@ -10,6 +10,7 @@ _gantry_names() {
         os) gnt-os list --no-headers ;;
         job) gnt-job list --no-headers -o id ;;
         range) gantry segment range list --no-headers -o uuid ;;
+        token) gantry token list --no-headers -o name ;;
         template) echo diskless drbd ext file plain sharedfile ;;
         shell) echo bash fish zsh ;;
         backend-parameter) echo always_failover= auto_balance= maxmem= memory= minmem= spindle_use= vcpus= ;;
@@ -33,6 +34,7 @@ _gantry() {
     case "$program $command" in
         'gnt-cluster access') command="${(j: :)words[2,CURRENT > 3 ? 3 : CURRENT - 1]}" ;;
         'gantry segment') command="${(j: :)words[2,CURRENT > 4 ? 4 : CURRENT - 1]}" ;;
+        'gantry token') command="${(j: :)words[2,CURRENT > 3 ? 3 : CURRENT - 1]}" ;;
     esac
     case "$program $command" in
         'gnt-cluster ') options=('init:Create a cluster with this machine as its master' 'import:Create a cluster from the configuration of a cluster of Ganeti' 'modify:Change settings of the cluster' 'info:Show the cluster' 'show:Show the cluster' 'show-ispecs-cmd:Print the command that creates a cluster with the same instance sizes' 'version:Show the cluster'\''s versions' 'getmaster:Print the master'\''s name' 'master-failover:Make this node the master' 'masterfailover:Make this node the master' 'recover:Replace a damaged or incomplete state' 'master-ping:Check whether the master daemon answers' 'queue:Close or open the job queue' 'watcher:Pause or continue the watcher' 'redist-conf:Send the cluster'\''s files to all nodes again' 'verify:Check configuration, nodes and instances' 'repair-stray-guests:Stop or adopt guests that the state does not have' 'destroy:Destroy the cluster' 'upgrade:Bring all nodes to another version of Gantry' 'renew-crypto:Renew certificates and keys' 'command:Run a command on all nodes by SSH' 'copyfile:Copy a file of the master to the same path on all nodes by SSH' 'verify-disks:Activate the inactive disks of running instances' 'list-tags:List the tags of the cluster' 'add-tags:Add tags to the cluster' 'remove-tags:Remove tags from the cluster' 'search-tags:Find tags of all objects by a regular expression' 'access:access commands') ;;
@@ -1220,14 +1222,15 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gantry ') options=('history:Show the last changes of the cluster'\''s state, and the jobs that caused them' 'audit:Show who did what, from where and by which right, and what it changed' 'events:Print changes of the cluster'\''s state, each as a line of JSON' 'export-config:Print the configuration as JSON, without secrets' 'simulate:Run simulated clusters with faults, each from a seed, and report broken promises' 'doctor:Report what is wrong or missing on this machine, each with its remedy' 'completion:Print the completion of the gnt-* commands for a shell, or install it' 'segment:segment commands') ;;
+        'gantry ') options=('history:Show the last changes of the cluster'\''s state, and the jobs that caused them' 'audit:Show who did what, from where and by which right, and what it changed' 'events:Print changes of the cluster'\''s state, each as a line of JSON' 'export-config:Print the configuration as JSON, without secrets' 'simulate:Run simulated clusters with faults, each from a seed, and report broken promises' 'doctor:Report what is wrong or missing on this machine, each with its remedy' 'completion:Print the completion of the gnt-* commands for a shell, or install it' 'segment:segment commands' 'token:token commands') ;;
         'gantry segment') values='show set apply range'; kind=none ;;
         'gantry segment range') values='list show create set delete'; kind=none ;;
+        'gantry token') values='add list list-fields revoke'; kind=none ;;
         'gantry history')
             options=('--kind:Show only changes of this kind of object' '--name:Show only changes of this object, by name, UUID or number' '--since:Start at this serial or time' '--limit:Show at most this many of the last changes' '--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
-                --kind) values='cluster group node network port segmentrange subnetpool instance access job'; kind=none ;;
+                --kind) values='cluster group node network port segmentrange subnetpool instance access token job'; kind=none ;;
                 --name) values=''; kind=none ;;
                 --since) values=''; kind=none ;;
                 --limit) values=''; kind=none ;;
@@ -1236,7 +1239,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gantry audit')
-            options=('--who:Show only what this user did' '--object:Show only what this object is about or changed, by name or UUID' '--since:Start at this time' '--until:End at this time' '--limit:Show at most this many of the last entries' '--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '-o:Set the columns, or +columns to add some: time, serial, job, user, door, from, named, right, what, status, reason, changes, ops' '--output:Set the columns, or +columns to add some: time, serial, job, user, door, from, named, right, what, status, reason, changes, ops' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            options=('--who:Show only what this user did' '--object:Show only what this object is about or changed, by name or UUID' '--since:Start at this time' '--until:End at this time' '--limit:Show at most this many of the last entries' '--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '-o:Set the columns, or +columns to add some: time, serial, job, user, door, from, token, named, right, what, status, reason, changes, ops' '--output:Set the columns, or +columns to add some: time, serial, job, user, door, from, token, named, right, what, status, reason, changes, ops' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 --who) values=''; kind=none ;;
@@ -1358,6 +1361,44 @@ _gantry() {
             options=('--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
             kind=range
             case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry token add')
+            options=('--user:Name the user of the remote API whose token it is' '--role:Allow this role on the object of the next --on: operator, admin or network-admin' '--on:Name the object of a role: cluster, group:NAME, tag:TAG, instance:NAME or network:NAME' '--read:Allow reading alone' '--until:End the token at a time or after a duration, as 30d, of at most 366d (default: 90d); or never' '--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --user) values=''; kind=none ;;
+                --role) values='operator admin network-admin'; kind=none ;;
+                --on) values=''; kind=none ;;
+                --until) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry token list')
+            options=('--user:List only the tokens of this user of the remote API' '--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '--units:Set the unit of sizes; h chooses one for each' '-o:Set the columns, or +columns to add some; list-fields lists them' '--output:Set the columns, or +columns to add some; list-fields lists them' '-v:Say why a value is missing' '--verbose:Say why a value is missing' '-F:Interpret the argument as a filter, not as a name' '--filter:Interpret the argument as a filter, not as a name' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=token
+            case $previous in
+                --user) values=''; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry token list-fields')
+            options=('--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry token revoke')
+            options=('--user:Name the user of the remote API whose token it is' '--all:Revoke all tokens of the user' '--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --user) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;

@@ -33,6 +33,7 @@ FAR_VM = structs.replace(OTHER_VM, uuid="i9", name="vm9", primary_node="n9", nic
 BARE_VM = structs.replace(OTHER_VM, uuid="i3", name="vm3", nics=(instance.Nic(uuid="x3", mac="aa:00:00:00:00:03"),))
 CHROOT_VM = structs.replace(OTHER_VM, uuid="i4", name="vm4", nics=(), hypervisor="chroot")
 SUBJECT = access.Subject(user="bob", door="rapi")
+TOKEN = opcodes.TokenAdd(user="bob", name="ci", id="0" * 10, secret_hash="0" * 64)
 
 
 def state(*rules_of_bob: tuple[str, str, str]) -> states.Snapshot:
@@ -224,6 +225,8 @@ ESCALATIONS = (
     # more rights
     opcodes.AccessAdd(who="user:bob", role="admin", on="cluster"),
     opcodes.AccessRemove(who="user:carol"),
+    structs.replace(TOKEN, user="carol"),
+    opcodes.TokenRevoke(user="carol"),
     # networks, nodes and the cluster
     opcodes.NetworkSetParams(network_name="net1", description="mine"),
     opcodes.NetworkAdd(network_name="mine"),
@@ -359,6 +362,8 @@ SAMPLES: dict[type[opcodes.Opcode], opcodes.Opcode] = {
         *OPERATIONS,
         *CHANGES,
         *WIRING,
+        TOKEN,
+        opcodes.TokenRevoke(user="bob"),
         opcodes.NodeEvacuate(node_name="node2", mode="all"),
         opcodes.NodeMigrate(node_name="node2"),
         opcodes.GroupEvacuate(group_name="other", target_groups=("default",)),
@@ -433,6 +438,53 @@ def test_the_error_names_who_what_and_the_rule_that_would_allow_it() -> None:
     )
 
 
+def with_token(extent: str, *roles: tuple[str, str, str], is_admin: bool) -> tuple[states.Stored, access.Subject]:
+    """Return a token of bob, and the subject of a request with it."""
+    token = access.Token(
+        uuid="t",
+        name="bob:ci",
+        id="0" * 10,
+        secret_hash="",
+        extent=access.Extent(extent),
+        roles=tuple(access.RoleOn(role=Role(role), scope=Scope(scope), object=name) for role, scope, name in roles),
+    )
+    return token, structs.replace(SUBJECT, token=access.TokenUse("t", "ci", is_admin=is_admin))
+
+
+@pytest.mark.parametrize(
+    "op", [op for op in ESCALATIONS if not isinstance(op, opcodes.TokenAdd | opcodes.TokenRevoke)], ids=repr
+)
+def test_a_token_with_roles_allows_an_administrator_what_a_rule_would_allow(op: opcodes.Opcode) -> None:
+    token, subject = with_token(
+        "roles", ("admin", "group", "g"), ("operator", "network", "net"), ("admin", "instance", "i1"), is_admin=True
+    )
+    limited = state().apply([states.Put(token)], serial=2)
+    assert not is_allowed(limited, op, subject)
+    assert is_allowed(limited, opcodes.InstanceRename(instance_name="vm1", new_name="x"), subject)
+    token, subject = with_token("everything", is_admin=True)
+    assert is_allowed(state().apply([states.Put(token)], serial=2), op, subject)
+
+
+@pytest.mark.parametrize("extent", ["everything", "roles"])
+@pytest.mark.parametrize("op", [TOKEN, opcodes.TokenRevoke(user="bob")], ids=repr)
+def test_a_user_has_the_right_to_own_tokens_and_no_token_has_it(op: opcodes.Opcode, extent: str) -> None:
+    roles = [("admin", "cluster", "")] if extent == "roles" else []
+    token, subject = with_token(extent, *roles, is_admin=True)
+    snapshot = state(("admin", "cluster", "")).apply([states.Put(token)], serial=2)
+    assert is_allowed(state(), op)
+    assert not is_allowed(state(), op, access.Subject(user="bob"))
+    assert not is_allowed(state(), op, access.Subject(user="", door="rapi"))
+    assert not is_allowed(snapshot, op, subject)
+
+
+def test_a_token_that_is_no_longer_in_the_state_allows_nothing() -> None:
+    token, subject = with_token("everything", is_admin=True)
+    op = opcodes.InstanceStartup(instance_name="vm1")
+    assert is_allowed(state().apply([states.Put(token)], serial=2), op, subject)
+    with pytest.raises(errors.ForbiddenError, match="API token ci was revoked"):
+        check.check(state(), subject, op)
+
+
 def test_administrators_and_the_cluster_itself_may_do_everything() -> None:
     for subject in (None, access.Subject(user="x", is_admin=True)):
         for op in ESCALATIONS:
@@ -503,6 +555,18 @@ def test_rules_end_with_their_object() -> None:
     changes: list[states.Change] = [states.Delete("networks", "spare")]
     after = snapshot.apply([*changes, *access_rules.ended(snapshot, changes)], serial=2)
     assert {rule.key for rule in after.accessrules.values()} == {"tag:red", "tag:green"}
+
+
+def test_the_roles_of_tokens_end_with_their_object() -> None:
+    token, _ = with_token("roles", ("operator", "network", "spare"), ("operator", "tag", "green"), is_admin=False)
+    snapshot = state().apply([states.Put(token)], serial=2)
+    changes: list[states.Change] = [states.Delete("networks", "spare")]
+    after = snapshot.apply([*changes, *access_rules.ended(snapshot, changes)], serial=3)
+    assert [each.key for each in after.apitokens["t"].roles] == ["tag:green"]
+    assert after.apitokens["t"].serial_no == 2
+    # A token that the same transaction revokes does not come back.
+    changes.append(states.Delete("apitokens", "t"))
+    assert not snapshot.apply([*changes, *access_rules.ended(snapshot, changes)], serial=3).apitokens
 
 
 def test_the_roles_of_an_opcode_are_those_of_the_model() -> None:

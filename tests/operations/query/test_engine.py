@@ -53,7 +53,7 @@ def queries() -> Queries:
     return Queries()
 
 
-def other_objects() -> list[network.SegmentRange | network.Port | network.SubnetPool | access.Rule]:
+def other_objects() -> list[network.SegmentRange | network.Port | network.SubnetPool | access.Rule | access.Token]:
     """Return one each of what a house has none of."""
     return [
         network.SegmentRange(uuid="r1", name="", network_type="vxlan", minimum=1, maximum=9),
@@ -62,6 +62,7 @@ def other_objects() -> list[network.SegmentRange | network.Port | network.Subnet
             uuid="sp1", name="", prefixes=("10.0.0.0/8",), default_prefixlen=26, min_prefixlen=8, max_prefixlen=32
         ),
         access.Rule(uuid="a1", name="user:bob", role=access.Role.ADMIN, scope=access.Scope.GROUP, object="g"),
+        access.Token(uuid="t1", name="bob:ci", id="0123456789", secret_hash="0" * 64, end=5.0),
     ]
 
 

@@ -44,6 +44,7 @@ def test_each_job_is_a_json_file_beside_lock_serial_and_version() -> None:
                     "start_timestamp": None,
                     "exec_timestamp": None,
                     "end_timestamp": None,
+                    "right": "",
                 }
             ],
             "received_timestamp": [1, 2],

@@ -50,6 +50,14 @@ EXAMPLES: dict[str, snapshot.Stored] = {
     "accessrules": access.Rule(
         uuid="r", name="user:bob", role=access.Role.OPERATOR, scope=access.Scope.NETWORK, object="net"
     ),
+    "apitokens": access.Token(
+        uuid="t",
+        name="bob:ci",
+        id="0123456789",
+        secret_hash="0" * 64,
+        extent=access.Extent.ROLES,
+        roles=(access.RoleOn(role=access.Role.OPERATOR, scope=access.Scope.NETWORK, object="net"),),
+    ),
     "jobs": build.queued(5),
 }
 """An object of each kind, with an entry in each index of its kind."""

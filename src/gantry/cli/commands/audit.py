@@ -17,9 +17,10 @@ FIELDS = (
     client.Field("time", "Time", "timestamp", "When the job was submitted, or when it was done without a job"),
     client.Field("serial", "Serial", "number", "First record of the journal about it"),
     client.Field("job", "Job", "number", "Number of the job"),
-    client.Field("user", "User", "text", "User, or (cluster) for the cluster itself"),
+    client.Field("user", "User", "text", "User with the API token, or (cluster) for the cluster itself"),
     client.Field("door", "Door", "text", "luxi, for the commands and the other front ends, or rapi"),
     client.Field("from", "From", "text", "Address of the user, or (master) for a process on the master"),
+    client.Field("token", "Token", "text", "API token with which the user came"),
     client.Field("named", "Named", "text", "User whom a front end or a script names in the reason, as Neutron's door"),
     client.Field("right", "Right", "text", "By which right: access rules, or administrator"),
     client.Field("what", "What", "text", "Opcodes with their objects, or what was done without a job"),
@@ -71,12 +72,13 @@ def _cell(entry: Mapping[str, object], field: client.Field) -> tuple[int, object
     user, peer = entry["user"], entry["peer"]
     match field.name:
         case "user":
-            return 0, user or "(cluster)"
+            token = entry.get("token")
+            return 0, f"{user} ({token})" if token else user or "(cluster)"
         case "from":
             return (0, peer or "(master)") if user else (3, None)
     if field.kind == "unknown":
         return 1, None
-    value = entry[field.name]
+    value = entry.get(field.name)
     return (0, value) if value else (3, None)
 
 

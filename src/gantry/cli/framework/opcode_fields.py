@@ -605,4 +605,17 @@ FIELDS: dict[str, dict[str, Row]] = {
         'repeat': ('number', 'Sleep this many times; 0 means once', 0, 0, 1000, ()),
         'no_locks': ('flag', 'Do not lock the nodes', False, None, None, ()),
     },
+    'OP_TOKEN_ADD': {
+        'user': ('text', 'User of the remote API whose token it is', None, None, None, ()),
+        'name': ('text', "Name, unique among the user's tokens", None, None, None, ()),
+        'id': ('text', "Public part of the token's text, by which it is found", None, None, None, ()),
+        'secret_hash': ('text', "SHA-256 of the token's text, in hex", None, None, None, ()),
+        'extent': ('choice', 'What it allows of what its user may: everything, no change, or what its roles include', 'everything', None, None, ('everything', 'read', 'roles')),
+        'roles': ('structure', 'Roles of a token that allows roles', None, None, None, ()),
+        'until': ('structure', 'End, in seconds since the epoch; 90 days from now by default, at most 366; or never', None, None, None, ()),
+    },
+    'OP_TOKEN_REVOKE': {
+        'user': ('text', 'User of the remote API whose token it is', None, None, None, ()),
+        'name': ('text', "Name, unique among the user's tokens", None, None, None, ()),
+    },
 }

@@ -1,4 +1,4 @@
-"""``gantry``: the commands without a Ganeti counterpart: history, audit, events, export, doctor, segments."""
+"""``gantry``: the commands without a Ganeti counterpart, from history and events to segments and API tokens."""
 
 import json
 import os
@@ -8,17 +8,29 @@ import time
 from collections.abc import Iterator, Mapping
 
 from gantry.cli import client, errors, machine
-from gantry.cli.commands import audit, segment_ranges, segments
+from gantry.cli.commands import audit, segment_ranges, segments, tokens
 from gantry.cli.framework import command, query
 from gantry.cli.grammar import moments, syntax
 from gantry.cli.output import documents
 
 ABOUT = """\
 Shows history, audit and events, exports the configuration, examines a machine,
-and manages segment ranges. Instances, networks, nodes and the rest are managed by
+and manages segment ranges and API tokens. Instances, networks, nodes and the rest are managed by
 gnt-instance, gnt-network, gnt-node and the other gnt-* programs."""
 
-KINDS = ("cluster", "group", "node", "network", "port", "segmentrange", "subnetpool", "instance", "access", "job")
+KINDS = (
+    "cluster",
+    "group",
+    "node",
+    "network",
+    "port",
+    "segmentrange",
+    "subnetpool",
+    "instance",
+    "access",
+    "token",
+    "job",
+)
 EVENTS_PER_REQUEST = 1000
 WAIT_SECONDS = 60.0
 """Seconds that a request waits for events."""
@@ -263,4 +275,5 @@ COMMANDS = (
     ),
     *segments.COMMANDS,
     *segment_ranges.COMMANDS,
+    *tokens.COMMANDS,
 )

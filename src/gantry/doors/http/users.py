@@ -21,7 +21,7 @@ import functools
 import hashlib
 import hmac
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 
 import bcrypt
@@ -54,16 +54,27 @@ _CLEARTEXT = "{cleartext}"
 
 
 @dataclass(frozen=True)
+class Token:
+    """The API token of a request: its UUID, its name, and what it allows: everything, read or roles."""
+
+    uuid: str
+    name: str
+    extent: str
+
+
+@dataclass(frozen=True)
 class User:
     """A user of the users file, or of an OpenID provider: then without a password, and with the provider's groups.
 
-    The groups begin with ``OIDC`` too, as access rules name them.
+    The groups begin with ``OIDC`` too, as access rules name them. In a request with a ``token`` the user may not do
+    more than the token allows.
     """
 
     name: str
     password: str
     options: frozenset[str]
     groups: tuple[str, ...] = ()
+    token: Token | None = None
 
     @property
     def is_of_provider(self) -> bool:
@@ -71,9 +82,14 @@ class User:
         return self.name.startswith(OIDC)
 
     @property
+    def title(self) -> str:
+        """Return the text that names the user in the access log; of a name in the users file, no part has a colon."""
+        return f"{self.name}:{self.token.name}" if self.token else self.name
+
+    @property
     def may_write(self) -> bool:
-        """Return whether the user may change the cluster."""
-        return "write" in self.options
+        """Return whether the user may change everything; the roles of a token are the master's to decide about."""
+        return "write" in self.options and (self.token is None or self.token.extent == "everything")
 
     @property
     def may_read(self) -> bool:
@@ -190,12 +206,22 @@ class Users:
         if user and start - last_use < REMEMBERED_SECONDS and hmac.compare_digest(proven, digest):
             self._proven[name] = digest, start
             return user
-        key = (name if user else "", limits.peer_of(peer))
-        is_right = await self._attempts.check(key, digest, functools.partial(self._verify, user, password, digest))
+        verify = functools.partial(self._verify, user, password, digest)
+        return user if await self.attempt(name if user else "", digest, verify, peer=peer) else None
+
+    async def attempt(
+        self, name: str, digest: bytes, verify: Callable[[], Coroutine[object, object, bool]], *, peer: str
+    ) -> bool:
+        """Return what ``verify`` returns about a secret with this digest, within the limits of attempts of a user.
+
+        ``name`` is empty for a user who does not exist. A wrong secret is answered after a delay; RefusedError 429.
+        """
+        start = self._runtime.clock.monotonic()
+        is_right = await self._attempts.check((name, limits.peer_of(peer)), digest, verify)
         if is_right is None:
             raise http.too_many_attempts()
         if is_right:
-            return user
+            return True
         if self._delayed >= MAX_DELAYED:
             raise http.too_many_attempts()
         self._delayed += 1
@@ -204,7 +230,7 @@ class Users:
             await self._runtime.clock.sleep(max(0.0, end - self._runtime.clock.monotonic()))
         finally:
             self._delayed -= 1
-        return None
+        return False
 
     async def _verify(self, user: User | None, password: str, digest: bytes) -> bool:
         if user is None or not await self._runtime.compute(lambda: b"right" if user.has(password) else b""):

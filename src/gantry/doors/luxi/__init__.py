@@ -56,12 +56,16 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _NamedUser(msgspec.Struct, forbid_unknown_fields=True):
-    """A user of the remote API, whether the user may change everything, the client's address, and the user's groups."""
+    """A user of the remote API, as ``rpc.luxi.NamedUser`` has it: ``token`` is the UUID of an API token.
+
+    A master that knows no tokens, or no groups, refuses a request with them, because it allows no other keys.
+    """
 
     name: str
     write: bool = False
     peer: Annotated[str, msgspec.Meta(max_length=100)] = ""
     groups: tuple[str, ...] = ()
+    token: str = ""
 
 
 class _Request(msgspec.Struct):
@@ -190,6 +194,8 @@ class Door:
                 hint="omit the user: the request is then made for your own",
             )
         user = request.user
+        if user.token:
+            return self._token_subject(user)
         groups = self._with_rules(user.groups)
         return access.Subject(user=user.name, door="rapi", groups=groups, is_admin=user.write, peer=user.peer)
 
@@ -197,6 +203,16 @@ class Door:
         """Return those of some groups that have access rules: a job stores them."""
         rules_of = self._services.snapshot().rules_of if groups else {}
         return tuple(name for name in groups if f"group:{name}" in rules_of)
+
+    def _token_subject(self, user: _NamedUser) -> access.Subject:
+        """Return the subject of a request with a token; ForbiddenError if the token was revoked or has ended."""
+        token = self._services.snapshot().apitokens.get(user.token)
+        if token is None or token.user != user.name or token.has_ended(self._services.now()):
+            raise errors.ForbiddenError(
+                f"the API token of user {user.name} was revoked, or has ended", hint="use another token"
+            )
+        use = access.TokenUse(token.uuid, token.label, is_admin=user.write)
+        return access.Subject(user=user.name, door="rapi", peer=user.peer, token=use)
 
     def _check_method(self, request: _Request, subject: access.Subject) -> None:
         """Refuse a method that changes something; users with rules may call those that decide about a job.

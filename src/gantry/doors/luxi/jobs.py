@@ -177,11 +177,11 @@ def _check_owner(services: Services, number: int) -> str:
     Returns by which right, for the audit.
     """
     subject, entry = SUBJECT.get(), services.queue.jobs().get(number)
-    if entry is None or (entry.submitter and entry.submitter.is_same_user(subject)):
+    if entry is None or (entry.submitter and subject.has_jobs_of(entry.submitter)):
         return "own job"
     if not check.may_administer(services.snapshot(), subject):
         raise errors.ForbiddenError(
-            f"job {number} is not a job of user {subject.user}",
+            f"job {number} is not a job of user {subject.title}",
             hint="its submitter and administrators of the cluster may cancel it, archive it or change its priority",
         )
     return _administrator(services, f"change job {number}")

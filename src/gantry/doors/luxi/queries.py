@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi import addresses, figures, invitations, packages, usage
+from gantry.doors.luxi import addresses, figures, invitations, packages, tokens, usage
 from gantry.doors.luxi.services import SUBJECT, WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
 from gantry.operations.access import check, explain
@@ -35,6 +35,8 @@ async def _query_jobs(services: Services, numbers: Sequence[int] | None, names: 
 
 
 async def _query(services: Services, what: str, names: Sequence[str], filter_: object) -> dict[str, object]:
+    if what == "token":
+        filter_ = tokens.visible(services, filter_)
     result = await engine.query(services.source, what, names, filter_=filter_)
     return {"fields": [_definition(field) for field in result.fields], "data": result.rows}
 
@@ -225,4 +227,5 @@ METHODS: Methods = {
     "QueryUsage": (tuple[()], usage.now),
     "QueryUsageHistory": (tuple[str, str, float], usage.history),
     "ProveInvitation": (tuple[str, str, str], invitations.prove),
+    "ProveToken": (tuple[str, str], tokens.prove),
 }

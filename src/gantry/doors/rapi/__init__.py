@@ -27,6 +27,7 @@ from gantry.doors.rapi import (
     routes,
     session,
     sign_on,
+    tokens,
     wire,
 )
 from gantry.rpc import luxi
@@ -37,6 +38,7 @@ ROUTES: tuple[routes.Route, ...] = (
     *changes.ROUTES,
     *session.ROUTES,
     *sign_on.ROUTES,
+    *tokens.ROUTES,
     *event_stream.ROUTES,
     *console_stream.ROUTES,
 )
@@ -74,6 +76,7 @@ class Application:
         self._own = {
             **session.calls(gate),
             **sign_on.calls(gate),
+            **tokens.calls(runtime),
             **event_stream.calls(gate, master, waiting, runtime.clock),
             **console_stream.calls(runtime, gate, master),
         }
@@ -118,18 +121,15 @@ class Application:
     ) -> users.User | None:
         """Return the user of a request, None without a login; RefusedError if the request lacks the permission."""
         user = await self._gate.user(raw)
-        trace.user, trace.known = user.name if user else "-", user is not None
+        trace.user, trace.known = user.title if user else "-", user is not None
         rights.act_for(user, raw.peer)
         try:
             self._gate.check(access, user, raw)
         except http.RefusedError:
-            if not (access is wire.Access.WRITE and raw.method != "GET" and await self._has_rules(user, raw.peer)):
+            is_change = access is wire.Access.WRITE and raw.method != "GET"
+            if not (is_change and await rights.decides_master(self._master.caller, user, raw.peer)):
                 raise
         return user
-
-    async def _has_rules(self, user: users.User | None, peer: str) -> bool:
-        """Return whether the master is to decide about a change, because access rules may allow it to a reader."""
-        return user is not None and user.may_read and bool(await rights.rules(self._master.caller, user, peer))
 
     def failure(self, error: http.Failure, trace: http.Trace) -> http_interface.Response:
         """Return the answer for a failure, in the format of the remote API."""

@@ -12,7 +12,7 @@ if it is not more than ``feed.KEPT`` events; ``?after=N`` does the same. A strea
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -58,13 +58,7 @@ def calls(
     streams = _Streams(master, waiting, clock)
 
     async def call(_: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
-        session = gate.sessions.find(request.raw)
-        known_user = gate.known.get(request.user)
-
-        def is_live() -> bool:
-            return gate.sessions.is_used(session) if session else gate.known.get(request.user) == known_user
-
-        return streams.response(request, is_live)
+        return streams.response(request, gate.watch(request.raw, request.user))
 
     return {("GET", _PATH): call}
 
@@ -77,14 +71,14 @@ class _Streams:
         self._waiting = waiting
         self._clock = clock
 
-    def response(self, request: wire.Request, is_live: Callable[[], bool]) -> http_interface.Response:
+    def response(self, request: wire.Request, is_live: Callable[[], Awaitable[bool]]) -> http_interface.Response:
         """Return a stream that lasts as long as ``is_live``; InvalidError for an argument that is not a number."""
         after = _number("Last-Event-ID", request.raw.headers.get("last-event-id", "")) or _argument(request, "after")
         pieces = self._pieces(after, _argument(request, "job"), is_live)
         return http_interface.Response(200, b"", _FORM, _HEADERS, pieces=pieces)
 
     async def _pieces(
-        self, after: int | None, job: int | None, is_live: Callable[[], bool]
+        self, after: int | None, job: int | None, is_live: Callable[[], Awaitable[bool]]
     ) -> AsyncGenerator[bytes, None]:
         queue: asyncio.Queue[bytes] = asyncio.Queue(_WAITING_PIECES)
         tasks = [asyncio.create_task(self._changes(queue, after))]
@@ -96,7 +90,7 @@ class _Streams:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(PING_SECONDS):
                         piece = await queue.get()
-                if not is_live():
+                if not await is_live():
                     return
                 # All that waits is one piece: the user is looked up once for it, and it is written once.
                 yield b"".join([piece, *(queue.get_nowait() for _ in range(queue.qsize()))])

@@ -109,6 +109,8 @@ class Feed:
     async def _read(self) -> None:
         """Read events until nobody follows them; those that happened while nobody did are read if they are few."""
         is_behind, is_pruned = True, False
+        # Events need no right, and the user or token of the first follower may end before the others.
+        luxi.USER.set(luxi.WITHOUT_RIGHTS)
         while True:
             try:
                 if is_behind:

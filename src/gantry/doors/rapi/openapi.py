@@ -13,7 +13,7 @@ import msgspec
 
 import gantry
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import changes, console_stream, event_stream, reading, routes, session, sign_on, wire
+from gantry.doors.rapi import changes, console_stream, event_stream, reading, routes, session, sign_on, tokens, wire
 from gantry.model import fields, opcodes
 from gantry.state.store import events
 
@@ -68,6 +68,17 @@ _BODIES: Mapping[tuple[str, str], Json] = {
         "type": "object",
         "properties": {"user": _TEXT, "password": _TEXT},
         "required": ["user", "password"],
+        "additionalProperties": False,
+    },
+    ("POST", "/2/tokens"): {
+        "type": "object",
+        "properties": {
+            "name": _TEXT,
+            "extent": {"type": "string", "enum": ["everything", "read", "roles"]},
+            "roles": {"type": "array", "items": {"$ref": _REFERENCE.format(name="TokenRole")}},
+            "until": {"anyOf": [{"type": "number"}, {"const": "never"}, {"type": "null"}]},
+        },
+        "required": ["name"],
         "additionalProperties": False,
     },
     ("PUT", "/2/nodes/{name}/role"): {"type": "string", "enum": ["master-candidate", "regular", "drained", "offline"]},
@@ -150,7 +161,12 @@ def _operation(route: routes.Route, change: changes.Change | None, schemas: Mapp
             },
             **failures,
         },
-        "security": [{"password": []}, {"session": []}, *([{}] if route.access in _WITHOUT_USER else [])],
+        "security": [
+            {"password": []},
+            {"session": []},
+            {"token": []},
+            *([{}] if route.access in _WITHOUT_USER else []),
+        ],
     }
     if route in console_stream.ROUTES:
         operation |= {"responses": {"101": {"description": "A WebSocket"}, **failures}, "security": [{"session": []}]}
@@ -165,16 +181,10 @@ def _operation(route: routes.Route, change: changes.Change | None, schemas: Mapp
 def document() -> Json:
     """Return the description."""
     schemas = _opcode_schemas()
-    by_route = {(change.method, change.path): change for change in changes.CHANGES}
+    by_route = {(change.method, change.path): change for change in (*changes.CHANGES, tokens.REVOKE)}
     paths: dict[str, Json] = {}
-    for route in (
-        *reading.ROUTES,
-        *changes.ROUTES,
-        *session.ROUTES,
-        *sign_on.ROUTES,
-        *event_stream.ROUTES,
-        *console_stream.ROUTES,
-    ):
+    own = (*session.ROUTES, *sign_on.ROUTES, *tokens.ROUTES, *event_stream.ROUTES, *console_stream.ROUTES)
+    for route in (*reading.ROUTES, *changes.ROUTES, *own):
         change = by_route.get((route.method, route.path))
         paths.setdefault(described_path(route), {})[route.method.lower()] = _operation(route, change, schemas)
     failure: Json = {
@@ -197,6 +207,11 @@ def document() -> Json:
             },
             "securitySchemes": {
                 "password": {"type": "http", "scheme": "basic", "description": users.REALM},
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "An API token, which POST /2/tokens or gantry token add creates",
+                },
                 "session": {
                     "type": "apiKey",
                     "in": "cookie",

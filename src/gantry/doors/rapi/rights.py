@@ -2,14 +2,15 @@
 
 A user with the option ``write`` may change everything. A user with the option ``read`` and rules may submit and cancel
 jobs, as far as the rules allow; without rules, the front end itself refuses changes. So a master that knows no rules is
-never asked for a change in the name of such a user. The rules of groups count too, if an OpenID provider names them.
+never asked for a change in the name of such a user. The rules of groups count too, if an OpenID provider names them. In
+a request with an API token the master decides, too, whether the token allows the change.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from gantry.doors.http import users
+from gantry.doors.http import tokens, users
 from gantry.rpc import luxi
 
 
@@ -28,12 +29,36 @@ class _Own(msgspec.Struct, frozen=True):
 
 def act_for(user: users.User | None, peer: str) -> None:
     """Make the further calls of this task to the master for a user at an address; None is somebody without rights."""
-    if user is None:
-        luxi.USER.set(luxi.WITHOUT_RIGHTS)
-        return
+    luxi.USER.set(_named(user, peer) if user else luxi.WITHOUT_RIGHTS)
+
+
+def _named(user: users.User, peer: str) -> luxi.NamedUser:
+    # What the token allows is in the state: the master compares it with each need.
+    token, may_all = user.token.uuid if user.token else "", "write" in user.options
     # Groups change nothing for somebody who may change everything.
-    groups = () if user.may_write else user.groups
-    luxi.USER.set(luxi.NamedUser(user.name, user.may_write, peer=peer, groups=groups))
+    return luxi.NamedUser(user.name, may_all, peer=peer, groups=() if may_all else user.groups, token=token)
+
+
+async def prove(master: luxi.Caller, identifier: str, secret_hash: str) -> tokens.Proof | None:
+    """Return the master's proof of a token; raises the errors of ``luxi.Client.call``.
+
+    It is a call of this process: the user of the last request of this task has nothing to do with it.
+    """
+    previous = luxi.USER.set(luxi.WITHOUT_RIGHTS)
+    try:
+        return await master.call(tokens.Proof | None, "ProveToken", identifier, secret_hash)  # type: ignore[arg-type]
+    finally:
+        luxi.USER.reset(previous)
+
+
+async def decides_master(master: luxi.Caller, user: users.User | None, peer: str) -> bool:
+    """Return whether the master is to decide about a change of a user who may not do everything.
+
+    Access rules may allow it, or the roles of a token; a token that only reads never asks.
+    """
+    if user is None or not user.may_read or (user.token and user.token.extent == "read"):
+        return False
+    return (user.token is not None and "write" in user.options) or bool(await rules(master, user, peer))
 
 
 async def rules(master: luxi.Caller, user: users.User, peer: str) -> Sequence[Rule]:

@@ -49,12 +49,17 @@ class Master:
 
     async def submit(self, request: wire.Request, ops: Iterable[Mapping[str, object]]) -> int:
         """Submit a job, with the user and the reason of the request; return its number."""
+        trail = self.trail(request)
+        return await self.caller.call(int, "SubmitJob", [{**op, "reason": trail} for op in ops])
+
+    def trail(self, request: wire.Request) -> list[list[object]]:
+        """Return the reason trail of the opcodes of a request."""
         stamp = int(self.clock.now() * 1e9)
         why = (request.query.get("reason") or [""])[-1]
-        trail = [["gnt:user", why, stamp]] if why else []
+        trail: list[list[object]] = [["gnt:user", why, stamp]] if why else []
         source = f"gnt:rapi:{request.user}" if request.user else "gnt:rapi"
         trail.append([source, f"{request.method} /{'/'.join(request.path)}", stamp])
-        return await self.caller.call(int, "SubmitJob", [{**op, "reason": trail} for op in ops])
+        return trail
 
     async def read(self, op: Mapping[str, object]) -> object:
         """Return the result of an opcode that only reads; the master makes no job for it."""

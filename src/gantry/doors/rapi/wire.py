@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 from gantry import errors
 from gantry.doors import http
-from gantry.doors.http import representation, sessions, users
+from gantry.doors.http import representation, sessions, tokens, users
 from gantry.doors.rapi.oidc import login
 from gantry.runtime import bounded_json, http_interface
 
@@ -79,20 +79,22 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Gate:
-    """The authentication: users and their sessions, and whether OPEN endpoints are available without a user.
+    """The authentication: users with their sessions and API tokens, and whether OPEN endpoints need no user.
 
     ``sign_on`` is the log-in by OpenID Connect, if there is one.
     """
 
     known: users.Users
     sessions: sessions.Sessions
+    tokens: tokens.Tokens
     anonymous: bool = False
     sign_on: login.SignOn | None = None
 
     async def user(self, raw: http_interface.Request) -> users.User | None:
         """Return the user of a request, None without a login and a session.
 
-        Raises RefusedError: 401 if the password is wrong, 429, 403 for a change that a page of another site sends.
+        Raises RefusedError: 401 if the password or token is wrong, 429, 403 for a change that a page of another site
+        sends; and the errors of the master, which decides about tokens.
         """
         sessions.check_origin(raw)
         header = raw.headers.get("authorization", "")
@@ -100,10 +102,34 @@ class Gate:
             session = self.sessions.find(raw)
             return session.user if session else None
         login = users.login(header)
-        user = await self.known.check(*login, peer=raw.peer) if login else None
+        if text := tokens.text_in(header, login):
+            user = await self.tokens.check(text, peer=raw.peer, name=login[0] if login else None)
+        else:
+            user = await self.known.check(*login, peer=raw.peer) if login else None
         if user is None:
             raise unauthorized(raw)
         return user
+
+    def watch(self, raw: http_interface.Request, user: str) -> Callable[[], Awaitable[bool]]:
+        """Return the function that says whether what proved the user of a request is still valid, for a long answer."""
+        header = raw.headers.get("authorization", "")
+        session = None if header else self.sessions.find(raw)
+        text = tokens.text_in(header, users.login(header))
+        known = self.known.get(user)
+
+        async def is_valid() -> bool:
+            if session:
+                return self.sessions.is_used(session)
+            return self.known.get(user) == known and not (text and await self._is_refused(text))
+
+        return is_valid
+
+    async def _is_refused(self, text: str) -> bool:
+        """Return whether a token is not valid, or the master does not answer whether it is."""
+        try:
+            return await self.tokens.user(text) is None
+        except errors.GantryError:
+            return True
 
     def check(self, access: Access, user: users.User | None, raw: http_interface.Request) -> None:
         """Raise RefusedError 401 or 403 if the user, or a request without a user, does not have this permission."""
@@ -122,6 +148,9 @@ class Gate:
 def unauthorized(raw: http_interface.Request) -> http.RefusedError:
     """Return the refusal of a request without a right password; only for a program of a page it has no challenge."""
     challenge = {} if sessions.is_of_page(raw) else {"WWW-Authenticate": f'Basic realm="{users.REALM}"'}
+    if raw.headers.get("authorization", "").partition(" ")[0].lower() == tokens.SCHEME:
+        challenge = {"WWW-Authenticate": f'Bearer realm="{users.REALM}", error="invalid_token"'}
+        return http.RefusedError(401, "the token is wrong, was revoked or has ended", headers=challenge)
     return http.RefusedError(401, "wrong or missing user name or password", headers=challenge)
 
 

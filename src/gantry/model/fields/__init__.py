@@ -139,6 +139,17 @@ _ACCESS = (
     Field("ctime", "CTime", T, "Time of creation"),
 )
 
+_TOKEN = (
+    Field("name", "Token", doc="User and name: USER:NAME"),
+    Field("user", "User", doc="User of the remote API whose token it is"),
+    Field("label", "Name", doc="Name, unique among the tokens of the user"),
+    Field("allows", "Allows", doc="What it allows of what its user may: everything, read, or roles on objects"),
+    Field("end", "End", T, "When it ends; unavailable if it has no end"),
+    Field("id", "Id", doc="Public part of its text, after gantry_"),
+    Field("uuid", "UUID", doc="UUID"),
+    Field("ctime", "CTime", T, "Time of creation"),
+)
+
 _EXPORT = (
     Field("node", "Node", doc="Node with the export", live=True),
     Field("export", "Export", doc="Name of the exported instance", live=True),
@@ -174,6 +185,7 @@ REGISTRY: dict[str, dict[str, Field]] = {
     "subnetpool": _by_name(network.SUBNET_POOL, _COMMON),
     "segmentrange": _by_name(network.SEGMENT_RANGE, _COMMON),
     "access": _by_name(_ACCESS),
+    "token": _by_name(_TOKEN),
     "job": _by_name(_JOB),
     "lock": _by_name(_LOCK),
     "export": _by_name(_EXPORT),

@@ -9,7 +9,7 @@ import msgspec
 
 from gantry import errors
 from gantry.model.opcodes import disk, foreign, hints
-from gantry.model.opcodes.access import AccessAdd, AccessRemove
+from gantry.model.opcodes.access import AccessAdd, AccessRemove, TokenAdd, TokenRevoke, TokenRole
 from gantry.model.opcodes.backup import BackupExport, BackupRemove
 from gantry.model.opcodes.base import WHO, Dependency, Name, Opcode, Size, Tags
 from gantry.model.opcodes.cluster import (
@@ -174,6 +174,8 @@ AnyOpcode = (
     | TagsSearch
     | OsDiagnose
     | TestDelay
+    | TokenAdd
+    | TokenRevoke
 )
 
 ALL: tuple[type[AnyOpcode], ...] = get_args(AnyOpcode)
@@ -344,6 +346,9 @@ __all__ = [
     "TagsSearch",
     "TagsSet",
     "TestDelay",
+    "TokenAdd",
+    "TokenRevoke",
+    "TokenRole",
     "decode",
     "encode",
 ]

@@ -22,19 +22,20 @@ def check(snapshot: states.Snapshot, subject: access.Subject | None, op: opcodes
     """
     if subject is None:
         return ""
-    if subject.is_admin:
+    if subject.is_admin and subject.token is None:
         return ADMINISTRATOR
-    find = access_rules.finder(snapshot)
-    return ", ".join(dict.fromkeys(_right(snapshot, find, subject, need) for need in needs.of(snapshot, op)))
+    return ", ".join(dict.fromkeys(filter(None, (_right(snapshot, subject, need) for need in needs.of(snapshot, op)))))
 
 
-def _right(snapshot: states.Snapshot, find: access.Find, subject: access.Subject, need: access.Need) -> str:
-    """Return by which right a need is met; raises ForbiddenError."""
-    decision = access.decide(find, subject, need)
+def _right(snapshot: states.Snapshot, subject: access.Subject, need: access.Need) -> str:
+    """Return by which right a need is met, empty for what users do with their own tokens; raises ForbiddenError."""
+    decision = _decide(snapshot, subject, need)
     if not decision.is_allowed:
-        raise refusal(subject, need)
-    rule = decision.rule
-    return f"{rule.role} on {scopes.title(snapshot, rule.scope, rule.object)}" if rule else ADMINISTRATOR
+        raise refusal(snapshot, subject, need)
+    if rule := decision.rule:
+        return f"{rule.role} on {scopes.title(snapshot, rule.scope, rule.object)}"
+    is_admin = subject.is_admin or (subject.token is not None and subject.token.is_admin)
+    return ADMINISTRATOR if is_admin else ""
 
 
 def check_job(snapshot: states.Snapshot, subject: access.Subject | None, ops: Sequence[opcodes.Opcode]) -> None:
@@ -56,7 +57,7 @@ def check_operation(snapshot: states.Snapshot, subject: access.Subject, vm: inst
     Returns by which right, as ``check`` does.
     """
     need = rights.on_instance(snapshot, vm, access.Right.OPERATE)
-    return _right(snapshot, access_rules.finder(snapshot), subject, need)
+    return _right(snapshot, subject, need)
 
 
 def check_administrator(snapshot: states.Snapshot, subject: access.Subject, what: str) -> str:
@@ -64,16 +65,30 @@ def check_administrator(snapshot: states.Snapshot, subject: access.Subject, what
 
     Returns by which right, as ``check`` does.
     """
-    return _right(snapshot, access_rules.finder(snapshot), subject, rights.administer(what))
+    return _right(snapshot, subject, rights.administer(what))
 
 
 def may_administer(snapshot: states.Snapshot, subject: access.Subject) -> bool:
     """Return whether a subject may do everything that the cluster's administrators may."""
-    return access.decide(access_rules.finder(snapshot), subject, rights.administer("administer the cluster")).is_allowed
+    return _decide(snapshot, subject, rights.administer("administer the cluster")).is_allowed
 
 
-def refusal(subject: access.Subject, need: access.Need) -> errors.ForbiddenError:
-    """Return the error for a need that no rule meets; its hint is a command that a shell reads as one line."""
+def _decide(snapshot: states.Snapshot, subject: access.Subject, need: access.Need) -> access.Decision:
+    token = access_rules.token_of(snapshot, subject)
+    return access.decide(access_rules.finder(snapshot), subject, need, token=token)
+
+
+def refusal(snapshot: states.Snapshot, subject: access.Subject, need: access.Need) -> errors.ForbiddenError:
+    """Return the error for a need that no rule or token meets; its hint is a command that a shell reads as one line."""
+    if subject.token:
+        token = access_rules.token_of(snapshot, subject)
+        if token is None:
+            return errors.ForbiddenError(
+                f"user {subject.user} may not {need.what}: API token {subject.token.name} was revoked",
+                hint="use another token",
+            )
+        if not token.allows(need):
+            return _not_allowed(subject.token.name, subject.user, need)
     command = f"gnt-cluster access add {shlex.quote(f'user:{subject.user}')} {need.example}"
     hint = (
         "only an administrator of the cluster may do that"
@@ -83,3 +98,12 @@ def refusal(subject: access.Subject, need: access.Need) -> errors.ForbiddenError
     return errors.ForbiddenError(
         f"user {subject.user} may not {need.what}: no access rule gives the right to {need.right}", hint=hint
     )
+
+
+def _not_allowed(name: str, user: str, need: access.Need) -> errors.ForbiddenError:
+    hint = (
+        "log in with the password: a token cannot create or revoke tokens"
+        if need.owner
+        else f"create a token that allows it, with the role {need.example.replace(' ', ' on ')}, or use the password"
+    )
+    return errors.ForbiddenError(f"API token {name} of user {user} does not allow to {need.what}", hint=hint)

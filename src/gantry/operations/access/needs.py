@@ -35,6 +35,12 @@ def _wire(snapshot: states.Snapshot, op: opcodes.Opcode) -> Needs:
         yield from rights.of_tags(snapshot, op.tags)
 
 
+def _tokens(snapshot: states.Snapshot, op: opcodes.TokenAdd | opcodes.TokenRevoke) -> Needs:
+    del snapshot
+    yield rights.tokens_of(op.user, f"{'create' if isinstance(op, opcodes.TokenAdd) else 'revoke'} tokens of {op.user}")
+    yield from rights.beyond(op, "user", "name", "id", "secret_hash", "extent", "roles", "until")
+
+
 def _row(kind: type[Op], find: Callable[[states.Snapshot, Op], Needs]) -> tuple[type[opcodes.Opcode], Finder]:
     # ``of`` calls the finder with opcodes of this class alone.
     return kind, cast("Finder", find)
@@ -85,6 +91,8 @@ NEEDS: Mapping[type[opcodes.Opcode], Finder] = {
             _row(opcodes.PortAdd, of_networks.add_ports),
             _row(opcodes.PortSetParams, of_networks.of_port),
             _row(opcodes.PortRemove, of_networks.of_port),
+            _row(opcodes.TokenAdd, _tokens),
+            _row(opcodes.TokenRevoke, _tokens),
         )
     ),
     # Networks as a whole.

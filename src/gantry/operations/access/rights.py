@@ -33,6 +33,11 @@ def administer(what: str) -> access.Need:
     return access.Need(Right.ADMINISTER, what, (access.CLUSTER_KEY,), "admin cluster")
 
 
+def tokens_of(user: str, what: str) -> access.Need:
+    """Return the need of a request about the API tokens of a user: its user's, and the cluster's administrators'."""
+    return access.Need(Right.ADMINISTER, what, (access.CLUSTER_KEY,), "admin cluster", owner=user)
+
+
 def wire(what: str) -> access.Need:
     """Return the need of a request about the cluster's networks as a whole."""
     return access.Need(Right.WIRE, what, (access.CLUSTER_KEY,), "network-admin cluster")

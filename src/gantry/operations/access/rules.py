@@ -34,8 +34,7 @@ class AccessAdd(base.Planned[opcodes.AccessAdd]):
             raise errors.InvalidError(f"{op.who!r} has a character that cannot be printed")
         role = access.Role(op.role)
         scope, uuid = scopes.parse(snapshot, op.on)
-        if scope not in access.SCOPES[role]:
-            raise _meaningless(role, scope)
+        scopes.check_meaning(role, scope)
         title = f"{role} on {scopes.title(snapshot, scope, uuid)}"
         rule = access.Rule(
             uuid=inputs.uuid(),
@@ -95,13 +94,3 @@ class AccessRemove(base.Planned[opcodes.AccessRemove]):
 def _rules(snapshot: states.Snapshot, who: str) -> list[access.Rule]:
     """Return the rules of a user or group."""
     return sorted((snapshot.accessrules[uuid] for uuid in snapshot.rules_of.get(who) or ()), key=lambda rule: rule.uuid)
-
-
-def _meaningless(role: access.Role, scope: access.Scope) -> errors.InvalidError:
-    """Return the refusal of a role that gives nothing, or nothing of its own, on a scope."""
-    hint = {
-        access.Scope.NETWORK: "network-admin changes a network, operator connects NICs to it",
-        access.Scope.GROUP: "networks are in no node group; give the role on network:NAME, tag:TAG or cluster",
-        access.Scope.INSTANCE: "give the role on network:NAME, tag:TAG or cluster",
-    }.get(scope, "")
-    return errors.InvalidError(f"the role {role} has no meaning on the scope {scope}", hint=hint)

@@ -1,4 +1,4 @@
-"""The scopes that contain an object, and the objects of rules by name.
+"""The scopes that contain an object, and the objects of rules and of roles of tokens by name.
 
 An instance is in the node group of its primary node. Of tags, those of instances and networks are scopes.
 """
@@ -71,3 +71,23 @@ def numbers(snapshot: states.Snapshot, tag: str) -> tuple[int, int]:
     tagged = (snapshot.instances.values(), snapshot.networks.values())
     instances, networks = (sum(tag in entity.tags for entity in entities) for entities in tagged)
     return instances, networks
+
+
+def allows(snapshot: states.Snapshot, token: access.Token) -> str:
+    """Return what a token allows, in words."""
+    if token.extent is not access.Extent.ROLES:
+        return token.extent.value
+    roles = [f"{each.role} on {title(snapshot, each.scope, each.object)}" for each in token.roles]
+    return ", ".join(roles) or access.Extent.READ.value
+
+
+def check_meaning(role: access.Role, scope: access.Scope) -> None:
+    """Raise InvalidError for a role that gives nothing, or nothing of its own, on a scope."""
+    if scope in access.SCOPES[role]:
+        return
+    hint = {
+        access.Scope.NETWORK: "network-admin changes a network, operator connects NICs to it",
+        access.Scope.GROUP: "networks are in no node group; give the role on network:NAME, tag:TAG or cluster",
+        access.Scope.INSTANCE: "give the role on network:NAME, tag:TAG or cluster",
+    }.get(scope, "")
+    raise errors.InvalidError(f"the role {role} has no meaning on the scope {scope}", hint=hint)

@@ -31,6 +31,7 @@ from gantry.operations.query import (
     node,
     port,
     segmentrange,
+    token,
 )
 from gantry.operations.query import job as jobs
 from gantry.rpc import calls
@@ -67,6 +68,7 @@ GETTERS: dict[str, Mapping[str, Callable[..., cells.Cell]]] = {
     "subnetpool": port.SUBNET_POOL,
     "segmentrange": {**_COMMON, **segmentrange.GETTERS},
     "access": access.GETTERS,
+    "token": token.GETTERS,
     "job": jobs.GETTERS,
     "lock": _LOCK,
     "export": export.GETTERS,
@@ -83,6 +85,7 @@ COLLECTIONS = {
     "segmentrange": "segmentranges",
     "subnetpool": "subnetpools",
     "access": "accessrules",
+    "token": "apitokens",
 }
 _UNNAMED = {"access", "lock", "port", "subnet"}
 """Resources that are not requested by name."""

@@ -25,7 +25,7 @@ _REASON = "gnt:user"
 
 def _user(entry: job.Job) -> cells.Cell:
     if entry.submitter and not entry.submitter.is_admin:
-        return entry.submitter.user
+        return entry.submitter.title
     sources = [source for source, _, _ in entry.ops[0].input.reason if source != _REASON]
     return cells.or_none(sources[0].rpartition(":")[2] if sources else None)
 

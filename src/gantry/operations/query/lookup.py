@@ -40,6 +40,10 @@ def _rules_of(state: states.Snapshot, who: str) -> Iterator[object]:
     return (state.accessrules[uuid] for uuid in state.rules_of.get(who) or ())
 
 
+def _tokens_of(state: states.Snapshot, user: str) -> Iterator[object]:
+    return (state.apitokens[uuid] for uuid in state.tokens_of.get(user) or ())
+
+
 def _nics(state: states.Snapshot, uuid: str) -> Iterator[network.Port]:
     vm = state.instances.get(uuid)
     return (views.as_port(vm, nic) for nic in vm.nics if nic.network) if vm else iter(())
@@ -122,6 +126,7 @@ _INDEXES: Mapping[str, Mapping[str, Find]] = {
     "segmentrange": {"uuid": _of_collection("segmentranges")},
     "subnetpool": {"uuid": _of_collection("subnetpools")},
     "access": {"uuid": _of_collection("accessrules"), "who": _rules_of},
+    "token": {"uuid": _of_collection("apitokens"), "user": _tokens_of},
     "port": {"uuid": _port, "network_uuid": _ports_in, "device_id": _ports_of, "mac": _port_with},
     "subnet": {"uuid": _subnet, "network_uuid": _subnets_in, "subnetpool": _subnets_from},
 }

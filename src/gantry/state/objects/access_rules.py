@@ -1,6 +1,11 @@
-"""The rules of access in the state: how ``model.access.decide`` finds them, and the end of rules with their object."""
+"""The rules of access in the state: how ``model.access.decide`` finds them, and the end of rules with their object.
+
+The roles of API tokens end with their object too: a new object with the UUID of a removed one must not have them.
+"""
 
 from collections.abc import Iterable, Iterator
+
+from msgspec import structs
 
 from gantry import errors
 from gantry.model import access
@@ -28,18 +33,33 @@ def has_rules(state: content.Content, names: Iterable[str]) -> bool:
     return any(who in state.rules_of for who in names)
 
 
-def check(after: content.Content, rule: access.Rule) -> None:
-    """Refuse a rule about an object that does not exist; raises NotFoundError."""
-    collection = _COLLECTIONS.get(rule.scope)
-    if collection and rule.object not in after.collection(collection):
-        raise errors.NotFoundError(f"access rule: no such {kinds.KINDS[collection].noun}: {rule.object}")
+def token_of(state: content.Content, subject: access.Subject) -> access.Token | None:
+    """Return the token of a subject, for ``decide``; None without one, or if it was revoked."""
+    return state.apitokens.get(subject.token.uuid) if subject.token else None
+
+
+def check(after: content.Content, value: access.Rule | access.Token) -> None:
+    """Refuse a rule, or a role of a token, about an object that does not exist; raises NotFoundError."""
+    noun, roles = ("access rule", (value,)) if isinstance(value, access.Rule) else ("API token", value.roles)
+    for each in roles:
+        collection = _COLLECTIONS.get(each.scope)
+        if collection and each.object not in after.collection(collection):
+            raise errors.NotFoundError(f"{noun}: no such {kinds.KINDS[collection].noun}: {each.object}")
 
 
 def ended(state: content.Content, changes: Iterable[kinds.Change]) -> list[kinds.Change]:
-    """Return the removal of the rules about objects that ``changes``, to be applied to ``state``, delete."""
-    return [
-        kinds.Delete("accessrules", uuid)
-        for change in changes
-        if isinstance(change, kinds.Delete) and change.kind in _COLLECTIONS.values()
-        for uuid in state.rules_on.get(change.key) or ()
-    ]
+    """Return the removal of rules, and of roles of tokens, about objects that ``changes`` to ``state`` delete."""
+    changes = list(changes)
+    keys = {
+        change.key for change in changes if isinstance(change, kinds.Delete) and change.kind in _COLLECTIONS.values()
+    }
+    rules = [kinds.Delete("accessrules", uuid) for key in sorted(keys) for uuid in state.rules_on.get(key) or ()]
+    # A token that the same transaction puts or deletes is checked as it will be.
+    changed = {change.key for change in changes if change.kind == "apitokens"}
+    uuids = {uuid for key in keys for uuid in state.tokens_on.get(key) or ()} - changed
+    return [*rules, *(kinds.Put(_without(state.apitokens[uuid], keys)) for uuid in sorted(uuids))]
+
+
+def _without(token: access.Token, keys: set[str]) -> access.Token:
+    roles = tuple(each for each in token.roles if each.key not in keys)
+    return structs.replace(token, roles=roles, serial_no=token.serial_no + 1)

@@ -31,7 +31,8 @@ class Content:
     ports in a network, ``ports_of`` those of a device, ``subnet_network`` the network of a subnet, ``subnets_from`` the
     subnets that were cut from a subnet pool,
     ``segments`` the network of a segment (``Segment.place``), ``rules_of`` the access rules of a user or group,
-    ``rules_on`` those on a scope by its key, and ``rules_for`` those of both, ``WHO KEY``.
+    ``rules_on`` those on a scope by its key, and ``rules_for`` those of both, ``WHO KEY``. ``token_ids`` finds an API
+    token by its public id, ``tokens_of`` those of a user, ``tokens_on`` those with a role on a scope by its key.
     """
 
     serial: int = 0
@@ -47,6 +48,7 @@ class Content:
     instances: Map[str, instance.Instance] = field(default_factory=Map)
     disks: Map[str, instance.DetachedDisk] = field(default_factory=Map)
     accessrules: Map[str, access.Rule] = field(default_factory=Map)
+    apitokens: Map[str, access.Token] = field(default_factory=Map)
     jobs: Map[str, job.Job] = field(default_factory=Map)
     names: Map[tuple[str, str], str] = field(default_factory=Map)
     addresses: Map[tuple[str, str], kinds.AddressOwner] = field(default_factory=Map)
@@ -67,6 +69,9 @@ class Content:
     rules_for: Map[str, indexes.Uuids] = field(default_factory=Map)
     rules_of: Map[str, indexes.Uuids] = field(default_factory=Map)
     rules_on: Map[str, indexes.Uuids] = field(default_factory=Map)
+    token_ids: Map[str, str] = field(default_factory=Map)
+    tokens_of: Map[str, indexes.Uuids] = field(default_factory=Map)
+    tokens_on: Map[str, indexes.Uuids] = field(default_factory=Map)
 
     @property
     def the_cluster(self) -> clusters.Cluster:

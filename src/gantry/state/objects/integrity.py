@@ -40,8 +40,8 @@ def check(before: content.Content, after: content.Content, value: kinds.Stored) 
             segments.checked_run(ids.network_type, ids.minimum, maximum=ids.maximum)
         case network.Port() as port:
             _check_addresses(after.networks[port.network], port.ip)
-        case access.Rule() as rule:
-            access_rules.check(after, rule)
+        case access.Rule() | access.Token():
+            access_rules.check(after, value)
         case _:
             pass
 

@@ -23,7 +23,7 @@ Owner = conflicts.Owner
 
 Layer = network.Network | network.Quarantine | network.SegmentRange | network.Port | network.SubnetPool
 
-Stored = clusters.Cluster | clusters.NodeGroup | clusters.Node | Layer | Keeper | access.Rule | job.Job
+Stored = clusters.Cluster | clusters.NodeGroup | clusters.Node | Layer | Keeper | access.Rule | access.Token | job.Job
 
 T = TypeVar("T", bound=Stored)
 
@@ -97,6 +97,11 @@ def _segment_conflict(maps: Maps, key: tuple[str, str, int], uuid: str) -> error
 
 def _subnet_conflict(maps: Maps, subnet: str, uuid: str) -> errors.GantryError:
     return errors.ExistsError(f"subnet {subnet} exists already in network {maps.networks[uuid].name}")
+
+
+def _token_conflict(maps: Maps, identifier: str, uuid: str) -> errors.GantryError:
+    del maps, uuid
+    return errors.ExistsError(f"an API token has the id {identifier} already", hint="generate another secret")
 
 
 def _name_conflict(_: Maps, key: tuple[str, str], uuid: str) -> errors.GantryError:
@@ -274,6 +279,19 @@ def _described() -> "Iterator[Kind[Stored]]":
                 SetIndex("rules_for", lambda rule: ((f"{rule.who} {rule.key}", rule.uuid),)),
                 SetIndex("rules_of", lambda rule: ((rule.who, rule.uuid),)),
                 SetIndex("rules_on", lambda rule: ((rule.key, rule.uuid),)),
+            ),
+        ),
+        Kind[access.Token](
+            "apitokens",
+            access.Token,
+            "API token",
+            "gantry token list",
+            "token",
+            indexes=(
+                UniqueIndex("token_ids", lambda token: ((token.id, token.uuid),), conflict=_token_conflict),
+                SetIndex("tokens_of", lambda token: ((token.user, token.uuid),)),
+                SetIndex("tokens_on", lambda token: [(key, token.uuid) for key in {each.key for each in token.roles}]),
+                _names("apitokens"),
             ),
         ),
         Kind[job.Job]("jobs", job.Job, event="job", key=lambda record: str(record.id), in_checkpoint=False),

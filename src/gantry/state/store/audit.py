@@ -76,8 +76,8 @@ class Change(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody did. ``serial`` and ``time`` are those of its first kept record, ``time`` in seconds since 1970.
 
-    ``user`` came through ``door``, from the address ``peer``: no user is the cluster itself, and no address the
-    master's machine. ``named`` is the user whom a front end names in the reason of a job, such as a user of Neutron.
+    ``user`` came through ``door``, from the address ``peer``, and with the API token ``token`` if there is one: no user
+    is the cluster itself, and no address the master's machine. ``named`` is the user whom a front end names in the reason of a job, such as a user of Neutron.
     ``what`` is the job's summary, or what was done without a job; ``status`` is that of the job, empty without one.
     ``ops`` are the opcodes, without secrets.
     """
@@ -88,6 +88,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     door: str = ""
     peer: str = ""
+    token: str = ""
     named: str = ""
     right: str = ""
     what: str = ""
@@ -302,6 +303,7 @@ def _entry(draft: _Draft, name_of: Name) -> Entry:
         user=submitter.user if submitter else "",
         door=submitter.door if submitter else "",
         peer=submitter.peer if submitter else "",
+        token=submitter.token.name if submitter and submitter.token else "",
         named=_named(draft),
         right=", ".join(dict.fromkeys(step.right for step in entry.ops if step.right)) if entry else draft.cause.right,
         what=", ".join(step.input.summary for step in entry.ops) if entry else draft.cause.reason,

@@ -1,0 +1,92 @@
+"""/2/tokens: the API tokens of the user, for programs and for pages.
+
+    GET                      the user's tokens; all to who may administer the cluster
+    POST                     {"name": NAME, "extent": ..., "roles": [{"role": ROLE, "on": OBJECT}], "until": ...}
+    DELETE /USER/NAME        revokes a token: a job
+
+The answer of POST has the text of the token, once: this process generates the secret, and the master gets its hash.
+A token is always of the user who asks; root creates those of other users on the master. A request with a token may
+not create or revoke tokens, whatever it allows.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gantry import errors
+from gantry.doors import http
+from gantry.doors.http import representation, users
+from gantry.doors.rapi import changes, routes, wire
+from gantry.model import token_text
+from gantry.rpc import jobs
+from gantry.runtime import http_interface, interface
+
+_PATH = "/2/tokens"
+_FIELDS = ("user", "label", "allows", "ctime", "end", "id", "uuid")
+_TIMEOUT_SECONDS = 30.0
+"""How long the answer to POST waits for the job."""
+
+REVOKE = changes.Change(
+    "DELETE", _PATH + "/{user}/{name}", "OP_TOKEN_REVOKE", body=False, access=wire.Access.READ
+)  # fmt: skip
+
+ROUTES = (
+    routes.Route("GET", _PATH, wire.Access.READ, None, "the API tokens of the user; all to an administrator"),
+    routes.Route("POST", _PATH, wire.Access.READ, None, "a new API token of the user, with its text"),
+    REVOKE.route,
+)
+
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+class NewToken(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of POST; the opcode checks the values."""
+
+    name: str
+    extent: str = "everything"
+    roles: list[dict[str, str]] = []
+    until: float | str | None = None
+
+
+def calls(runtime: interface.Runtime) -> Mapping[tuple[str, str], routes.Call]:
+    """Return the functions of the routes."""
+
+    async def get(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
+        rows = await jobs.rows(master.caller, "token", _FIELDS, None)
+        return wire.Answer([_described(row) for row in rows])
+
+    async def post(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
+        if not request.user:
+            raise http.RefusedError(401, "nobody is logged in")
+        if request.user.startswith(users.OIDC):
+            raise errors.ForbiddenError(
+                f"user {request.user} is one of the OpenID provider, and cannot have API tokens: only the provider says "
+                "whether such a user is still there",
+                hint="create a user for the program in the users file, and access rules for it",
+            )
+        try:
+            body = msgspec.convert(request.body, NewToken)
+        except msgspec.ValidationError as error:
+            raise errors.InvalidError(f"the body is not valid: {errors.readable(str(error))}") from None
+        random = runtime.random
+        text = token_text.make(
+            request.user, number=random.token(token_text.ID_BYTES), secret=random.token(token_text.SECRET_BYTES)
+        )
+        public = {"user": request.user, "name": body.name, "id": token_text.identifier(text)}
+        op = {
+            **msgspec.to_builtins(body),
+            **public,
+            "OP_ID": "OP_TOKEN_ADD",
+            "secret_hash": token_text.secret_hash(text),
+            "reason": master.trail(request),
+        }
+        done = await jobs.run(master.caller, [op], timeout_seconds=_TIMEOUT_SECONDS)
+        answer = {"token": text, **public, "end": done.results[0]}
+        return http_interface.Response(200, representation.encode(answer, representation.JSON), headers=_NO_STORE)
+
+    return {("GET", _PATH): get, ("POST", _PATH): post}
+
+
+def _described(row: jobs.Row) -> Mapping[str, object]:
+    """Return a token as clients see it: ``name`` is unique for its user, ``end`` is null if it has no end."""
+    return {"name": row["label"], **{field: row.get(field) for field in _FIELDS if field != "label"}}
