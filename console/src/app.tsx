@@ -42,6 +42,7 @@ const CreateNetworkPage = lazy(async () => (await import("./pages/createnetwork.
 const SegmentsPage = lazy(async () => (await import("./pages/segments.tsx")).SegmentsPage);
 const BackupsPage = lazy(async () => (await import("./pages/backups.tsx")).BackupsPage);
 const AuditPage = lazy(async () => (await import("./pages/audit.tsx")).AuditPage);
+const TokensPage = lazy(async () => (await import("./pages/tokens.tsx")).TokensPage);
 const SettingsPage = lazy(async () => (await import("./pages/settings.tsx")).SettingsPage);
 
 export function App() {
@@ -183,6 +184,8 @@ function Page() {
       return <AuditPage />;
     case "settings":
       return <SettingsPage />;
+    case "tokens":
+      return <TokensPage />;
     case "addresses":
       return <AddressesPage />;
     default:

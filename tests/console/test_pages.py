@@ -27,6 +27,7 @@ PAGES = (
     "#/backups",
     "#/settings",
     "#/audit",
+    "#/tokens",
     "#/jobs",
     "#/jobs/1",
     "#/addresses?of=192.0.2.10",

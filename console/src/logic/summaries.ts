@@ -43,6 +43,8 @@ const WORDS: Readonly<Record<string, string>> = {
   SEGMENT_RANGE_REMOVE: "Remove segment range",
   TAGS_SET: "Add tags",
   TAGS_DEL: "Remove tags",
+  TOKEN_ADD: "Create API token",
+  TOKEN_REVOKE: "Revoke API tokens of",
 };
 
 const KIND = /^(INSTANCE|NODE|NETWORK|GROUP)_/;

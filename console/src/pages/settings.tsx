@@ -51,7 +51,9 @@ export function SettingsPage() {
     <>
       <header class="head">
         <h1>Settings</h1>
-        <p class="about">To change them: gnt-cluster modify</p>
+        <p class="about">
+          To change them: gnt-cluster modify. For programs: <a href={href(["tokens"])}>API tokens</a>
+        </p>
       </header>
       {failure && <Failure text={failure} />}
       {!value && !failure && <Loading what="the settings" />}

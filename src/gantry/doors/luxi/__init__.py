@@ -217,7 +217,7 @@ class Door:
     def _check_method(self, request: _Request, subject: access.Subject) -> None:
         """Refuse a method that changes something; users with rules may call those that decide about a job.
 
-        gantry-rapi lets a user without rules submit only what reads, and its other requests are refused there.
+        gantry-rapi lets a user without rules submit only what reads, or is about own API tokens; it refuses all else.
         """
         if request.method not in _CHANGES or subject.is_admin:
             return

@@ -181,7 +181,7 @@ def _operation(route: routes.Route, change: changes.Change | None, schemas: Mapp
 def document() -> Json:
     """Return the description."""
     schemas = _opcode_schemas()
-    by_route = {(change.method, change.path): change for change in (*changes.CHANGES, tokens.REVOKE)}
+    by_route = {(change.method, change.path): change for change in changes.CHANGES}
     paths: dict[str, Json] = {}
     own = (*session.ROUTES, *sign_on.ROUTES, *tokens.ROUTES, *event_stream.ROUTES, *console_stream.ROUTES)
     for route in (*reading.ROUTES, *changes.ROUTES, *own):

@@ -2,9 +2,11 @@
 
     GET                      the user's tokens; all to who may administer the cluster
     POST                     {"name": NAME, "extent": ..., "roles": [{"role": ROLE, "on": OBJECT}], "until": ...}
-    DELETE /USER/NAME        revokes a token: a job
+    DELETE /USER/NAME        revokes a token
 
 The answer of POST has the text of the token, once: this process generates the secret, and the master gets its hash.
+Both changes are answered when their job has ended. Of such jobs the queue keeps a limited number, so a user who may do
+nothing else cannot fill it (``jobs.queue.Queue.run``).
 A token is always of the user who asks; root creates those of other users on the master. A request with a token may
 not create or revoke tokens, whatever it allows.
 """
@@ -16,24 +18,21 @@ import msgspec
 from gantry import errors
 from gantry.doors import http
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import changes, routes, wire
+from gantry.doors.rapi import routes, wire
 from gantry.model import token_text
 from gantry.rpc import jobs
 from gantry.runtime import http_interface, interface
 
 _PATH = "/2/tokens"
+_TOKEN_PATH = _PATH + "/{user}/{name}"
 _FIELDS = ("user", "label", "allows", "ctime", "end", "id", "uuid")
 _TIMEOUT_SECONDS = 30.0
-"""How long the answer to POST waits for the job."""
-
-REVOKE = changes.Change(
-    "DELETE", _PATH + "/{user}/{name}", "OP_TOKEN_REVOKE", body=False, access=wire.Access.READ
-)  # fmt: skip
+"""How long an answer waits for its job."""
 
 ROUTES = (
     routes.Route("GET", _PATH, wire.Access.READ, None, "the API tokens of the user; all to an administrator"),
     routes.Route("POST", _PATH, wire.Access.READ, None, "a new API token of the user, with its text"),
-    REVOKE.route,
+    routes.Route("DELETE", _TOKEN_PATH, wire.Access.READ, None, "null; the API token is revoked"),
 )
 
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -60,8 +59,8 @@ def calls(runtime: interface.Runtime) -> Mapping[tuple[str, str], routes.Call]:
             raise http.RefusedError(401, "nobody is logged in")
         if request.user.startswith(users.OIDC):
             raise errors.ForbiddenError(
-                f"user {request.user} is one of the OpenID provider, and cannot have API tokens: only the provider says "
-                "whether such a user is still there",
+                f"user {request.user} is one of the OpenID provider, and cannot have API tokens: only the provider "
+                "says whether such a user is still there",
                 hint="create a user for the program in the users file, and access rules for it",
             )
         try:
@@ -84,7 +83,12 @@ def calls(runtime: interface.Runtime) -> Mapping[tuple[str, str], routes.Call]:
         answer = {"token": text, **public, "end": done.results[0]}
         return http_interface.Response(200, representation.encode(answer, representation.JSON), headers=_NO_STORE)
 
-    return {("GET", _PATH): get, ("POST", _PATH): post}
+    async def delete(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
+        op: jobs.Op = {"OP_ID": "OP_TOKEN_REVOKE", **names, "reason": master.trail(request)}
+        await jobs.run(master.caller, [op], timeout_seconds=_TIMEOUT_SECONDS)
+        return wire.Answer(None)
+
+    return {("GET", _PATH): get, ("POST", _PATH): post, ("DELETE", _TOKEN_PATH): delete}
 
 
 def _described(row: jobs.Row) -> Mapping[str, object]:

@@ -140,6 +140,10 @@ class Gate:
                 return
             raise unauthorized(raw)
         if (access is Access.WRITE and not user.may_write) or (access is Access.READ and not user.may_read):
+            if user.token and "write" in user.options:
+                raise http.RefusedError(
+                    403, f"API token {user.token.name} of user {user.name} does not allow this request"
+                )
             raise http.RefusedError(
                 403, f"user {user.name} does not have the option {access.value}, which this request requires"
             )

@@ -76,10 +76,10 @@ class Change(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody did. ``serial`` and ``time`` are those of its first kept record, ``time`` in seconds since 1970.
 
-    ``user`` came through ``door``, from the address ``peer``, and with the API token ``token`` if there is one: no user
-    is the cluster itself, and no address the master's machine. ``named`` is the user whom a front end names in the reason of a job, such as a user of Neutron.
-    ``what`` is the job's summary, or what was done without a job; ``status`` is that of the job, empty without one.
-    ``ops`` are the opcodes, without secrets.
+    ``user`` came through ``door``, from the address ``peer``, with the API token ``token`` if there is one. No user is
+    the cluster itself, no address the master's machine. ``named`` is the user whom a front end names in the reason of a
+    job, such as a user of Neutron. ``what`` is the job's summary, or what was done without a job; ``status`` is that of
+    the job, empty without one. ``ops`` are the opcodes, without secrets.
     """
 
     serial: int
