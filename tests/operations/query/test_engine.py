@@ -70,6 +70,18 @@ def named(number: int, name: str) -> instance.Instance:
     return msgspec.structs.replace(build.VM, uuid=f"i{number}", name=name, nics=())
 
 
+async def test_tokens_and_rules_of_a_user_are_in_the_order_of_all(queries: Queries) -> None:
+    for number in (3, 10, 1, 2):
+        name = f"bob:t{number}"
+        queries.house.put(access.Token(uuid=f"t{number}", name=name, id=f"{number:010}", secret_hash=""))
+        role, tag = access.Role.ADMIN, f"t{number}"
+        rule = access.Rule(uuid=f"r{number}", name="user:bob", role=role, scope=access.Scope.TAG, object=tag)
+        queries.house.put(rule)
+    assert await queries.values("token", "label", filter_=["=", "user", "bob"]) == ["t1", "t2", "t3", "t10"]
+    tags = ["tag:t1", "tag:t10", "tag:t2", "tag:t3"]
+    assert await queries.values("access", "on", filter_=["=", "who", "user:bob"]) == tags
+
+
 async def test_names_are_in_natural_order_always_the_same(queries: Queries) -> None:
     expected = ["a", "node1", "node01", "node2", "node10", "node10a", "vm1", "z2.x10"]
     expected[1:3] = sorted(expected[1:3])

@@ -255,7 +255,8 @@ def _objects(
         return _jobs(source, names)
     indexed = lookup.narrowed(state, what, filter_) if names is None else None
     if indexed is not None:
-        return sorted(indexed, key=_nice_name) if what == "instance" else indexed
+        order = _INDEXED_ORDERS.get(what)
+        return sorted(indexed, key=order) if order else indexed
     if what == "port":
         return lookup.every_port(state)
     if what == "subnet":
@@ -305,6 +306,14 @@ def _nice_name(entity: object) -> tuple[list[tuple[int, int, str]], str]:
     name = entity.name if isinstance(entity, entities.Entity) else ""
     parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
     return parts, name
+
+
+_INDEXED_ORDERS: dict[str, Callable[[object], tuple[object, ...]]] = {
+    "instance": _nice_name,
+    "token": _nice_name,
+    "access": access.order,
+}
+"""The order of resources that an index returns in any order, and several at a time."""
 
 
 async def _ask(
