@@ -95,9 +95,11 @@ function ProviderLogin({ isOver = false }: { isOver?: boolean }) {
         </a>
       )}
       {provider && isOver && <p>It opens another tab. Come back to this one when you are logged in.</p>}
-      <p class="failure" role="alert">
-        {failure && `The log-in failed: ${failure}.`}
-      </p>
+      {failure && (
+        <p class="failure" role="alert">
+          The log-in failed: {failure}.
+        </p>
+      )}
     </div>
   );
 }
