@@ -45,6 +45,7 @@ PAGES = {
     "job": "#/jobs/6",
     "audit": "#/audit?object=hello.example",
     "settings": "#/settings",
+    "tokens": "#/tokens",
 }
 INSTANCES = (("web1.example", "node1", 192), ("web2.example", "node3", 128), ("db.example", "node3", 256))
 STOPPED = "db.example"
@@ -87,6 +88,14 @@ def log_in(browser: Browser, address: str, *, scheme: str, width: int, height: i
     return page
 
 
+def type_on_the_line(page: Page) -> None:
+    """Type a command into the serial line, so that the guest says something."""
+    page.get_by_text("connected").wait_for()
+    page.locator(".xterm").click()
+    page.keyboard.type("\nip -4 addr show eth0\n", delay=20)
+    page.get_by_role("heading", level=1).scroll_into_view_if_needed()
+
+
 def take(page: Page, path: Path) -> None:
     """Write what the page shows as WebP, which needs a third of what PNG needs."""
     session = page.context.new_cdp_session(page)
@@ -111,9 +120,11 @@ def main() -> None:
                 page.get_by_role("heading", level=1).wait_for()
                 page.locator("main .loading").first.wait_for(state="detached")
                 if name == "console":
-                    page.keyboard.type("\nip -4 addr show eth0\n")
+                    type_on_the_line(page)
                 page.wait_for_timeout(SETTLE_MILLISECONDS)
                 take(page, FOLDER / f"{name}-{form}.webp")
+                if name == "console":  # one page at a time has the line
+                    page.get_by_role("button", name="Close", exact=True).click()
         browser.close()
     size = sum(path.stat().st_size for path in FOLDER.iterdir())
     print(f"{len(PAGES) * len(FORMS)} pictures, {size / 1024:.0f} KiB, in {FOLDER.relative_to(ROOT)}")
