@@ -5,6 +5,7 @@ A schedule gives up when an act does not succeed, because another fault was in i
 
 import asyncio
 import contextlib
+import contextvars
 import random
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
@@ -135,5 +136,6 @@ class Stage:
             wires.on_request = None
 
     def begin(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Do something in the background."""
-        return asyncio.get_running_loop().create_task(work)
+        """Do something in the background, outside of all machines, whose tasks would end with them."""
+        # A trap is called in the task of a machine, which is in its context.
+        return asyncio.get_running_loop().create_task(work, context=contextvars.Context())
