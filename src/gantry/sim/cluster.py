@@ -69,6 +69,8 @@ class SimulatedCluster:
         self.daemons: dict[str, master.Master] = {}
         self._dark: set[str] = set()
         self._processes: dict[tuple[str, str], processes.Daemon] = {}
+        # A daemon that is stopped may not be the last that was started: another one, which finds its lock, ends again.
+        self._stopped: dict[tuple[str, str], processes.Daemon] = {}
         self.kernels = mirrors.Mirrors(self.world, reachable=self._reaches)
         self.groups: dict[str, volumes.Volumes] = {}
         self.hooks = hooks.Hooks(self.world)
@@ -156,18 +158,19 @@ class SimulatedCluster:
         if process is None or process.boot.ended or process.boot.resume is not None:
             return False
         self.world.machine(name).processes.signal(process.boot.pid, signal.SIGSTOP)
+        self._stopped[name, program] = process
         return True
 
     def resume(self, name: str, program: str) -> None:
         """Let a daemon go on if it is stopped."""
-        process = self._processes.get((name, program))
+        process = self._stopped.pop((name, program), None)
         if process is None or process.boot.resume is None:
             return
         self.world.machine(name).processes.signal(process.boot.pid, signal.SIGCONT)
 
     def is_stopped(self, name: str, program: str) -> bool:
         """Return whether a daemon is stopped."""
-        process = self._processes.get((name, program))
+        process = self._stopped.get((name, program))
         return process is not None and process.boot.resume is not None
 
     def crash(self, name: str) -> None:
