@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.install import machines
 
+from gantry.cli.framework import ganeti
+
 pytestmark = pytest.mark.install
 
 PROJECT = tomllib.loads((machines.CHECKOUT / "pyproject.toml").read_text())["project"]
@@ -39,6 +41,10 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("program", PROJECT["scripts"])
 def test_every_program_runs(environment: Path, program: str) -> None:
     ran = subprocess.run([environment / "bin" / program, "--version"], capture_output=True, text=True, check=False)
+    if program in ganeti.PROGRAMS:  # it only says what serves instead
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert ganeti.PROGRAMS[program] in ran.stderr
+        return
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith(program)
 
