@@ -74,6 +74,14 @@ def test_an_administrator_and_the_decisions_about_jobs_are_recorded(site: Lab) -
     ]
 
 
+@pytest.mark.parametrize("action, what", [("install", "installation"), ("confirm", "confirmation")])
+def test_packages_are_recorded_as_a_request_whatever_becomes_of_it(site: Lab, action: str, what: str) -> None:
+    site.become("root")
+    is_done, outcomes = site.luxi("ChangePackages", action, ["node1"], "9.9", 60)
+    assert is_done, outcomes
+    assert entries(site, object="node1")[-1].what == f"{what} of packages 9.9 requested on node1"
+
+
 def test_the_owner_of_a_job_cancels_it_by_being_its_owner(site: Lab) -> None:
     site.grant("user:bob", "operator", "instance:vm1")
     site.become("root")

@@ -74,8 +74,10 @@ async def change(
     if action == "check":
         checked = await services.nodes.fan_out(chosen, calls.PackagesCheck(version=version))
         return [Outcome(answer.target.name, _error(answer) or _distance(version, answer.value)) for answer in checked]
-    what = f"packages {version} {'confirmed' if action == 'confirm' else 'installed'} on {', '.join(names)}"
-    await services.note(cause(what, check.ADMINISTRATOR))
+    # Recorded before it happens, and therefore as a request: an upgrade of the master ends this daemon.
+    what = "confirmation" if action == "confirm" else "installation"
+    reason = f"{what} of packages {version} requested on {', '.join(names)}"
+    await services.note(cause(reason, check.ADMINISTRATOR))
     call: calls.Call[None] = (
         calls.PackagesConfirm(version=version)
         if action == "confirm"
