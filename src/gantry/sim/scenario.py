@@ -11,6 +11,8 @@ import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 
+from gantry.lib_files import epoch as epochs
+from gantry.node.membership import fence
 from gantry.runtime.simulated import clock
 from gantry.sim import (
     acknowledged,
@@ -311,8 +313,21 @@ class Scenario:
             await self._faults.heal(self._clients.knock)
             await self._drain()
             await end.settle()
+        if self._obeyed_without_proof():
+            # Under ``seed`` a master may have no proof. Such a node vouches for nobody until it believes the master.
+            await self._lab.world.clock.sleep(fence.TRUST_SECONDS)
+            await end.settle()
         self._look()
         await end.check()
+
+    def _obeyed_without_proof(self) -> bool:
+        """Return whether a node obeys a master of which it has seen no proof, although it knows a proven one."""
+        for name in self._lab.names:
+            disk, path = self._lab.world.machine(name).disk, f"{cluster.FOLDERS.lib}/epoch"
+            lines = epochs.decode(disk.read(path)) if disk.exists(path) else []
+            if any(line.is_proven for line in lines) and not max(lines).is_proven:
+                return True
+        return False
 
     async def _drain(self) -> None:
         """Wait until all jobs have ended."""
