@@ -17,14 +17,28 @@ POOLS = "/apis/ipam.metal3.io/v1alpha1/namespaces/default/ippools"
 
 
 @contextlib.contextmanager
-def installed(backend: backends.Backend, folder: Path) -> Iterator[None]:
-    """Provide the admission rules, on either server."""
+def controllers(backend: backends.Backend, folder: Path, *options: str) -> Iterator[None]:
+    """Run controllers, and provide the admission rules, on either server.
+
+    It is one program: beside that of ``installed``, another would serve only half of the claims.
+    """
+    if backends.is_embedded(backend):
+        with programs.controllers(backend.kubeconfig, folder, *options):
+            yield
+        return
+    with installed(backend, folder, *options):
+        yield
+
+
+@contextlib.contextmanager
+def installed(backend: backends.Backend, folder: Path, *options: str) -> Iterator[None]:
+    """Provide the admission rules, on either server: on a real one, controllers with these options have the webhook."""
     if backends.is_embedded(backend):
         yield
         return
     port, authority = ports.free(), webhooks.certificate(folder)
-    options = ("--webhook-cert-dir", str(folder), "--webhook-port", str(port))
-    with programs.controllers(backend.kubeconfig, folder, *options):
+    webhook = ("--webhook-cert-dir", str(folder), "--webhook-port", str(port))
+    with programs.controllers(backend.kubeconfig, folder, *webhook, *options):
         asyncio.run(_install(backend, folder, webhooks.configuration(port, authority)))
         try:
             yield

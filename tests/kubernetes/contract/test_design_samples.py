@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.kubernetes.apiserver import api
-from tests.kubernetes.contract import admission, backends, machines, namespace, programs, samples
+from tests.kubernetes.contract import admission, backends, machines, namespace, samples
 
 DATA_UID = "00000000-0000-0000-0000-00000000da7a"
 RANGES = {f"192.168.{net}.{host}" for net in (0, 1) for host in range(10, 16)}
@@ -13,11 +13,7 @@ RANGES = {f"192.168.{net}.{host}" for net in (0, 1) for host in range(10, 16)}
 
 @pytest.fixture(scope="module", autouse=True)
 def _controllers(backend: backends.Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    options = ("--random-order", "--templates")
-    with (
-        admission.installed(backend, tmp_path_factory.mktemp("admission")),
-        programs.controllers(backend.kubeconfig, tmp_path_factory.mktemp("controllers"), *options),
-    ):
+    with admission.controllers(backend, tmp_path_factory.mktemp("controllers"), "--random-order", "--templates"):
         yield
 
 
