@@ -137,6 +137,11 @@ def test_bad_objects_are_refused_with_the_field(kubectl: Kubectl) -> None:
         assert "is before start IP" in kubectl.refused("apply", "-f", "-", stdin=POOL.replace(".20}", ".2}"))
 
 
+def test_a_kind_that_does_not_exist_is_named(kubectl: Kubectl) -> None:
+    refused = kubectl.refused("apply", "-f", "-", stdin=POOL.replace("IPPool", "IPPol"))
+    assert 'no matches for kind "IPPol" in version "ipam.metal3.io/v1alpha1"' in refused
+
+
 def test_dry_run_and_difference_store_nothing(kubectl: Kubectl) -> None:
     assert "created (server dry run)" in kubectl.output_of("apply", "--dry-run=server", "-f", "-", stdin=POOL)
     assert "NotFound" in kubectl.refused("-n", "site-a", "get", "ippool", "prov")

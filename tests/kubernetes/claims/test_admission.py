@@ -216,6 +216,21 @@ def test_a_pool_can_change_while_an_address_that_is_preallocated_outside_its_ran
     assert "is in use by IPClaim site-a/c but out of bounds" in reason
 
 
+def test_a_prefix_length_that_no_address_of_a_range_can_have_is_worth_a_warning() -> None:
+    v4: schema.Json = {"start": "10.0.0.2", "end": "10.0.0.3"}
+    v6: schema.Json = {"start": "2001:db8::2", "end": "2001:db8::3"}
+
+    def warned(*pools: schema.Json, prefix: int) -> list[str]:
+        return admission.warnings(meta.read(pool(pools=[*pools], prefix=prefix), ipam.IPPool), [])
+
+    assert warned(v4, v4, v6, prefix=33) == ["spec.prefix: 33 is not a prefix length of IPv4 (0 to 32)"]
+    assert warned(v6, {**v4, "prefix": 24}, prefix=64) == []
+    assert warned({**v6, "prefix": -1}, v4, prefix=32) == [
+        "spec.pools[0].prefix: -1 is not a prefix length of IPv6 (0 to 128)"
+    ]
+    assert warned(v4, v6, prefix=0) == []
+
+
 def test_a_pool_that_is_being_deleted_gets_no_warnings_about_its_spec() -> None:
     going = {**pool(preAllocations={"c": "no address"}, pools=[{}])}
     going["metadata"] = {**server.metadata(going), "deletionTimestamp": meta.stamp(server.BEGIN)}

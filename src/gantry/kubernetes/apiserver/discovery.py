@@ -2,6 +2,9 @@
 
 New clients request aggregated discovery, in one of two versions, and get the version they requested or the unaggregated
 form; older clients request it group by group. OpenAPI documents are generated on first use.
+
+``kubectl`` looks for a kind that it does not know among the custom resource definitions, so these can be read. They are
+not in the lists of resources: none can be added.
 """
 
 import functools
@@ -9,7 +12,7 @@ import hashlib
 
 import msgspec
 
-from gantry.kubernetes.api import definitions, openapi, schema
+from gantry.kubernetes.api import definitions, manifests, openapi, schema
 from gantry.kubernetes.apiserver import content_types, openapi_v2, resources, status_errors
 
 VERSION: schema.Json = {
@@ -50,6 +53,8 @@ def _document(parts: tuple[str, ...], accept: str) -> tuple[schema.Json, str] | 
             return _root(is_core=parts == ("api",), accept=accept)
         case ("api", version):
             return _resources("", version), "application/json"
+        case ("apis", "apiextensions.k8s.io", "v1", "customresourcedefinitions"):
+            return _custom_resource_definitions(), "application/json"
         case ("apis", group):
             return _group(group), "application/json"
         case ("apis", group, version):
@@ -156,6 +161,13 @@ def _aggregated_resource(definition: definitions.Definition, version: str) -> sc
     if definition.has_status:
         out["subresources"] = [{"subresource": "status", "responseKind": kind, "verbs": list(resources.STATUS_VERBS)}]
     return out
+
+
+@functools.cache
+def _custom_resource_definitions() -> schema.Json:
+    items = [manifests.crd(definition) for definition in definitions.DEFINITIONS]
+    head: schema.Json = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinitionList"}
+    return {**head, "metadata": {"resourceVersion": "1"}, "items": items}
 
 
 @functools.cache

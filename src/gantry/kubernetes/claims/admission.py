@@ -60,9 +60,10 @@ def review(
 def warnings(new: ipam.IPPool, pools: Iterable[ipam.IPPool]) -> list[str]:
     """Return warnings about possible mistakes in a valid pool.
 
-    Ranges that overlap those of a pool with another ``namePrefix``; addresses pre-allocated outside of the ranges.
+    Ranges that overlap those of a pool with another ``namePrefix``; addresses pre-allocated outside of the ranges;
+    prefix lengths that no address of the ranges can have.
     """
-    out = [] if new.is_deleting else [*_outside_ranges(new.spec)]
+    out = [] if new.is_deleting else [*_outside_ranges(new.spec), *_impossible_prefixes(new.spec)]
     for pool in pools:
         is_shared = pool.ref == new.ref or pool.spec.name_prefix == new.spec.name_prefix
         if not is_shared and pool.metadata.namespace == new.metadata.namespace and _overlaps(new.spec, pool.spec):
@@ -83,6 +84,16 @@ def _outside_ranges(spec: ipam.PoolSpec) -> Iterator[str]:
             f"spec.preAllocations: {', '.join(outside[:MAX_LISTED])}{more}: in a subnet of the pool, but in none of "
             "its ranges; only the claims of these names can get them"
         )
+
+
+def _impossible_prefixes(spec: ipam.PoolSpec) -> Iterator[str]:
+    out = dict[str, None]()
+    for index, spec_range in enumerate(spec.pools):
+        part, prefix = pool_space.parse_range(spec_range), spec_range.prefix or spec.prefix
+        if part and not 0 <= prefix <= part.family.bits:
+            where = f"spec.pools[{index}].prefix" if spec_range.prefix else "spec.prefix"
+            out[f"{where}: {prefix} is not a prefix length of IPv{int(part.family)} (0 to {part.family.bits})"] = None
+    return iter(out)
 
 
 def _overlaps(first: ipam.PoolSpec, second: ipam.PoolSpec) -> bool:
