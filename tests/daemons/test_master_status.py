@@ -52,6 +52,16 @@ def test_a_master_that_a_node_refuses_reports_that() -> None:
     assert master_status.line(STORE, candidates.typed).endswith("because a node refused it: node2 obeys epoch 8")
 
 
+def test_what_keeps_a_master_from_acknowledging_is_its_problem_and_too_few_copies_are_none() -> None:
+    candidates = Candidates()
+    candidates.lagging = "the newest changes are only on node1"
+    assert master_status.problem(candidates.typed) == ""
+    candidates.stalled.set()
+    assert master_status.problem(candidates.typed).endswith("node2 and node3 do not answer")
+    candidates.doubt = errors.FencedError("node2 obeys epoch 8")
+    assert master_status.problem(candidates.typed).endswith("node2 obeys epoch 8")
+
+
 def test_changes_with_too_few_copies_are_reported() -> None:
     candidates = Candidates()
     candidates.lagging = "the newest changes are only on node1"

@@ -4,10 +4,13 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -27,8 +30,8 @@ def start(root: str) -> Iterator[Start]:
     """Return a function that starts a daemon with the folders of ``root``; stop running daemons at the end."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(port: int) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "gantry.daemons.node", "--bind", "127.0.0.1"]
+    def run(port: int, *options: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "gantry.daemons.node", "--bind", "127.0.0.1", *options]
         command += ["--port", str(port)] if port else []
         environment = {**os.environ, "GANTRY_ROOT": root, "PYTHONPATH": os.pathsep.join(sys.path)}
         started.append(subprocess.Popen([*command, "--name", "n1"], env=environment, stderr=subprocess.PIPE, text=True))
@@ -62,6 +65,33 @@ def test_it_listens_leaves_a_join_token_and_ends_cleanly_on_a_signal(root: str, 
         output = log.read()
     assert f"n1 listens on 127.0.0.1 port {port}" in output
     assert "guests continue to run" in output
+
+
+def test_its_health_port_says_what_keeps_it_from_work_and_counts_its_calls(start: Start) -> None:
+    port, health = ports.free(), ports.free()
+    start(port, "--health-port", str(health))
+    wait_for(port)
+    wait_for(health)
+
+    def get(path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{health}{path}", timeout=60) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    assert get("/healthz") == (200, "ok\n")
+    assert get("/readyz") == (503, "belongs to no cluster\n")
+    anybody = ssl._create_unverified_context()
+    for call in ("Version", "Version", "Nonsense"):
+        request = urllib.request.Request(f"https://127.0.0.1:{port}/{call.lower()}", b"{}")
+        with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(request, context=anybody, timeout=60):
+            pass
+    status, text = get("/metrics")
+    assert status == 200
+    calls = 'gantry_served_call_duration_seconds_count{call="%s",outcome="%s"} %s\n'
+    assert calls % ("version", "done", "2.0") in text
+    assert calls % ("other", "failed", "1.0") in text
 
 
 def _log(root: str) -> str:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from gantry import __version__, errors
 from gantry.daemons import apiserver, binding, logs, program, webhook
 from gantry.daemons.options import config_file
+from gantry.doors.http import probes
 from gantry.kubernetes.api import pipe
 from gantry.kubernetes.apiserver import pipe_server as channel_server
 from gantry.kubernetes.controllers import client, controllers, election, kubeconfig, metrics, rate_limit, reflector
@@ -92,7 +93,7 @@ async def control(
     # A server starts a single process, so a lease with this identity was held by our predecessor, which is dead.
     identity = f"{runtime.host}_serve" if connection else ""
     candidate = election.Election(runtime, leases, namespace=namespace, identity=identity, counts=counts)
-    health = metrics.Health(counts, is_ready=lambda: running.is_ready)
+    health = probes.Probes(counts.collect, problem=lambda: "" if running.is_ready else "not all kinds are listed yet")
     health_server = None
     if options.health_port:
         health_server = await runtime.network.serve_http(

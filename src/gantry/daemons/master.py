@@ -11,6 +11,7 @@ never begin, the daemon starts from the beginning.
 See contracts/cluster-design.md#daemons.
 """
 
+import argparse
 import asyncio
 import contextlib
 import dataclasses
@@ -21,6 +22,7 @@ from collections.abc import Callable, Sequence
 
 from gantry import errors
 from gantry.daemons import (
+    health_port,
     logs,
     master_status,
     remote_files,
@@ -81,6 +83,7 @@ class Master:
     gets what the daemon waits for before it has the role, in a line.
 
     ``destroyed`` is set when the cluster was destroyed, ``candidates.refused`` when another node has become the master.
+    ``counts`` is what this daemon counts.
     """
 
     def __init__(
@@ -102,7 +105,7 @@ class Master:
         self._secure = secure
         self._closing = contextlib.AsyncExitStack()
         self._request = request
-        self._counts = measures.Measures()
+        self.counts = measures.Measures()
         self.destroyed = asyncio.Event()
 
     async def start(self) -> None:
@@ -122,7 +125,7 @@ class Master:
         self.credentials = identity.Credentials(runtime, folders, authority, keys=keys.at, secure=self._secure)
         await self.credentials.renew()
         self.nodes = client.Client(
-            runtime.network, self.credentials.context, run=runtime.random.uuid(), counts=self._counts
+            runtime.network, self.credentials.context, run=runtime.random.uuid(), counts=self.counts
         )
         authority.credentials_changed = self._renew_credentials
         self._closing.push_async_callback(self.nodes.close)
@@ -131,9 +134,9 @@ class Master:
         self.reading = liveness.Reader(self.nodes, self.silent)
         self.candidates = candidates = replication.Candidates(runtime, self.nodes)
         self.store = await transaction.Store.open(
-            runtime, folders, candidates=candidates, behind=recovery.Behind.COMPLETED, counts=self._counts
+            runtime, folders, candidates=candidates, behind=recovery.Behind.COMPLETED, counts=self.counts
         )
-        self.store.follow(ended.Ended(self._counts).follow)
+        self.store.follow(ended.Ended(self.counts).follow)
         keys.follow(self.store)
         self._closing.push_async_callback(self.store.close)
         own = role.Role(
@@ -212,7 +215,7 @@ class Master:
             has_hooks=lambda name: runtime.disk.exists(f"{self._folders.hooks}/{name}"),
         )
         book = records.Records(self.store, runtime.clock)
-        manager = self.locks = locks.LockManager(counts=self._counts)
+        manager = self.locks = locks.LockManager(counts=self.counts)
         runner = processor.Processor(book, manager, units=units.REGISTRY, services=services)
         past_jobs = self.store.archive
         at_once = brief.Brief(book, manager, units=units.REGISTRY, services=services)
@@ -239,7 +242,7 @@ class Master:
             events=events.Events(self.store, past),
             audit=audit.Audit(self.store, past),
             candidates=self.candidates,
-            counts=self._counts,
+            counts=self.counts,
             authorities=lambda: authority.certificates,
             secret=lambda: runtime.random.token(32).hex(),
             pause_watcher=self._pause_watcher,
@@ -367,19 +370,22 @@ async def serve(
         request = role.Request()
 
 
-async def _serve(
-    runtime: interface.Runtime, folders: paths.Paths, request: role.Request, *, allowed: limits.UnixLimits
-) -> None:
+async def _serve(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> None:
     """Run the master until a signal stops it."""
-    stop = asyncio.Event()
-
+    stop, request = asyncio.Event(), master_options.request(options)
     following: list[asyncio.Task[None]] = []
+    watched = _Watched()
     with systemd.Service() as service:
+
+        def report(text: str) -> None:
+            watched.waits_for(text)
+            service.status(text)
 
         def up(master: Master) -> None:
             if request.taking_over:
                 # The command that started this daemon no longer reads its output.
                 logs.leave_screen()
+            watched.is_up(master)
             service.on_signal(stop.set)
             service.ready()
             for task in following:
@@ -388,7 +394,40 @@ async def _serve(
             shared_files = remote_files.keep(runtime, folders, master.store)
             following[:] = [asyncio.create_task(work) for work in (status, shared_files)]
 
-        await serve(runtime, folders, request=request, stop=stop, up=up, allowed=allowed, report=service.status)
+        async with health_port.opened(runtime, options, watched.families, problem=watched.problem):
+            await serve(
+                runtime,
+                folders,
+                request=request,
+                stop=stop,
+                up=up,
+                allowed=limit_options.unix_limits(options),
+                report=report,
+            )
+
+
+class _Watched:
+    """What the health port says of the masters that this daemon runs, one after the other."""
+
+    def __init__(self) -> None:
+        self._master: Master | None = None
+        self._waits_for = "starts"
+
+    def waits_for(self, text: str) -> None:
+        """Note what the daemon waits for before it has the role."""
+        self._master, self._waits_for = None, text
+
+    def is_up(self, master: Master) -> None:
+        """Note that a master has started to listen."""
+        self._master = master
+
+    def families(self) -> list[measures.Family]:
+        """Return what the master has counted; nothing before it listens."""
+        return self._master.counts.families() if self._master else []
+
+    def problem(self) -> str:
+        """Return what keeps the daemon from acknowledging changes, empty if nothing does."""
+        return master_status.problem(self._master.candidates) if self._master else self._waits_for
 
 
 async def _run(runtime: interface.Runtime, folders: paths.Paths, settings: config_file.Settings) -> None:
@@ -404,7 +443,7 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, settings: confi
     elif options.action == "recover":
         await repair.recover(runtime, folders, source=options.source, accepts_loss=options.accept_loss)
     else:
-        await _serve(runtime, folders, master_options.request(options), allowed=limit_options.unix_limits(options))
+        await _serve(runtime, folders, options)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,14 +20,19 @@ def no_report(_: str) -> None:
     """Report to nobody."""
 
 
+def problem(candidates: replication.Candidates) -> str:
+    """Return what keeps a master that has begun its epoch from acknowledging changes; empty if nothing does."""
+    if candidates.doubt is not None:
+        return f"asks the nodes who the master is, because a node refused it: {candidates.doubt.message}"
+    if candidates.stalled.is_set():
+        return f"waits for a majority of the master candidates: {candidates.missing()}"
+    return ""
+
+
 def line(store: transaction.Store, candidates: replication.Candidates) -> str:
     """Return the status of a master that has begun its epoch."""
     role = f"master of cluster {store.durable.the_cluster.name}, epoch {store.epoch}"
-    if candidates.doubt is not None:
-        return f"{role}; asks the nodes who the master is, because a node refused it: {candidates.doubt.message}"
-    if candidates.stalled.is_set():
-        return f"{role}; waits for a majority of the master candidates: {candidates.missing()}"
-    notice = candidates.notice()
+    notice = problem(candidates) or candidates.notice()
     return f"{role}; {notice}" if notice else role
 
 

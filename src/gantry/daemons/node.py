@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 import gantry
 from gantry import errors
-from gantry.daemons import invitations, logs, program
+from gantry.daemons import health_port, invitations, logs, program
 from gantry.daemons.options import config_file, limit_options
 from gantry.node.daemon import wiring
-from gantry.runtime import limits, paths, real
+from gantry.runtime import limits, measures, paths, real
 from gantry.runtime.real import systemd
 
 logger = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument("--name", default="", help="the node's name until it joins (default: the machine's)")
     limit_options.add_http(parser, DEFAULT_LIMITS)
+    health_port.add(parser)
     parser.add_argument("--debug", action="store_true", help="log every call")
     config_file.add_check(parser)
     parser.add_argument("--version", action="version", version=f"gantry-noded {gantry.__version__}")
@@ -89,21 +90,24 @@ async def _until_signal(runtime: real.RealRuntime, folders: paths.Paths, options
             logger.info("%s listens on %s port %d", runtime.host, where, options.port)
             service.ready(f"listens on {where} port {options.port}")
 
+        counts = measures.Measures()
         agent = wiring.node(
             runtime,
             folders,
             software=gantry.__version__,
             visitors=invitations.Relay(runtime, folders),
             measures=True,
+            counts=counts,
         )
-        serving = asyncio.ensure_future(
-            agent.run(options.bind, options.port, allowed=limit_options.http_limits(options), ready=ready)
-        )
-        service.on_signal(serving.cancel)
-        try:
-            await serving
-        except asyncio.CancelledError:
-            logger.info("stopped; guests continue to run")
+        async with health_port.opened(runtime, options, counts.families, problem=agent.problem):
+            serving = asyncio.ensure_future(
+                agent.run(options.bind, options.port, allowed=limit_options.http_limits(options), ready=ready)
+            )
+            service.on_signal(serving.cancel)
+            try:
+                await serving
+            except asyncio.CancelledError:
+                logger.info("stopped; guests continue to run")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,6 +9,7 @@ from urllib import parse
 
 from tests.kubernetes.claims import server
 
+from gantry.doors.http import exposition
 from gantry.kubernetes.api import definitions, meta, schema
 from gantry.kubernetes.controllers import (
     client,
@@ -273,7 +274,11 @@ class Site:
         self.api.notify()
 
     def leads(self, name: str) -> bool:
-        return "\ngantry_kube_leader 1.0\n" in self.counts[name].text()
+        return "\ngantry_kube_leader 1.0\n" in self.metrics(name)
+
+    def metrics(self, name: str) -> str:
+        """Return what a scrape of a controller answers."""
+        return exposition.response([*self.counts[name].collect()], "").body.decode()
 
     async def until(self, condition: Callable[[], bool], *, limit: float = 120.0) -> float:
         """Wait for a condition; return how many virtual seconds it took."""

@@ -165,7 +165,7 @@ def test_watches_that_are_cut_are_resumed_without_a_list(site: api.Site) -> None
             site.api.cut()
             site.put(server.claim(f"c{number}"))
             await site.until(lambda: bound(site, *(f"c{index}" for index in range(number + 1))))  # noqa: B023
-        assert 'gantry_kube_lists_total{kind="ipclaims.ipam.metal3.io"} 1.0\n' in site.counts["c1"].text()
+        assert 'gantry_kube_lists_total{kind="ipclaims.ipam.metal3.io"} 1.0\n' in site.metrics("c1")
 
     site.world.run(check())
 

@@ -38,7 +38,7 @@ def settled(site: api.Site) -> None:
 
 def lists(site: api.Site) -> list[str]:
     """Return the number of lists of each of our kinds."""
-    metric_lines = site.counts["c1"].text().splitlines()
+    metric_lines = site.metrics("c1").splitlines()
     return sorted(
         line for line in metric_lines if line.startswith("gantry_kube_lists_total{") and f".{ipam.GROUP}" in line
     )

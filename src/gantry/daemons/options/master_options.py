@@ -4,6 +4,7 @@ import argparse
 import os
 
 from gantry import __version__, errors
+from gantry.daemons import health_port
 from gantry.daemons.options import config_file, limit_options
 from gantry.mastership import role
 from gantry.runtime import limits
@@ -59,6 +60,7 @@ def command_line() -> argparse.ArgumentParser:
         "--root", default=os.environ.get("GANTRY_ROOT", ""), help="set the folder that contains all of its files"
     )
     limit_options.add_unix(parser, DEFAULT_LIMITS)
+    health_port.add(parser)
     parser.add_argument("--debug", action="store_true", help="log debug messages")
     config_file.add_check(parser)
     parser.add_argument("--version", action="version", version=f"gantry-masterd {__version__}")

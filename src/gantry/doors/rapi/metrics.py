@@ -9,15 +9,14 @@ The format is the text of Prometheus, or OpenMetrics for a client whose Accept h
 """
 
 import asyncio
-import itertools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
-from prometheus_client import core, exposition
-from prometheus_client.utils import floatToGoString
+from prometheus_client import core
 
 from gantry import __version__, errors, security
+from gantry.doors.http import exposition
 from gantry.doors.rapi import cluster_metrics
 from gantry.doors.rapi.cluster_metrics import Metric
 from gantry.rpc import luxi
@@ -32,7 +31,6 @@ PATH = ("metrics",)
 MASTER_TIMEOUT_SECONDS = 5.0
 """Seconds that a scrape waits for the master; Prometheus itself waits for ten by default."""
 
-_OPENMETRICS = "application/openmetrics-text"
 _BUILD = "gantry_build"
 
 
@@ -54,16 +52,6 @@ METRICS = {
 """All metrics by name; the reference page is generated from this table."""
 
 
-class _Families(NamedTuple):
-    """Metrics in the form that the encoders of prometheus_client expect."""
-
-    families: list[core.Metric]
-
-    def collect(self) -> Iterable[core.Metric]:
-        """Return the metrics with their values."""
-        return self.families
-
-
 class Metrics:
     """The metrics of the cluster, as this machine sees it."""
 
@@ -77,10 +65,7 @@ class Metrics:
 
     async def response(self, accept: str) -> http_interface.Response:
         """Return the present values, in the format for this Accept header."""
-        families = _Families(await self._families())
-        # The encoder gets no other part of the header: it fails on versions that are not numbers.
-        encode, content_type = exposition.choose_encoder(_OPENMETRICS if _OPENMETRICS in accept.lower() else "")
-        return http_interface.Response(200, encode(families), content_type)
+        return exposition.response(await self._families(), accept)
 
     async def _families(self) -> list[core.Metric]:
         name, own_end = self._own_node()
@@ -105,7 +90,7 @@ class Metrics:
             ends,
             *(cluster_metrics.families(objects) if objects else ()),
             *(cluster_metrics.usage_families(used) if objects else ()),
-            *map(_measured, (*self._counts.families(), *measured)),
+            *map(exposition.measured, (*self._counts.families(), *measured)),
         ]
 
     async def _answer(self, kind: type[list[T]], method: str, deadline: float) -> list[T]:
@@ -151,23 +136,6 @@ class Metrics:
         except (OSError, ValueError) as error:
             log.warning("/metrics has no values of %s: %s", path, error)
             return []
-
-
-def _measured(family: measures.Family) -> core.Metric:
-    """Return what was counted in the form of prometheus_client."""
-    if family.kind is measures.Kind.DURATION:
-        durations = core.HistogramMetricFamily(family.name, family.text, labels=family.labels)
-        bounds = (*map(floatToGoString, family.bounds), "+Inf")
-        for sample in family.samples:
-            totals = itertools.accumulate(sample.classes)
-            buckets = [(bound, float(total)) for bound, total in zip(bounds, totals, strict=True)]
-            durations.add_metric(sample.labels, buckets, sample.value)
-        return durations
-    kind = core.CounterMetricFamily if family.kind is measures.Kind.COUNTER else core.GaugeMetricFamily
-    numbers = kind(family.name, family.text, labels=family.labels)
-    for sample in family.samples:
-        numbers.add_metric(sample.labels, sample.value)
-    return numbers
 
 
 def _recorded_ends(nodes: Sequence[cluster_metrics.Row]) -> dict[str, float]:

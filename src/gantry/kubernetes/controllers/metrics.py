@@ -1,18 +1,9 @@
-"""Metrics of the controllers for Prometheus, and health probes.
+"""Metrics of the controllers for Prometheus: ``client``, ``reflector`` and the controllers count."""
 
-``client``, ``reflector`` and the controllers count; ``Health`` answers over HTTP::
-
-    /healthz, /livez    the event loop answers
-    /readyz             all kinds have been listed; 503 before
-    /metrics            the metrics (text format 0.0.4)
-"""
-
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal
 
-from prometheus_client import core, exposition
-
-from gantry.runtime import http_interface
+from prometheus_client import core
 
 _Labels = tuple[tuple[str, str], ...]
 
@@ -56,27 +47,3 @@ class Metrics:
             for labels, value in sorted(self._values[name].items()):
                 family.add_sample(name, dict(labels), value)
             yield family
-
-    def text(self) -> str:
-        """Return all metrics in the text format."""
-        return exposition.generate_latest(self).decode()
-
-
-class Health:
-    """Answers probes and scrapes; implements ``http_interface.Handler``."""
-
-    def __init__(self, metrics: Metrics, *, is_ready: Callable[[], bool]) -> None:
-        self._metrics = metrics
-        self._is_ready = is_ready
-
-    async def __call__(self, request: http_interface.Request) -> http_interface.Response:
-        """Answer one request."""
-        path = request.path.partition("?")[0].rstrip("/")
-        if path == "/metrics":
-            return http_interface.Response(200, self._metrics.text().encode(), "text/plain; version=0.0.4")
-        if path in ("/healthz", "/livez"):
-            return http_interface.Response(200, b"ok", "text/plain")
-        if path == "/readyz":
-            ready = self._is_ready()
-            return http_interface.Response(200 if ready else 503, b"ok" if ready else b"not listed yet", "text/plain")
-        return http_interface.Response(404, b"not found, use /healthz, /livez, /readyz or /metrics", "text/plain")

@@ -16,6 +16,7 @@ refusal. The runtime's server runs every request in a task of its own.
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Protocol
@@ -28,7 +29,7 @@ from gantry.node.daemon import departure
 from gantry.node.membership import callers, enrollment, fence
 from gantry.rpc import calls
 from gantry.rpc.calls import protocol, reach
-from gantry.runtime import http_interface, interface, limits, repeated_logs
+from gantry.runtime import http_interface, interface, limits, measures, repeated_logs
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,14 @@ _PROOF, _USE = calls.ProveInvitation.procedure(), calls.UseInvitation.procedure(
 BODY_LIMIT = 64 << 20
 STRANGER_BODY_LIMIT = 1 << 20
 """For the calls of a node without a cluster, and of a master whose key the node does not know yet."""
+CALLS = measures.Measure(
+    "gantry_served_call_duration_seconds",
+    measures.Kind.DURATION,
+    ("call", "outcome"),
+    "Calls that this node has answered, by procedure and outcome: done or failed; failed if they are refused, too.",
+)
+UNKNOWN_CALL = "other"
+"""What a call is counted by that is not in the table, which the caller may choose."""
 LINGER_SECONDS = 0.5
 """Time to send the answer to ``NodeLeave`` before its connection is closed."""
 
@@ -60,7 +69,7 @@ class Agent:
     ``table`` has the calls that the node answers while it belongs to a cluster; ``forget`` removes the cluster's files.
     ``visitors`` answers machines with an invitation; without it they are refused. ``clients`` refuses strangers,
     ``barrier`` former masters, ``call_permits`` calls that are too late. ``beside`` are run concurrently with the
-    calls, and ``settle`` before them.
+    calls, and ``settle`` before them. ``counts`` gets the calls.
     """
 
     def __init__(
@@ -77,7 +86,9 @@ class Agent:
         settle: Callable[[], Awaitable[None]],
         software: str,
         visitors: Visitors | None = None,
+        counts: measures.Measures | None = None,
     ) -> None:
+        self._counts = counts or measures.Measures()
         self._runtime = runtime
         self._identity = identity
         self._clients = clients
@@ -107,6 +118,16 @@ class Agent:
         self._bootstrap_calls.add(calls.NodeClock, self._clock)
         self._bootstrap_calls.add(calls.Join, self._identity.join)
         self._bootstrap_calls.add(calls.Enrol, self._enrol)
+
+    def problem(self) -> str:
+        """Return what keeps the node from work for a cluster, empty if nothing does."""
+        if self._server is None:
+            return "does not listen yet"
+        return "" if self._identity.joined else "belongs to no cluster"
+
+    @functools.cached_property
+    def _names(self) -> set[str]:
+        return self.procedures()
 
     def procedures(self) -> set[str]:
         """Return the names of all calls that are answered, before or after joining."""
@@ -196,7 +217,15 @@ class Agent:
 
     async def answer(self, request: http_interface.Request) -> http_interface.Response:
         """Answer a request; any exception becomes an error answer."""
-        procedure = request.path.removeprefix("/")
+        loop = asyncio.get_running_loop()
+        begin, procedure = loop.time(), request.path.removeprefix("/")
+        answer, outcome = await self._answer(procedure, request)
+        name = procedure if procedure in self._names else UNKNOWN_CALL
+        self._counts.took(CALLS, loop.time() - begin, name, outcome)
+        return answer
+
+    async def _answer(self, procedure: str, request: http_interface.Request) -> tuple[http_interface.Response, str]:
+        """Return the answer to a call, and its outcome for ``CALLS``."""
         try:
             result = await self._dispatch(procedure, request)
         except errors.GantryError as error:
@@ -207,8 +236,9 @@ class Agent:
             logger.exception("%s failed", procedure)
             failure = errors.InternalError(f"{procedure}: {type(error).__name__}: {error}")
         else:
-            return http_interface.Response(200, msgspec.json.encode((True, result)), headers=self._headers())
-        return self._failed(procedure, failure, is_stranger=not request.peer_certificate)
+            done = http_interface.Response(200, msgspec.json.encode((True, result)), headers=self._headers())
+            return done, "done"
+        return self._failed(procedure, failure, is_stranger=not request.peer_certificate), "failed"
 
     def _headers(self) -> dict[str, str]:
         """Return what a caller may know of this node, also if the node refuses the call."""

@@ -18,6 +18,7 @@ from gantry.node.storage import external, file, lvm, plain, programs, qcow2_expo
 from gantry.node.storage.drbd import driver as drbd
 from gantry.node.storage.drbd import setup
 from gantry.runtime import interface, paths
+from gantry.runtime import measures as runtime_measures
 
 
 def registry(
@@ -67,10 +68,12 @@ def node(
     secure: bool = True,
     visitors: server.Visitors | None = None,
     measures: bool = False,
+    counts: runtime_measures.Measures | None = None,
 ) -> server.Agent:
     """Return a node's server, whose ``run`` serves until cancelled; ``secure`` as in ``enrollment.Enrolment``.
 
-    ``visitors`` as in ``server.Agent``. Only with ``measures`` the node reads once a minute what it and its guests use.
+    ``visitors`` and ``counts`` as in ``server.Agent``. Only with ``measures`` the node reads once a minute what it and
+    its guests use.
     """
     identity = enrollment.Enrolment(runtime, folders, secure=secure)
     runtime = permits.Machine(runtime, name=identity.name)
@@ -125,4 +128,5 @@ def node(
         settle=settle,
         software=software,
         visitors=visitors,
+        counts=counts,
     )
