@@ -23,7 +23,7 @@ from gantry.state.store import transaction
 
 @dataclass(frozen=True)
 class Request:
-    """The node or the folder whose copy is installed; with ``accepts_loss`` also a copy that lacks records."""
+    """The node or the folder whose copy is installed; with ``accepts_loss`` even a copy that lacks records."""
 
     node: str
     accepts_loss: bool = False

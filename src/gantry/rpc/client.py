@@ -258,7 +258,7 @@ class Client:
     async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
         """Call a node that has not joined, over the certificate in its join token; InvalidError for a bad token.
 
-        RemoteError also if the node presents another certificate: each token has one of its own.
+        RemoteError, too, if the node presents another certificate: each token has one of its own.
         """
         try:
             tls = security.bootstrap_client_context(security.JoinToken.decode(token).certificate)

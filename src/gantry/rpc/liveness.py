@@ -7,7 +7,7 @@ it is silent for all. A node that refuses connections is not silent: its answer 
 
 At each node only some calls of queries are under way at a time (``call_queue``); the timeout begins with the call.
 
-Jobs wait as long as a node is alive, also when it is busy: ``attend`` and ``read`` give up a node only if it answers no
+Jobs wait as long as a node is alive, even when it is busy: ``attend`` and ``read`` give up a node only if it answers no
 call at all meanwhile, whoever made it. A job that only reads does not wait again for a node that has been silent for as
 long as the job would wait; a job that changes something asks once more, briefly, because the node may just be back.
 """

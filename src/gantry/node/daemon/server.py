@@ -10,7 +10,7 @@ candidate. A former master may be one; ``membership.fence`` recognizes it by the
 only read. A call with a permit is carried out as that allows (``node.permits``). A caller whose protocol numbers
 (``calls.protocol``) do not overlap with those of this version is refused. A client without a certificate, such as one
 that connected before the joining, is refused before its body is read, unless its call is one of a machine with an
-invitation: those go to ``visitors``. Each answer has headers with the node's version, protocol numbers and time, also a
+invitation: those go to ``visitors``. Each answer has headers with the node's version, protocol numbers and time, even a
 refusal. The runtime's server runs every request in a task of its own.
 """
 
@@ -196,7 +196,7 @@ class Agent:
         """Return whether a client certificate is that of a master candidate now."""
         try:
             self._clients.identify(certificate)
-        except (errors.GantryError, OSError, ValueError):  # also a list of keys that cannot be read
+        except (errors.GantryError, OSError, ValueError):  # a list of keys that cannot be read, too
             return False
         return True
 
@@ -241,7 +241,7 @@ class Agent:
         return self._failed(procedure, failure, is_stranger=not request.peer_certificate), "failed"
 
     def _headers(self) -> dict[str, str]:
-        """Return what a caller may know of this node, also if the node refuses the call."""
+        """Return what a caller may know of this node, even if the node refuses the call."""
         now = self._runtime.clock.now()
         return {
             calls.SOFTWARE_HEADER: self._software,

@@ -26,7 +26,7 @@ class ConsoleEntrance(Message, frozen=True):
 
 
 class ConsoleOpen(Call[ConsoleEntrance], frozen=True):
-    """Open a console of a running instance for ``user``, with ``takes_over`` also if another user has it.
+    """Open a console of a running instance for ``user``, with ``takes_over`` even if another user has it.
 
     Raises WrongStateError if the instance does not run or has no console of this kind, NotUniqueError if a program that
     the node daemon has not connected has the console, BusyError if the node has too many of them.

@@ -104,7 +104,7 @@ class Streams:
         listener = self._listeners.by_port.get((target, port))
         if listener is None or listener.token != token or wires.is_cut(machine, target):
             raise ConnectionRefusedError(f"no listener at {target}:{port} accepts the stream")
-        # A listener accepts one connection, also if a call arrives twice.
+        # A listener accepts one connection, even if a call arrives twice.
         del self._listeners.by_port[target, port]
         async with asyncio.timeout(timeout):
             data, exits = await _run(self._programs, stages, b"")
