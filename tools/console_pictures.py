@@ -39,6 +39,7 @@ PAGES = {
     "networks": "#/networks",
     "network": "#/networks/demo?address=198.51.100.10",
     "addresses": "#/addresses?of=hello.example",
+    "ports": "#/ports",
     "segments": "#/segments",
     "backups": "#/backups",
     "jobs": "#/jobs",

@@ -40,6 +40,7 @@ const PLACES = [
 const CreatePage = lazy(async () => (await import("./pages/create.tsx")).CreatePage);
 const CreateNetworkPage = lazy(async () => (await import("./pages/createnetwork.tsx")).CreateNetworkPage);
 const SegmentsPage = lazy(async () => (await import("./pages/segments.tsx")).SegmentsPage);
+const PortsPage = lazy(async () => (await import("./pages/ports.tsx")).PortsPage);
 const BackupsPage = lazy(async () => (await import("./pages/backups.tsx")).BackupsPage);
 const AuditPage = lazy(async () => (await import("./pages/audit.tsx")).AuditPage);
 const TokensPage = lazy(async () => (await import("./pages/tokens.tsx")).TokensPage);
@@ -176,6 +177,8 @@ function Page() {
       return name ? <NetworkPage name={name} /> : <NetworksPage />;
     case "jobs":
       return name ? <JobPage id={name} /> : <JobsPage />;
+    case "ports":
+      return <PortsPage />;
     case "segments":
       return <SegmentsPage />;
     case "backups":

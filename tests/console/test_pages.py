@@ -23,6 +23,7 @@ PAGES = (
     "#/instances/new",
     "#/networks/new",
     "#/networks/net1?address=192.0.2.13",
+    "#/ports",
     "#/segments",
     "#/backups",
     "#/settings",
@@ -201,6 +202,37 @@ def test_the_audit_says_who_did_what_and_readers_do_not_get_it(visitor: Visitor,
 def test_an_address_of_a_pool_leads_to_its_owner(visitor: Visitor) -> None:
     page = visitor.log_in(path="#/networks/net1?address=192.0.2.10")
     expect(page.get_by_role("link", name="web1.example").first).to_be_visible()
+
+
+def test_claims_and_ports_have_a_page_that_stays_current(visitor: Visitor, site: Site) -> None:
+    claim = {
+        "network": "net1", "fixed": [{"ip": "192.0.2.50"}], "name": "IPClaim edge/node-1", "description": "node-1",
+        "device_owner": "kubernetes:IPClaim", "device_id": "site-a/edge/edge", "tags": ["pool-1"],
+    }  # fmt: skip
+    other = {"network": "net1", "fixed": [{"ip": "192.0.2.51"}], "name": "vip", "device_owner": "network:vip"}
+    page = visitor.log_in(path="#/networks")
+    page.get_by_role("link", name="Claims and ports").click()
+    expect(page.get_by_text("Nothing but instances has addresses.")).to_be_visible()
+    with site.cluster.luxi() as luxi:
+        added = luxi.finished(luxi.value("SubmitJob", [{"OP_ID": "OP_PORT_ADD", "ports": [claim, other]}]))
+        assert added[0] == "success", added
+    table = page.get_by_role("table", name="Claims and ports")
+    expect(table.get_by_role("row")).to_have_count(3)
+    expect(table).to_contain_text("IPClaim edge/node-1")
+    expect(table).to_contain_text("pool pool-1, API server site-a")
+    page.get_by_role("button", name="Claims", exact=True).click()
+    expect(table.get_by_role("row")).to_have_count(2)
+    expect(page.get_by_role("status").filter(has_text="1 claim")).to_be_visible()
+    page.get_by_role("button", name="Other ports").click()
+    expect(table).to_contain_text("vip")
+    page.get_by_role("button", name="All", exact=True).click()
+    page.get_by_label("Filter claims and ports").fill("192.0.2.50")
+    expect(table.get_by_role("row")).to_have_count(2)
+    row(page, "192.0.2.50").get_by_role("link", name="192.0.2.50").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Addresses: 192.0.2.50")
+    with site.cluster.luxi() as luxi:
+        for name in ("IPClaim edge/node-1", "vip"):
+            assert luxi.finished(luxi.value("SubmitJob", [{"OP_ID": "OP_PORT_REMOVE", "port": name}]))[0] == "success"
 
 
 def test_search_finds_an_instance_by_its_address(visitor: Visitor) -> None:

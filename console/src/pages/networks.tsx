@@ -90,13 +90,16 @@ export function NetworksPage() {
         <p class="about" role="status">
           {networks.ready.value && format.plural(found.length, "network")}
         </p>
-        {mayWrite() && (
-          <div class="actions">
+        <div class="actions">
+          <a class="button" href={href(["ports"])}>
+            Claims and ports
+          </a>
+          {mayWrite() && (
             <a class="button primary" href={href(["networks", NEW])}>
               New network
             </a>
-          </div>
-        )}
+          )}
+        </div>
       </header>
       <div class="tools">
         <FilterBox text={text} label="Filter networks" placeholder="name, subnet" />
