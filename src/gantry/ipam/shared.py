@@ -61,7 +61,7 @@ class Store(unsettled.States, Protocol):
 
     @property
     def may_be_superseded(self) -> bool:
-        """Return whether another master may have a state without durable changes of this one, or with more."""
+        """Return whether another master may run whose state differs from the durable state of this one."""
         ...
 
 

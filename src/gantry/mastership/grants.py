@@ -73,7 +73,7 @@ class Grants:
     async def take(self, answers: Sequence[vote.Answer]) -> int:
         """Return an epoch above all that are known, without waiting for grants.
 
-        Nodes that are asked for one and give it make the epoch a proven one, if they are enough.
+        The nodes are asked nevertheless: if enough of them grant the epoch, the master can prove it.
         """
         epoch = self._highest(answers) + 1
         await self._grant_self(epoch)

@@ -138,7 +138,8 @@ def check_levels(*levels: Policy) -> None:
 def filled(*levels: Policy) -> Policy:
     """Return the effective policy: later levels take precedence, and values that no level sets are open.
 
-    A limit that a range lacks comes from the level above if that has one range, or as many ranges.
+    If a range of a level has no limit for a value, the limit of the level above counts: of its only range, or of the
+    range at the same place if it has as many ranges.
     """
     effective = OPEN
     for level in levels:

@@ -96,7 +96,7 @@ class Slots:
 
     @contextlib.asynccontextmanager
     async def slot(self, target: targets.Target) -> AsyncGenerator[None, None]:
-        """Wait for a slot of a node, and have it, or go on without it after ``LONG_SECONDS``, during the block."""
+        """Wait for a slot of a node, then run the block; after ``LONG_SECONDS`` the block keeps the slot no longer."""
         node = self._nodes.setdefault((target.address, target.port), _Node(self._number))
         await node.enter()
         call = _UnderWay()

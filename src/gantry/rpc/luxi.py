@@ -155,7 +155,7 @@ class Pool:
         self._idle: list[Client] = []
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
-        """Call a method as ``Client.call`` does; waits while as many as the pool has connections are under way."""
+        """Call a method as ``Client.call`` does; waits while all connections of the pool are in use."""
         async with self._slots:
             client = self._idle.pop() if self._idle else self._new_client()
             try:

@@ -28,7 +28,7 @@ class _Own(msgspec.Struct, frozen=True):
 
 
 def act_for(user: users.User | None, peer: str) -> None:
-    """Make the further calls of this task to the master for a user at an address; None is somebody without rights."""
+    """Make the further calls of this task to the master as a user at an address, or without rights if it is None."""
     luxi.USER.set(_named(user, peer) if user else luxi.WITHOUT_RIGHTS)
 
 

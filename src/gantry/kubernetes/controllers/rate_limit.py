@@ -41,7 +41,7 @@ def back_off(random: interface.Randomness, failures: int) -> float:
 
 
 class RequeueLimit:
-    """Counts the decisions per key and minute: another controller may undo each of them."""
+    """Slows down a fight with another controller that undoes each decision: counts the decisions per key and minute."""
 
     def __init__(self, runtime: interface.Runtime) -> None:
         self._runtime = runtime

@@ -52,9 +52,9 @@ def check_job(snapshot: states.Snapshot, subject: access.Subject | None, ops: Se
 
 
 def check_operation(snapshot: states.Snapshot, subject: access.Subject, vm: instance.Instance) -> str:
-    """Raise ForbiddenError if a subject may not do with an instance what starting it needs, as using its console.
+    """Check that a subject may operate an instance, which its console needs too; raises ForbiddenError.
 
-    Returns by which right, as ``check`` does.
+    Returns the right that allows it, as ``check`` does.
     """
     need = rights.on_instance(snapshot, vm, access.Right.OPERATE)
     return _right(snapshot, subject, need)

@@ -33,9 +33,10 @@ def check(
     source: tuple[str, ...],
     link: str = "",
 ) -> None:
-    """Refuse a source, a logical id of the disk's type on a node, that is another disk; raises NotUniqueError.
+    """Raise NotUniqueError if the file or volume that a disk is to use on a node belongs to another disk.
 
-    ``link`` is the path in the request if that is another name of the file.
+    ``source`` is its logical id, in the form of the disk's type. ``link`` is the path in the request if that is another
+    name of the file.
     """
     requested = _location(disk, node, source)
     for title, other, nodes in _disks(snapshot):

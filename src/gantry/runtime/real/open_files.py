@@ -2,7 +2,7 @@
 
 A connection is an open file, and the usual limit of 1,024 is less than a daemon serves. ``daemons.program`` raises it
 once; programs get the limit with which the daemon was started, because some handle each possible file at their start.
-And what the kernel holds of a connection for its reader.
+This module also asks the kernel whether received bytes of a connection wait for the daemon.
 """
 
 import array
@@ -39,7 +39,7 @@ def restore_for(pid: int) -> None:
 
 
 def has_unread(accepted: socket.socket) -> bool:
-    """Return whether bytes of a connection, also one that has begun, wait in the kernel."""
+    """Return whether received bytes of a connection wait in the kernel."""
     number = array.array("i", [0])
     with contextlib.suppress(OSError, ValueError):  # it may have been closed
         fcntl.ioctl(accepted, termios.FIONREAD, number)

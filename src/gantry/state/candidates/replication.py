@@ -266,9 +266,9 @@ class Candidates:
 
     @property
     def may_be_superseded(self) -> bool:
-        """Return whether there may be another master that lacks durable changes of this one, or has more.
+        """Return whether another master may run whose state differs from the durable state of this one.
 
-        A later master may lack them: see ``notice``. A former one that goes on alone under ``seed`` has more.
+        A later master may lack changes (``notice``); a former one that continues alone under ``seed`` has more.
         """
         return (
             self.refusal is not None

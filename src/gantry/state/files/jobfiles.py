@@ -93,7 +93,7 @@ class JobFiles:
     async def flush(self) -> None:
         """Write the jobs that are marked now; raises the first OSError, and unwritten jobs stay marked.
 
-        Jobs that are marked meanwhile are left for the next call: under load there would be no end.
+        Jobs that are marked during the call are left for the next one, because under load there would be no end.
         """
         async with self._turn:
             await self._write_serial()

@@ -1,6 +1,6 @@
 """Parameters of nodes and disks, and the policy of instances, of an old cluster and its node groups; pure.
 
-The old lineage writes all values of the cluster, the defaults among them; here only what differs is kept.
+Ganeti stores all values of the cluster, even those that equal its defaults; only the others are kept here.
 """
 
 from collections.abc import Mapping

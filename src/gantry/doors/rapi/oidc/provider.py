@@ -124,7 +124,7 @@ class _Keys(msgspec.Struct):
 
 
 class Tokens(msgspec.Struct):
-    """What a code was exchanged for."""
+    """The tokens that the provider returns for a code."""
 
     id_token: str
     access_token: str = ""
