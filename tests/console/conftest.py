@@ -79,7 +79,8 @@ def site() -> Iterator[Site]:
         site.stop()
 
 
-@pytest.fixture(scope="session")
+# For the tests of one file: Playwright keeps an event loop in this thread, so no simulated world of another file runs.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # Chromium's own sandbox does not start as root; the pages are the project's own.

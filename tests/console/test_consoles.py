@@ -127,8 +127,9 @@ def test_the_end_of_a_console_is_explained_and_it_can_be_opened_again(visitor: V
 
 def test_of_two_people_one_has_the_console_and_the_other_may_take_it(visitor: Visitor, site: Site) -> None:
     with line(site):
-        first, second = visitor.log_in(path=CONSOLE), visitor.open(CONSOLE)
+        first = visitor.log_in(path=CONSOLE)
         wait_for_words(first, "connected")
+        second = visitor.open(CONSOLE)
         wait_for_words(second, "alice has this console open")
         second.get_by_role("button", name="Take it over").click()
         wait_for_words(second, "connected")

@@ -51,6 +51,8 @@ def test_a_node_shows_what_it_used_in_the_last_day(visitor: Visitor, site: Site)
         assert serious_faults(page) == []
 
 
-def test_an_instance_that_was_just_started_says_that_nothing_is_measured_yet(visitor: Visitor) -> None:
-    page = visitor.log_in(path="#/instances/web1.example")
+def test_an_instance_that_has_not_run_says_that_nothing_is_measured_yet(visitor: Visitor, site: Site) -> None:
+    site.cluster.add_instance("unused.example", "--no-start")
+    page = visitor.log_in(path="#/instances/unused.example")
     expect(page.get_by_text("Nothing has been measured yet")).to_be_visible()
+    site.cluster.run("gnt-instance", "remove", "-f", "unused.example")
