@@ -56,6 +56,29 @@ async def test_the_log_of_a_guest_is_not_for_everybody(tmp_path: Path) -> None:
     assert log.stat().st_mode & 0o777 == 0o640
 
 
+REQUESTS = """
+import logging
+from gantry.daemons import logs
+from gantry.runtime import paths, request_ids
+logs.configure(paths.Paths.below({root!r}), "some-daemon", debug=False)
+logging.info("first")
+request_ids.CURRENT.set("req-7")
+logging.info("second")
+try:
+    1 / 0
+except ZeroDivisionError:
+    logging.exception("third")
+"""
+
+
+def test_a_line_ends_with_the_id_of_the_request_that_the_task_works_for(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    subprocess.run([sys.executable, "-c", REQUESTS.format(root=str(tmp_path))], check=True, timeout=60)
+    lines = (tmp_path / "log/some-daemon.log").read_text().splitlines()
+    assert [line.partition(" root: ")[2] for line in lines[:3]] == ["first", "second [req-7]", "third [req-7]"]
+    assert lines[-1] == "ZeroDivisionError: division by zero"
+
+
 LEVELS = """
 import logging
 from gantry.daemons import logs

@@ -352,6 +352,7 @@ def test_stored_jobs_have_the_keys_and_values_that_readers_of_job_files_expect(h
 
     house.run(scenario())
     data = msgspec.to_builtins(house.job(1))
-    assert list(data) == ["id", "ops", "received_timestamp", "start_timestamp", "end_timestamp", "submitter"]
+    times = ["received_timestamp", "start_timestamp", "end_timestamp"]
+    assert list(data) == ["id", "ops", *times, "submitter", "request"]
     assert data["ops"][0]["input"]["OP_ID"] == "OP_TEST_DELAY"
     assert data["ops"][0]["status"] == "success"

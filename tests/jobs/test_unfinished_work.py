@@ -3,12 +3,14 @@
 import asyncio
 import dataclasses
 
+import pytest
 from msgspec import structs
 from tests.jobs.house import House, Script, op, procedure
 
 from gantry import errors
 from gantry.model import lock, network
 from gantry.operations import base
+from gantry.runtime import request_ids
 from gantry.state.objects import snapshot as states
 
 NET = network.Network(uuid="u1", name="net1")
@@ -67,6 +69,18 @@ def test_jobs_that_a_job_submits_have_its_reason_and_priority_and_name_its_opcod
     plain, other = (house.queue.jobs()[number].ops[0].input for number in (2, 3))
     assert (plain.reason, plain.priority, plain.comment) == (trail, -5, "Submitted by OP_TEST_DELAY")
     assert (other.reason, other.priority, other.comment) == (own_trail, 3, "own")
+
+
+@pytest.mark.parametrize(("request_id", "inherited"), [("req-9", "req-9"), ("", "job-1")])
+def test_jobs_that_a_job_submits_have_its_request_or_its_number(house: House, request_id: str, inherited: str) -> None:
+    house.scripts["many"] = Script(plan=base.Plan(jobs=[[op()], [op()]]))
+
+    async def scenario() -> None:
+        request_ids.CURRENT.set(request_id)
+        await house.wait(await house.queue.submit([op("many")]))
+
+    house.run(scenario())
+    assert [house.queue.jobs()[number].request for number in (1, 2, 3)] == [request_id, inherited, inherited]
 
 
 def test_a_job_that_runs_can_be_canceled_only_while_it_says_so(house: House) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gantry.runtime import request_ids
 from gantry.runtime.real import journal
 
 
@@ -92,3 +93,14 @@ def test_a_message_that_the_journal_does_not_take_goes_to_standard_error(
     (tmp_path / "journal").unlink()
     log.info("lost message")
     assert "lost message" in capsys.readouterr().err
+
+
+def test_the_id_of_the_request_is_a_field_while_a_task_works_for_it(
+    receiver: socket.socket, log: logging.Logger
+) -> None:
+    token = request_ids.CURRENT.set("req-7")
+    log.info("for a request")
+    request_ids.CURRENT.reset(token)
+    log.info("for none")
+    assert fields(receiver)["GANTRY_REQUEST"] == "req-7"
+    assert "GANTRY_REQUEST" not in fields(receiver)

@@ -14,10 +14,22 @@ import logging
 import logging.handlers
 import os
 
-from gantry.runtime import paths
+from gantry.runtime import paths, request_ids
 from gantry.runtime.real import disk, journal, systemd
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class _Formatter(logging.Formatter):
+    """Writes a line as ``FORMAT``, with the id of the request at its end if the task works for one."""
+
+    def __init__(self) -> None:
+        super().__init__(FORMAT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the standard library
+        """Return the line without a traceback, which follows."""
+        request = request_ids.CURRENT.get()
+        return f"{super().formatMessage(record)} [{request}]" if request else super().formatMessage(record)
 
 
 class _LogFile(logging.handlers.WatchedFileHandler):
@@ -46,7 +58,7 @@ def configure(folders: paths.Paths, name: str, *, debug: bool) -> None:
         if has_files:
             screen.setLevel(logging.DEBUG if debug else logging.WARNING)
         handlers.append(screen)
-    logging.basicConfig(level=level, format=FORMAT, handlers=handlers)
+    _install(handlers, level)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
@@ -69,10 +81,15 @@ def _journal(name: str) -> journal.Handler:
 def configure_screen(*, debug: bool) -> None:
     """Send this process's log to the journal, or to standard error only, as usual in containers."""
     level = logging.DEBUG if debug else logging.INFO
-    logging.basicConfig(
-        level=level, format=FORMAT, handlers=[_journal("kube") if _has_journal() else logging.StreamHandler()]
-    )
+    _install([_journal("kube") if _has_journal() else logging.StreamHandler()], level)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _install(handlers: list[logging.Handler], level: int) -> None:
+    for handler in handlers:
+        if handler.formatter is None:
+            handler.setFormatter(_Formatter())
+    logging.basicConfig(level=level, handlers=handlers)
 
 
 def set_debug(*, debug: bool) -> None:

@@ -19,6 +19,7 @@ from gantry.model import access, opcodes
 from gantry.model import job as jobs
 from gantry.operations import base
 from gantry.operations.access import check as access_check
+from gantry.runtime import request_ids
 from gantry.state.objects import snapshot as states
 
 
@@ -94,7 +95,14 @@ class Brief:
             input=op, priority=op.priority, status=jobs.Status.RUNNING, start_timestamp=now, exec_timestamp=now
         )
         number = self._book.store.snapshot.last_job + 1
-        job = jobs.Job(id=number, ops=(step,), received_timestamp=now, start_timestamp=now, submitter=submitter)
+        job = jobs.Job(
+            id=number,
+            ops=(step,),
+            received_timestamp=now,
+            start_timestamp=now,
+            submitter=submitter,
+            request=request_ids.CURRENT.get(),
+        )
         return records.Record(job, job)
 
     def _submitted(

@@ -23,6 +23,7 @@ from gantry.jobs import environment, execution, lock_table, locks, records
 from gantry.model import confidential, opcodes
 from gantry.model import job as jobs
 from gantry.operations.access import check as access_check
+from gantry.runtime import request_ids
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +90,7 @@ class Processor:
         """Run a job, ``begun`` or not, to its end, unless it was canceled before its task began; raises nothing."""
         if record.newest.status in jobs.FINAL:
             return
+        request_ids.CURRENT.set(record.newest.request or request_ids.of_job(record.newest.id))
         for index in range(len(record.newest.ops)):
             try:
                 result = await self._run_opcode(record, index, begun.first if begun and index == 0 else None)

@@ -20,7 +20,7 @@ from gantry.model import access, confidential, opcodes
 from gantry.model import job as model
 from gantry.operations import base
 from gantry.operations.access import check as access_check
-from gantry.runtime import interface
+from gantry.runtime import interface, request_ids
 from gantry.state.objects import snapshot as states
 from gantry.state.store import transaction
 
@@ -319,7 +319,8 @@ class Queue:
             if secrets:
                 self._book.secrets[number, index] = secrets
         steps = tuple(model.Step(input=op, priority=op.priority) for op, _ in parts)
-        return model.Job(id=number, ops=steps, received_timestamp=self._book.now(), submitter=submitter)
+        now, request = self._book.now(), request_ids.CURRENT.get()
+        return model.Job(id=number, ops=steps, received_timestamp=now, submitter=submitter, request=request)
 
     def _status(self, number: int) -> model.Status | None:
         job = self._book.view.get(number) or self._archived(number)

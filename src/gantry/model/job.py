@@ -61,7 +61,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job with its number, unique in the life of the cluster.
 
-    ``submitter`` made the request; None is the cluster itself, or a version that did not record it.
+    ``submitter`` made the request; None is the cluster itself, or a version that did not record it. ``request`` is the
+    id of the request (``runtime.request_ids``), empty if it had none.
     """
 
     id: int
@@ -70,6 +71,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     start_timestamp: Timestamp | None = None
     end_timestamp: Timestamp | None = None
     submitter: access.Subject | None = None
+    request: str = ""
 
     @property
     def status(self) -> Status:

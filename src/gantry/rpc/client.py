@@ -29,7 +29,7 @@ from typing import NamedTuple, TypeVar, cast
 from gantry import errors, security
 from gantry.rpc import call_queue, calls, exchange, liveness, permits, silence, targets
 from gantry.rpc.calls import reach
-from gantry.runtime import interface, measures
+from gantry.runtime import interface, measures, request_ids
 
 Result = TypeVar("Result")
 
@@ -211,7 +211,7 @@ class Client:
             await self._ask(target, calls.Version())
             await self._wait_for_right(call)
         async with self._permits.permit(target) as headers:
-            return await self._ask(target, call, headers=headers)
+            return await self._ask(target, call, headers={**headers, **request_ids.header()})
 
     async def _wait_for_right(self, call: calls.Call[Result]) -> None:
         if self._permitted and call.FENCED:

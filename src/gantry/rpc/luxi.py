@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from gantry import errors
-from gantry.runtime import bytestream, interface
+from gantry.runtime import bytestream, interface, request_ids
 
 T = TypeVar("T")
 
@@ -87,7 +87,10 @@ class Client:
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
         """Call a method whose result is a ``kind``; raises the master's error, RemoteError without an answer."""
         user = {"user": USER.get(WITHOUT_RIGHTS)} if self._naming else {}
-        request = msgspec.json.encode({"method": method, "args": arguments, **self._remote, **user}) + ETX
+        # A master that does not know the key ignores it.
+        identified = {"request": number} if (number := request_ids.CURRENT.get()) else {}
+        body = {"method": method, "args": arguments, **self._remote, **user, **identified}
+        request = msgspec.json.encode(body) + ETX
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 answer = await self._patient_exchange(request)

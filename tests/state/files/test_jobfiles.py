@@ -51,6 +51,7 @@ def test_each_job_is_a_json_file_beside_lock_serial_and_version() -> None:
             "start_timestamp": None,
             "end_timestamp": [3, 4],
             "submitter": None,
+            "request": "",
         }
 
 

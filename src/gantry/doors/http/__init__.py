@@ -20,7 +20,7 @@ from urllib import parse
 from gantry import errors
 from gantry.doors.http import warnings
 from gantry.rpc import luxi
-from gantry.runtime import http_interface, interface, limits, measures, repeated_logs
+from gantry.runtime import http_interface, interface, limits, measures, repeated_logs, request_ids
 
 T = TypeVar("T")
 
@@ -155,6 +155,7 @@ class Server:
     async def answer(self, raw: http_interface.Request) -> http_interface.Response:
         """Answer any request, and write a line into the access log."""
         trace = self._trace()
+        request_ids.CURRENT.set(trace.id)
         notices: list[str] = []
         luxi.NOTICES.set(notices)
         begin = self._runtime.clock.monotonic()

@@ -31,7 +31,7 @@ from gantry.doors.luxi import figures, jobs, queries, services
 from gantry.doors.luxi.services import Methods, Services
 from gantry.model import access
 from gantry.operations.access import check
-from gantry.runtime import bounded_json, bytestream, interface, limits, repeated_logs
+from gantry.runtime import bounded_json, bytestream, interface, limits, repeated_logs, request_ids
 from gantry.state.objects import access_rules
 
 log = logging.getLogger(__name__)
@@ -71,13 +71,15 @@ class _NamedUser(msgspec.Struct, forbid_unknown_fields=True):
 class _Request(msgspec.Struct):
     """A request of a client; other keys are ignored. ``remote``: it passes on what a client elsewhere asked for.
 
-    ``user`` is the user for whom the peer makes it, with the rights of that user.
+    ``user`` is the user for whom the peer makes it, with the rights of that user. ``request`` is the id that a front
+    end or a command has given it (``runtime.request_ids``).
     """
 
     method: str
     args: msgspec.Raw
     remote: bool = False
     user: _NamedUser | None = None
+    request: str = ""
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ class Door:
         except bounded_json.UnreadableError as error:
             return {"success": False, "result": f"Failed to parse request: {errors.readable(str(error))}"}, False
         services.BY_ROOT.set(peer.is_root and not request.remote and request.user is None)
+        request_ids.CURRENT.set(request_ids.accepted(request.request))
         begin, outcome = self._runtime.clock.monotonic(), "canceled"
         try:
             subject = self._subject(request, peer.subject)

@@ -111,6 +111,7 @@ _JOB = (
     Field("summary", "Summary", doc="Summary of the opcodes"),
     Field("dry_run", "DryRun", B, "Whether the job only plans, and changes nothing"),
     Field("user", "User", doc="Who submitted the job: a program, or a user of the remote API or with access rules"),
+    Field("request", "Request", doc="Id of the request that submitted the job, as logs have it; empty for commands"),
     Field("error", "Error", doc="First line of the error with which the job failed"),
     Field("received_ts", "Received", O, "When the job was submitted", form=Shape.TIME),
     Field("start_ts", "Start", O, "When the job started", form=Shape.TIME),

@@ -29,7 +29,7 @@ from gantry.node.daemon import departure
 from gantry.node.membership import callers, enrollment, fence
 from gantry.rpc import calls
 from gantry.rpc.calls import protocol, reach
-from gantry.runtime import http_interface, interface, limits, measures, repeated_logs
+from gantry.runtime import http_interface, interface, limits, measures, repeated_logs, request_ids
 
 logger = logging.getLogger(__name__)
 
@@ -217,6 +217,7 @@ class Agent:
 
     async def answer(self, request: http_interface.Request) -> http_interface.Response:
         """Answer a request; any exception becomes an error answer."""
+        request_ids.CURRENT.set(request_ids.accepted(request.headers.get(request_ids.HEADER, "")))
         loop = asyncio.get_running_loop()
         begin, procedure = loop.time(), request.path.removeprefix("/")
         answer, outcome = await self._answer(procedure, request)

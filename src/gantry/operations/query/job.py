@@ -57,6 +57,7 @@ GETTERS: dict[str, cells.Getter[job.Job]] = {
     "summary": lambda _, entry: _summary(entry),
     "dry_run": lambda _, entry: all(step.input.dry_run for step in entry.ops),
     "user": lambda _, entry: _user(entry),
+    "request": lambda _, entry: entry.request,
     "error": lambda _, entry: _error(entry),
     "received_ts": lambda _, entry: entry.received_timestamp,
     "start_ts": lambda _, entry: entry.start_timestamp,

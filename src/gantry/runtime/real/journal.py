@@ -1,7 +1,7 @@
 """The journal of systemd as a target of logging: a message is a datagram of fields (systemd.journal-fields(7)).
 
     MESSAGE, PRIORITY, SYSLOG_IDENTIFIER, GANTRY_LOGGER; GANTRY_JOB, GANTRY_INSTANCE and GANTRY_NODE from a message's
-    ``extra`` {"job": ..., "instance": ..., "node": ...}
+    ``extra`` {"job": ..., "instance": ..., "node": ...}; GANTRY_REQUEST, the id of the request that the task works for
 
 ``daemons.logs`` uses it for a daemon that is a service. The journal adds unit, process and time by itself.
 """
@@ -10,6 +10,8 @@ import logging
 import os
 import socket
 import struct
+
+from gantry.runtime import request_ids
 
 SOCKET = "/run/systemd/journal/socket"
 CONTEXT = ("job", "instance", "node")
@@ -58,6 +60,8 @@ class Handler(logging.Handler):
         }
         context = {f"GANTRY_{name.upper()}": record.__dict__.get(name) for name in CONTEXT}
         fields |= {name: str(value) for name, value in context.items() if value is not None}
+        if request := request_ids.CURRENT.get():
+            fields["GANTRY_REQUEST"] = request
         return b"".join(_field(name, text) for name, text in fields.items())
 
 
