@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
+from tests import effort
 
 from gantry import errors
 from gantry.address import ranges, space
@@ -89,6 +90,24 @@ def test_the_first_free_address_comes_from_the_first_pool_of_the_first_subnet_wi
         house.pick(ANY)
     house.change(states.Delete("instances", "v1"))
     assert house.pick(ANY) == ["192.0.2.12"]
+
+
+def test_the_cost_of_an_address_does_not_grow_with_those_of_its_plan() -> None:
+    house = House(net(subnet("10.0.0.0/16", "10.0.0.0/16")))
+    allocations, lan = house.ledger.allocations(house.state), house.state.networks["net"]
+    early = effort.lines(lambda: [allocations.allocate(lan, ANY) for _ in range(20)])
+    addresses = [allocations.allocate(lan, ANY) for _ in range(2000)]
+    assert len(set(addresses)) == 2000
+    assert effort.lines(lambda: [allocations.allocate(lan, ANY) for _ in range(20)]) < 1.5 * early
+
+
+def test_a_plan_allocates_an_address_again_that_it_has_released_itself() -> None:
+    house = House(net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.4", "10.0.0.9")))
+    allocations, lan = house.ledger.allocations(house.state), house.state.networks["net"]
+    assert [allocations.allocate(lan, ANY) for _ in range(3)] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    allocations.release(lan, "10.0.0.2")
+    assert allocations.allocate(lan, specific("10.0.0.4")) == "10.0.0.4"
+    assert [allocations.allocate(lan, ANY) for _ in range(2)] == ["10.0.0.2", "10.0.0.9"]
 
 
 def test_a_change_that_keeps_the_addresses_of_an_owner_keeps_them_used() -> None:

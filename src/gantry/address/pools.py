@@ -30,16 +30,24 @@ def never_handed_out(cidr: ranges.Cidr, *, gateway: int | None) -> list[ranges.R
     return ranges.union(ranges.Range(number, number) for number in numbers)
 
 
-def first_free(numbers: space.Space, parts: Iterable[ranges.Range], *, taken: Container[int] = ()) -> int | None:
-    """Return the lowest number of the parts that can be allocated, None if they are full.
+def first_free(
+    numbers: space.Space,
+    parts: Iterable[ranges.Range],
+    *,
+    taken: Container[int] = (),
+    picked: Container[int] = (),
+    start: int = 0,
+) -> int | None:
+    """Return the lowest number from ``start`` in the parts that can be allocated, None if there is none.
 
-    ``parts`` are sorted: the range of a pool without what is excluded. ``taken`` are numbers held for running jobs.
-    Cost: a search for each part and taken number before the free number.
+    ``parts`` are sorted: the range of a pool without what is excluded. ``taken`` are numbers held for running jobs,
+    ``picked`` those of the same plan. Cost: a search for each part, taken and picked number from ``start`` to the free
+    number.
     """
     for part in parts:
-        number = numbers.next_free(part.first, part.last)
+        number = numbers.next_free(max(part.first, start), part.last)
         while number is not None:
-            if number not in taken:
+            if number not in taken and number not in picked:
                 return number
             number = numbers.next_free(number + 1, part.last)
     return None

@@ -253,13 +253,18 @@ def _allocatable(subnet: network.Subnet, pool: str) -> tuple[ranges.Family, Sequ
 
 @dataclass
 class Allocations:
-    """The allocations of one plan (``driver.Allocations``)."""
+    """The allocations of one plan (``driver.Allocations``).
+
+    ``_starts`` has where the next search begins in a pool: the plan has picked the free numbers below, so that a plan
+    for many addresses does not pass them again for each one.
+    """
 
     ledger: Ledger
     snapshot: states.Snapshot
     owner: str
     _picked: dict[tuple[str, ranges.Family], set[int]] = field(default_factory=dict)
     _released: set[tuple[str, str]] = field(default_factory=set)
+    _starts: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def allocate(self, net: network.Network, request: driver.Request) -> str:
         """Return an address for the request (contracts/networks.md#finding-an-address)."""
@@ -294,11 +299,15 @@ class Allocations:
     ) -> str:
         for subnet, pool in candidates:
             family, parts = _allocatable(subnet, pool.range)
-            numbers = self.ledger.space(net.uuid, family)
-            picked, held_numbers = self._picked.get((net.uuid, family)), self.ledger.held_numbers(net.uuid, family)
-            unavailable = picked | held_numbers.keys() if picked else held_numbers
-            number = pools.first_free(numbers, parts, taken=unavailable)
+            number = pools.first_free(
+                self.ledger.space(net.uuid, family),
+                parts,
+                taken=self.ledger.held_numbers(net.uuid, family),
+                picked=self._picked.get((net.uuid, family), ()),
+                start=self._starts.get((net.uuid, pool.range), 0),
+            )
             if number is not None:
+                self._starts[net.uuid, pool.range] = number + 1
                 return self._pick(net, family, number)
         full_pools = [f"{pool.range} ({pool.name})" if pool.name else pool.range for _, pool in candidates]
         more = f" and {len(full_pools) - MAX_POOLS_NAMED} more" if len(full_pools) > MAX_POOLS_NAMED else ""
@@ -345,7 +354,10 @@ class Allocations:
     def release(self, net: network.Network, ip: str) -> None:
         """Make an address available to a request that names it; an allocation of this plan, to any request."""
         address = ranges.parse_address(ip)
-        self._picked.get((net.uuid, address.family), set()).discard(address.value)
+        picked = self._picked.get((net.uuid, address.family), set())
+        if address.value in picked:
+            picked.remove(address.value)
+            self._starts.clear()
         self._released.add((net.uuid, ip))
 
     def _pick(self, net: network.Network, family: ranges.Family, number: int) -> str:

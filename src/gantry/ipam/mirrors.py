@@ -80,10 +80,10 @@ class Picks:
         return self._first(instance.PORTS, run, what=f"ports {FIRST_PORT} to {LAST_PORT}")
 
     def _first(self, name: str, run: ranges.Range, *, what: str) -> int:
-        taken = self._picked.setdefault(name, set())
-        numbers = self.mirrors.space(name)
-        number = pools.first_free(numbers, [run], taken=taken | self.mirrors.held_numbers(name).keys())
+        picked = self._picked.setdefault(name, set())
+        held_numbers = self.mirrors.held_numbers(name)
+        number = pools.first_free(self.mirrors.space(name), [run], taken=held_numbers, picked=picked)
         if number is None:
             raise errors.NoRoomError(f"all {what} are in use by mirrored disks", hint="remove a mirrored disk")
-        taken.add(number)
+        picked.add(number)
         return number
