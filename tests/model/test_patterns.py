@@ -52,6 +52,12 @@ def test_an_expression_has_a_longest_length_and_a_largest_size() -> None:
         ("^ü.$", "üß", True),
         ("", "", True),
         ("^b", "a\nb", False),
+        (r"0\.7", "10.0.7", True),
+        (r"0\.7", "10.017", False),
+        (r"\d", "d7", True),
+        (r"\d", "d", False),
+        (r"a\\b", r"a\b", True),
+        (r"a\\b", "ab", False),
     ],
 )
 def test_what_commands_and_older_clients_write_is_found(pattern: str, text: str, matches: bool) -> None:

@@ -19,6 +19,10 @@ set and see the attributes marked *admin*. Lists can be filtered by attributes m
 and `sort_dir`; divided into pages with `limit`, `marker` and `page_reverse`; and reduced to some attributes with
 `fields`. Any other filter is refused.
 
+Ports are found by `fixed_ips` with `ip_address=ADDRESS`, `subnet_id=UUID` or `ip_address_substr=TEXT`. An address is
+looked up in an index. A part of an address is searched for among all addresses, 0.06 seconds of the master's processor
+for each text and 100,000 ports, so a query can have at most ten of these texts.
+
 Refusals are `{"NeutronError": {"type", "message", "detail"}}`.
 
 An OpenAPI 3.1 description of this API, for clients and tests that are generated from it, is

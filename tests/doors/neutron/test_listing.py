@@ -101,10 +101,22 @@ def test_the_master_finds_ports_by_their_addresses() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("part", ["", "x", "(", "1" * 40, "1\n"], ids=repr)
+@pytest.mark.parametrize("part", ["x", "(", "1" * 40, "1\n"], ids=repr)
 def test_a_text_that_no_address_contains_is_not_an_expression_for_the_master(part: str) -> None:
     what = listing.read(ports.TABLE, {"fixed_ips": [f"ip_address_substr={part}"]}, admin=True)
-    assert listing.master_filter(ports.TABLE, what, visible=None) is None
+    assert listing.master_filter(ports.TABLE, what, visible=None) == ["&", ["|"]]
+    both = listing.read(ports.TABLE, {"fixed_ips": [f"ip_address_substr={part}", "ip_address_substr=7"]}, admin=True)
+    assert listing.master_filter(ports.TABLE, both, visible=None) == ["&", ["|", ["=~", "ip", "7"]]]
+
+
+def test_the_number_of_texts_that_are_looked_for_in_addresses_is_limited() -> None:
+    texts = [f"ip_address_substr={number}" for number in range(11)]
+    most = listing.read(ports.TABLE, {"fixed_ips": texts[:10]}, admin=True)
+    assert listing.master_filter(ports.TABLE, most, visible=None)
+    more = listing.read(ports.TABLE, {"fixed_ips": texts}, admin=True)
+    with pytest.raises(faults.FaultError, match="at most 10 values of ip_address_substr") as refusal:
+        listing.master_filter(ports.TABLE, more, visible=None)
+    assert refusal.value.status == 400
 
 
 def test_ports_are_found_by_an_address_and_by_a_part_of_it(seeded: Talk) -> None:
@@ -127,6 +139,9 @@ def test_ports_are_found_by_an_address_and_by_a_part_of_it(seeded: Talk) -> None
         "fixed_ips=ip_address_substr=8.0.7": ["high", "low"],
         "fixed_ips=ip_address_substr=8:0.7": [],
         "fixed_ips=ip_address_substr=(": [],
+        "fixed_ips=ip_address_substr=": ["high", "low"],
+        "fixed_ips=ip_address_substr=(&fixed_ips=ip_address_substr=8::7": ["low"],
+        f"fixed_ips=ip_address_substr=8.0.7&network_id={network['id']}": ["high", "low"],
         "fixed_ips=ip_address=10.8.0.7&limit=1": ["low"],
         "fixed_ips=ip_address=10.8.0.7&fields=name": ["low"],
     }

@@ -78,6 +78,14 @@ async def test_a_nic_in_a_network_is_a_port_of_its_instance(queries: Queries) ->
         ("instance", ["=[]", "nic.networks", "gone"], []),
         ("port", ["=[]", "ip", "192.0.2.55"], ["p1"]),
         ("port", ["=[]", "ip", "192.0.2.10"], ["x1"]),
+        ("port", ["=~", "ip", r"\.2\.55"], ["p1"]),
+        ("port", ["=~", "ip", "db8::"], ["p1"]),
+        ("port", ["=~", "ip", "^192.0.2.(10|55)$"], ["p1", "x1"]),
+        ("port", ["|", ["=~", "ip", r"\.10"], ["=[]", "ip", "192.0.2.55"]], ["p1", "x1"]),
+        ("port", ["&", ["=", "network_uuid", "net"], ["=~", "ip", r"\.55"]], ["p1"]),
+        ("port", ["=~", "ip", "9999"], []),
+        ("port", ["|"], []),
+        ("port", ["&", ["|"], ["=", "network_uuid", "net"]], []),
         ("port", ["=[]", "ip", "2001:DB8:0::55"], ["p1"]),
         ("port", ["=", "mac", "AA:00:00:00:00:01"], ["x1"]),
         ("port", ["=[]", "fixed", "s4"], ["p1", "x1"]),
@@ -94,7 +102,7 @@ async def test_a_filter_lets_the_same_pass_by_an_index_or_without(
     if filter_ is not None:
         monkeypatch.setattr(lookup, "narrowed", lambda *_: None)
         by_hand = ["&", filter_, ["!", ["=", "uuid", ""]]]
-        if not (isinstance(filter_, list) and filter_[1] == "name" and what == "subnetpool"):
+        if not (isinstance(filter_, list) and filter_[1:2] == ["name"] and what == "subnetpool"):
             assert sorted(map(str, await queries.values(what, "uuid", filter_=by_hand))) == sorted(expected)
 
 
@@ -129,6 +137,13 @@ async def test_a_port_with_an_address_costs_the_same_in_a_network_of_any_size(qu
 
     assert effort.lines(find) < 200
     assert narrowed == [PORT]
+
+
+async def test_a_part_of_an_address_is_looked_for_without_a_look_at_the_ports(
+    queries: Queries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "every_port", lambda _: pytest.fail("the ports were walked"))
+    assert await queries.values("port", "uuid", filter_=["=~", "ip", r"2\.55"]) == ["p1"]
 
 
 async def test_a_subnet_pool_that_is_not_there_is_said_to_be_missing(queries: Queries) -> None:

@@ -16,7 +16,10 @@ from gantry.doors.neutron import attributes, faults, master, values
 _PAGING = ("limit", "marker", "page_reverse")
 _NOT_FILTERS: Final = frozenset({"fields", "sort_key", "sort_dir", *_PAGING})
 TAG_FILTERS: Final = ("tags", "tags-any", "not-tags", "not-tags-any")
-_OF_ADDRESS: Final = re.compile(r"[0-9a-f.:]{1,39}")
+_OF_ADDRESS: Final = re.compile(r"[0-9a-f.:]{0,39}")
+
+MAX_SUBSTRINGS: Final = 10
+"""The maximum number of texts that a query may look for in addresses: the master tests every address for each text."""
 
 Representation = dict[str, object]
 
@@ -104,15 +107,19 @@ def master_filter(table: attributes.Table, listing: Listing, *, visible: master.
 def _filters_of_parts(attribute: attributes.Attribute, pairs: Iterable[str]) -> Iterator[master.Filter]:
     """Yield a filter of the master for each key of the pairs ``key=value`` by which the master can filter.
 
-    An expression is only made of a text that an address can contain: the master refuses an invalid or long one.
+    A text that no address contains is left out, because the master refuses an invalid or long expression; a filter
+    without texts lets nothing pass. Raises FaultError 400 for more than ``MAX_SUBSTRINGS`` parts of addresses.
     """
     texts = _texts_by_key(pairs)
     for key, operator, field in attribute.parts:
         requested = texts.get(key, [])
+        if not requested:
+            continue
         if operator == "=~":
-            requested = [re.escape(text) for text in requested] if all(map(_OF_ADDRESS.fullmatch, requested)) else []
-        if requested:
-            yield ["|", *([operator, field, text] for text in requested)]
+            if len(requested) > MAX_SUBSTRINGS:
+                raise faults.bad_request(f"A query can have at most {MAX_SUBSTRINGS} values of {key}")
+            requested = [re.escape(text) for text in requested if _OF_ADDRESS.fullmatch(text)]
+        yield ["|", *([operator, field, text] for text in requested)]
 
 
 def select(rows: Iterable[Representation], listing: Listing) -> list[Representation]:

