@@ -3,6 +3,9 @@
 The reservations are ports that were written in records of a thousand, as large requests write them. So the journal has
 the sections that it would have, and the search for the job that allocated an address reads one of them. Ports are asked
 for at random; a name and a MAC address are other ways to the same answer.
+
+Most of such a command is its start. So Python without a program, the program without a question (``--version``), and
+the question on a connection that is open already are measured in the same rounds.
 """
 
 import asyncio
@@ -60,16 +63,27 @@ async def _fill(runtime: RealRuntime, where: paths.Paths, count: int) -> None:
     await store.close()
 
 
-def _command(folder: str, text: str, expected: str) -> float:
-    """Return the milliseconds that the command takes, from its start to its end."""
-    environment = {**os.environ, "GANTRY_ROOT": folder}
-    begin = time.perf_counter()
-    ran = subprocess.run(
-        [lab.BIN / "gnt-network", "address", text], env=environment, check=True, capture_output=True, text=True
-    )
-    spent = (time.perf_counter() - begin) * 1e3
-    assert expected in ran.stdout, ran.stdout
-    return spent
+class _Site:
+    """A cluster with the reservations, the program that is run in it, and a connection to its master."""
+
+    def __init__(self, cluster_lab: lab.Lab, connection: lab.Luxi) -> None:
+        self._environment = {**os.environ, "GANTRY_ROOT": str(cluster_lab.master)}
+        self._connection = connection
+
+    def run(self, *words: str, expected: str = "") -> float:
+        """Return the milliseconds that a program beside this Python takes, from its start to its end."""
+        begin = time.perf_counter()
+        program = [str(lab.BIN / words[0]), *words[1:]]
+        ran = subprocess.run(program, env=self._environment, check=True, capture_output=True, text=True)
+        spent = (time.perf_counter() - begin) * 1e3
+        assert expected in ran.stdout, ran.stdout
+        return spent
+
+    def ask(self, text: str) -> float:
+        """Return the milliseconds of the question on an open connection, without a process."""
+        begin = time.perf_counter()
+        self._connection.call("QueryAddress", text, None, False, 1)
+        return (time.perf_counter() - begin) * 1e3
 
 
 def _questions() -> Iterator[tuple[str, Callable[[int], str]]]:
@@ -78,27 +92,34 @@ def _questions() -> Iterator[tuple[str, Callable[[int], str]]]:
     yield "UUID of the port", lambda number: _port(number, 0.0).uuid
 
 
-def _measure(count: int) -> dict[str, list[float]]:
-    samples: dict[str, list[float]] = {}
-    with lab.lab() as cluster_lab:
-        cluster_lab.init()
-        cluster_lab.stop_master(cluster_lab.nodes[0])
-        asyncio.run(_fill(RealRuntime(), paths.Paths.below(str(cluster_lab.master)), count))
-        cluster_lab.start_master(check=False)
-        lab.wait_until(cluster_lab.answers, "the master daemon", timeout=START_SECONDS)
-        chance = random.Random(1)
-        for name, text in _questions():
-            for _ in range(ROUNDS):
-                number = chance.randrange(count)
-                spent = _command(str(cluster_lab.master), text(number), f" {number // TOGETHER + 1} ")
-                samples.setdefault(name, []).append(spent)
-    return samples
+def _round(site: _Site, number: int) -> Iterator[tuple[str, float, float | None]]:
+    """Yield a name, the milliseconds and the limit of each measurement about one port."""
+    job = f" {number // TOGETHER + 1} "
+    yield "Python without a program, wall clock", site.run("python3", "-c", "pass"), None
+    yield "gnt-network --version, wall clock", site.run("gnt-network", "--version"), None
+    yield f"QueryAddress on an open connection, {RESERVATIONS:,} reservations", site.ask(_ip(number)), None
+    for name, text in _questions():
+        spent = site.run("gnt-network", "address", text(number), expected=job)
+        yield f"gnt-network address by {name}, {RESERVATIONS:,} reservations, wall clock", spent, MILLISECONDS
 
 
 def owners() -> Iterable[Figure]:
-    for name, values in _measure(RESERVATIONS).items():
-        title = f"address: gnt-network address by {name}, {RESERVATIONS:,} reservations, wall clock"
-        yield Figure(title, "ms", values, MILLISECONDS, goal=True)
+    samples: dict[str, list[float]] = {}
+    limits: dict[str, float | None] = {}
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.stop_master(cluster_lab.nodes[0])
+        asyncio.run(_fill(RealRuntime(), paths.Paths.below(str(cluster_lab.master)), RESERVATIONS))
+        cluster_lab.start_master(check=False)
+        lab.wait_until(cluster_lab.answers, "the master daemon", timeout=START_SECONDS)
+        chance = random.Random(1)
+        with cluster_lab.luxi() as connection:
+            site = _Site(cluster_lab, connection)
+            for _ in range(ROUNDS):
+                for name, spent, limits[name] in _round(site, chance.randrange(RESERVATIONS)):
+                    samples.setdefault(name, []).append(spent)
+    for name, values in samples.items():
+        yield Figure(f"address: {name}", "ms", values, limits[name], goal=True)
 
 
 BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {"owners": owners}

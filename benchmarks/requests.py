@@ -5,6 +5,7 @@ the machine's processors. An answer is given when the change is durable.
 """
 
 import contextlib
+import functools
 import json
 import os
 import selectors
@@ -26,6 +27,10 @@ CLIENTS = 8
 IDS = 1_000_000
 MIN_RATE_ALONE, MIN_RATE_TOGETHER = 300, 1000
 SHARED_IDS = 10_000_000
+PORTS, TOGETHER = 100_000, 4000
+FILTERS = {"ip_address=10.0.200.7": 20, "ip_address_substr=10.0.200.7": 100, "ip_address_substr=.200.7": 100}
+"""Filters of a list of ports, and the most milliseconds that each may take."""
+
 PEER, OURS = "Neutron itself", "ours"
 
 
@@ -119,11 +124,16 @@ def _rates(port: int, what: str, path: str, body: object) -> Iterator[Figure]:
         yield Figure(f"neutron: {what}, {clients} at a time, durable", "1/s", rates, least, at_least=True)
 
 
-def prepare(port: int) -> dict[str, tuple[str, object]]:
-    """Create a network with a subnet 10.0.0.0/8; return path and body of requests for ports and networks."""
-    client = Client(port)
+def _lan(client: Client) -> str:
+    """Create a network with a subnet 10.0.0.0/8, and return its id."""
     network = client.make("/v2.0/networks", {"network": {"name": "lan"}})
     client.make("/v2.0/subnets", {"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.0.0.0/8"}})
+    return network
+
+
+def prepare(port: int) -> dict[str, tuple[str, object]]:
+    """Create a network with a subnet 10.0.0.0/8; return path and body of requests for ports and networks."""
+    network = _lan(Client(port))
     return {
         "POST ports": ("/v2.0/ports", {"port": {"network_id": network}}),
         "POST networks": ("/v2.0/networks", {"network": {}}),
@@ -216,6 +226,21 @@ def ranges() -> Iterable[Figure]:
         )
 
 
+def filters() -> Iterable[Figure]:
+    """Find one of 100,000 ports by its address, and those whose address contains a text, with their ids alone."""
+    with api() as (_, _, port):
+        share(port)
+        client = Client(port)
+        network, path = _lan(client), "/v2.0/ports"
+        for _ in range(PORTS // TOGETHER):
+            client.ask("POST", path, {"ports": [{"network_id": network}] * TOGETHER})
+        for filter_, most in FILTERS.items():
+            query = f"{path}?fields=id&fixed_ips={filter_}"
+            count = len(json.loads(client.ask("GET", query))["ports"])
+            samples = timed(functools.partial(client.ask, "GET", query), rounds=20)
+            yield Figure(f"neutron: {count} of {PORTS:,} ports by {filter_}", "ms", samples, most)
+
+
 def _memory(cluster_lab: lab.Lab) -> float:
     """Return what the master has resident, in MB."""
     with open(f"/proc/{cluster_lab.master_pid()}/statm") as file:
@@ -225,5 +250,6 @@ def _memory(cluster_lab: lab.Lab) -> float:
 BENCHMARKS = {
     "neutron API: rates": rates,
     "neutron API: ranges": ranges,
+    "neutron API: filters": filters,
     "neutron API: beside Neutron": beside,
 }
