@@ -210,8 +210,10 @@ def _moved(
 ) -> Iterator[tuple[states.Owner | None, states.Owner | None]]:
     """Yield instances and ports before and after a change, without those whose addresses and numbers stay the same."""
     for kind in _OWNER_KINDS:
+        if kind not in changed:
+            continue
         indexed = states.KINDS[kind].indexed
-        for key in changed.get(kind, ()):
+        for key in changed[kind]:
             old, new = _owner(before, kind, key), _owner(after, kind, key)
             if not (old and new and indexed and indexed(old) == indexed(new)):
                 yield old, new
