@@ -33,6 +33,7 @@ def test_no_or_an_unknown_command_shows_the_commands_and_fails(gnt: Gnt, line: s
         ("gnt-instance strat web1", "there is no command 'strat'; did you mean start?"),
         ("gantry segment shw", "there is no command 'segment shw'; did you mean segment show?"),
         ("gantry segmnt range list", "there is no command 'segmnt'; did you mean segment range list?"),
+        ("gantry segmnet list", "there is no command 'segmnet'; did you mean segment?"),
         ("gantry histroy", "there is no command 'histroy'; did you mean history?"),
         ("gnt-network list-feilds", "there is no command 'list-feilds'; did you mean list-fields?"),
         ("gnt-instance list --seperator=,", "unrecognized arguments: --seperator=,; did you mean --separator?"),

@@ -124,7 +124,7 @@ def _nearest(known: Sequence[command.Command], words: Sequence[str]) -> str:
         if not following:
             break
         if not (similar := command.most_similar(word, following)):
-            return ""
+            break
         meant.append(similar)
     return f"did you mean {' '.join(meant)}?" if meant != [*words[: len(meant)]] else ""
 

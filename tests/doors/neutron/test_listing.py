@@ -91,7 +91,7 @@ def test_the_master_gets_the_filters_that_it_can_apply() -> None:
 
 
 def test_the_master_finds_ports_by_their_addresses() -> None:
-    texts = ["ip_address=10.0.0.7", "ip_address=10.0.0.8", "subnet_id=s", "ip_address_substr=.0.", "other=1"]
+    texts = ["ip_address=10.0.0.7", "ip_address=10.0.0.8", "subnet_id=s", "ip_address_substr=.0."]
     what = listing.read(ports.TABLE, {"fixed_ips": texts}, admin=True)
     assert listing.master_filter(ports.TABLE, what, visible=None) == [
         "&",
@@ -107,6 +107,29 @@ def test_a_text_that_no_address_contains_is_not_an_expression_for_the_master(par
     assert listing.master_filter(ports.TABLE, what, visible=None) == ["&", ["|"]]
     both = listing.read(ports.TABLE, {"fixed_ips": [f"ip_address_substr={part}", "ip_address_substr=7"]}, admin=True)
     assert listing.master_filter(ports.TABLE, both, visible=None) == ["&", ["|", ["=~", "ip", "7"]]]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (
+            "fixed_ips=ip_adress=10.0.0.7",
+            "['ip_adress'] is invalid key for filtering fixed_ips; did you mean ip_address?",
+        ),
+        ("fixed_ips=10.0.0.7", "['10.0.0.7'] is invalid key for filtering fixed_ips"),
+        ("nmae=x", "['nmae'] is invalid attribute for filtering; did you mean name?"),
+        ("feilds=id", "['feilds'] is invalid attribute for filtering; did you mean fields?"),
+        ("sort_key=nmae&sort_dir=asc", "['nmae'] is invalid attribute for sort_keys; did you mean name?"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_named(client: Talk, query: str, message: str) -> None:
+    status, _, text = client.refused("GET", f"{PORTS}?{query}")
+    assert (status, text) == (400, message)
+
+
+def test_an_attribute_that_is_nearly_right_is_named(client: Talk) -> None:
+    status, _, text = client.refused("POST", NETWORKS, {"network": {"nmae": "x"}})
+    assert (status, text) == (400, "Unrecognized attribute(s) 'nmae'; did you mean name?")
 
 
 def test_the_number_of_texts_that_are_looked_for_in_addresses_is_limited() -> None:

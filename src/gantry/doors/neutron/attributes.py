@@ -125,7 +125,8 @@ def convert_value(attribute: Attribute, value: object) -> object:
 def _check_known(attributes: Table, body: Row) -> None:
     unknown = [name for name in body if name not in attributes]
     if unknown:
-        raise faults.bad_request(f"Unrecognized attribute(s) '{', '.join(unknown)}'")
+        message = f"Unrecognized attribute(s) '{', '.join(unknown)}'"
+        raise faults.bad_request(faults.with_nearest(message, unknown[0], attributes))
 
 
 def represent(attributes: Sequence[Attribute], row: Row) -> dict[str, object]:

@@ -8,6 +8,7 @@ if the recorded type is more specific, the resource's own table of refusals defi
 """
 
 import contextlib
+import difflib
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 
@@ -22,6 +23,9 @@ _UNAUTHORIZED = (
     "the wrong credentials (e.g., bad password), or your browser does not understand how to supply the credentials "
     "required.<br /><br />\n\n\n"
 )
+MAX_COMPARED = 64
+"""How many characters of an unknown name are compared with the known names."""
+
 _NOT_FOUND = "The resource could not be found."
 _UNAUTHENTICATED = "The request you have made requires authentication."
 
@@ -38,6 +42,12 @@ class FaultError(http.RefusedError):
 def bad_request(message: str) -> FaultError:
     """Return the fault for a malformed request."""
     return FaultError(400, "HTTPBadRequest", message)
+
+
+def with_nearest(message: str, name: str, known: Iterable[str]) -> str:
+    """Return Neutron's message about an unknown name, with the known name that it resembles, if there is one."""
+    close = difflib.get_close_matches(name[:MAX_COMPARED], known, n=1, cutoff=0.7)
+    return f"{message}; did you mean {close[0]}?" if close else message
 
 
 def invalid(name: str, reason: str) -> FaultError:

@@ -48,7 +48,9 @@ def read(table: attributes.Table, query: Mapping[str, Sequence[str]], *, admin: 
     filters = [name for name in query if name not in _NOT_FILTERS and name not in TAG_FILTERS]
     unknown = [name for name in filters if name not in table or not table[name].filter]
     if unknown:
-        raise faults.bad_request(f"{unknown} is invalid attribute for filtering")
+        filterable = (name for name, attribute in table.items() if attribute.filter and (admin or not attribute.admin))
+        message = f"{unknown} is invalid attribute for filtering"
+        raise faults.bad_request(faults.with_nearest(message, unknown[0], (*filterable, *TAG_FILTERS, *_NOT_FILTERS)))
     hidden = [] if admin else [name for name in filters if table[name].admin]
     if hidden:
         raise faults.forbidden(f"get:{hidden[0]}")
@@ -79,7 +81,9 @@ def _order(table: attributes.Table, query: Mapping[str, Sequence[str]]) -> list[
         raise faults.bad_request(f"{wrong} is invalid value for sort_dirs, valid value is 'asc' and 'desc'")
     wrong = [key for key in keys if key not in table or not table[key].sort]
     if wrong:
-        raise faults.bad_request(f"{wrong} is invalid attribute for sort_keys")
+        message = f"{wrong} is invalid attribute for sort_keys"
+        sortable = (name for name, attribute in table.items() if attribute.sort)
+        raise faults.bad_request(faults.with_nearest(message, wrong[0], sortable))
     return [(key, direction == "desc") for key, direction in zip(keys, directions, strict=True)]
 
 
@@ -108,9 +112,14 @@ def _filters_of_parts(attribute: attributes.Attribute, pairs: Iterable[str]) -> 
     """Yield a filter of the master for each key of the pairs ``key=value`` by which the master can filter.
 
     A text that no address contains is left out, because the master refuses an invalid or long expression; a filter
-    without texts lets nothing pass. Raises FaultError 400 for more than ``MAX_SUBSTRINGS`` parts of addresses.
+    without texts lets nothing pass. Raises FaultError 400 for an unknown key, and for more than ``MAX_SUBSTRINGS``
+    parts of addresses.
     """
-    texts = _texts_by_key(pairs)
+    texts = _texts_by_key(pairs) if attribute.parts else {}
+    known = [key for key, _, _ in attribute.parts]
+    for key in texts.keys() - set(known):
+        message = f"['{key}'] is invalid key for filtering {attribute.name}"
+        raise faults.bad_request(faults.with_nearest(message, key, known))
     for key, operator, field in attribute.parts:
         requested = texts.get(key, [])
         if not requested:
