@@ -13,13 +13,14 @@ from tests.cluster import lab
 
 from gantry import errors
 from gantry.daemons import apiserver
+from gantry.daemons.options import parsers
 from gantry.runtime import real
 
 TIMEOUT_SECONDS = 60
 
 
 def _options(folder: Path, *arguments: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
+    parser = parsers.Parser()
     apiserver.add(parser.add_subparsers())
     return parser.parse_args(["serve", "--data", str(folder), "--port", str(ports.free()), *arguments])
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 from gantry import __version__, errors
 from gantry.daemons import certificate_files, keystone, logs, oidc, program
-from gantry.daemons.options import config_file, limit_options
+from gantry.daemons.options import config_file, limit_options, parsers
 from gantry.doors import console, http, neutron, rapi
 from gantry.doors.http import sessions, tokens, users
 from gantry.doors.neutron import access, identity
@@ -213,9 +213,7 @@ async def _serve(
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is generated from it too."""
-    parser = argparse.ArgumentParser(
-        prog="gantry-rapi", description="The remote API and the Neutron API of a Gantry cluster."
-    )
+    parser = parsers.Parser(prog="gantry-rapi", description="The remote API and the Neutron API of a Gantry cluster.")
     parser.add_argument(
         "-b",
         "--bind",

@@ -273,10 +273,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def most_similar(word: str, known: Sequence[str]) -> str:
-    """Return the known word that is most similar to a typed one; empty if no word is similar."""
+    """Return the known word that is most similar, first of all one with the same letters; empty if none is similar."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.7)), "")
+    close = difflib.get_close_matches(word, known, n=3, cutoff=0.7)
+    return min(close, key=lambda name: sorted(name) != sorted(word), default="")
 
 
 def parse(program: str, command: Command, *, words: Sequence[str]) -> Call:

@@ -5,7 +5,7 @@ import os
 
 from gantry import __version__, errors
 from gantry.daemons import health_port
-from gantry.daemons.options import config_file, limit_options
+from gantry.daemons.options import config_file, limit_options, parsers
 from gantry.mastership import role
 from gantry.runtime import limits
 
@@ -31,7 +31,7 @@ def request(options: argparse.Namespace) -> role.Request:
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is generated from it too."""
-    parser = argparse.ArgumentParser(prog="gantry-masterd", description="The master daemon of a Gantry cluster.")
+    parser = parsers.Parser(prog="gantry-masterd", description="The master daemon of a Gantry cluster.")
     parser.add_argument(
         "action",
         nargs="?",
