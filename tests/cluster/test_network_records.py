@@ -19,12 +19,12 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def site(shared: lab.Lab) -> "Site":
-    return Site(shared, f"n{next(_numbers)}")
+def site(shared: lab.Lab) -> "RecordedNetwork":
+    return RecordedNetwork(shared, f"n{next(_numbers)}")
 
 
 @dataclass
-class Site:
+class RecordedNetwork:
     """A network of its own on the cluster that the tests share; instances and files have its name in front."""
 
     cluster: lab.Lab
@@ -78,7 +78,7 @@ def holders(rows: list[dict[str, object]]) -> list[tuple[object, object]]:
     return [(row["instance"], row["end_opcode"]) for row in rows]
 
 
-def test_the_history_has_the_past_owners_of_an_address_with_their_jobs(site: Site) -> None:
+def test_the_history_has_the_past_owners_of_an_address_with_their_jobs(site: RecordedNetwork) -> None:
     web1 = site.add("web1", "--reason", "order 5")
     before = time.time()
     site.remove(web1, "--reason", "order 6")
@@ -114,7 +114,7 @@ def test_the_history_outlives_the_master_and_its_checkpoints(own: lab.Lab) -> No
     assert holders(known) == [("web1.example", "OP_INSTANCE_REMOVE")]
 
 
-def test_addresses_of_a_failed_job_are_recorded_with_their_end(site: Site) -> None:
+def test_addresses_of_a_failed_job_are_recorded_with_their_end(site: RecordedNetwork) -> None:
     words = lab.instance_arguments(nics=f"ip0=lan4,network={site.net}")
     broken = site.cluster.master / "srv/os/broken"
     shutil.copytree(site.cluster.master / "srv/os/plain", broken, dirs_exist_ok=True)
@@ -125,7 +125,7 @@ def test_addresses_of_a_failed_job_are_recorded_with_their_end(site: Site) -> No
     assert row["job"] == row["end_job"]
 
 
-def test_a_network_is_shown_as_it_was(site: Site) -> None:
+def test_a_network_is_shown_as_it_was(site: RecordedNetwork) -> None:
     name = site.add("web1", ip="ip0=lan4,ip1=lan6")
     moment = time.time()
     site.remove(name)
@@ -140,7 +140,7 @@ def test_a_network_is_shown_as_it_was(site: Site) -> None:
     assert "no such network: net9" in site.cluster.refused("gnt-network", "history", "net9")
 
 
-def test_a_map_shows_what_is_free(site: Site) -> None:
+def test_a_map_shows_what_is_free(site: RecordedNetwork) -> None:
     site.add("web1", ip="ip0=lan4,ip1=lan6")
     text = site.command("map", site.net)
     assert "pool lan4 192.0.2.10-192.0.2.13 of subnet 192.0.2.0/24: 4 addresses, 3 free, 25 % in use\n" in text
@@ -177,7 +177,7 @@ def test_a_full_network_is_warned_of_and_then_an_error(strict: lab.Lab) -> None:
     assert [pool["utilization"] for subnet in subnets for pool in subnet["pools"]] == [75.0, 0.0]
 
 
-def test_what_one_network_exports_another_imports(site: Site) -> None:
+def test_what_one_network_exports_another_imports(site: RecordedNetwork) -> None:
     site.add("web1", ip="ip0=lan4,ip1=lan6")
     path, twin = site.file("out.csv"), f"{site.net}-twin"
     site.command("export-reservations", site.net, path)
@@ -193,7 +193,7 @@ def test_what_one_network_exports_another_imports(site: Site) -> None:
     assert once_more.startswith("0 addresses reserved; skipped: 3 reserved externally already")
 
 
-def test_a_wrong_line_of_an_import_changes_nothing(site: Site) -> None:
+def test_a_wrong_line_of_an_import_changes_nothing(site: RecordedNetwork) -> None:
     path = site.file("in.csv")
     path.write_text("192.0.2.50,fine\n192.0.2.300,typed wrongly\n")
     output = site.cluster.refused("gnt-network", "import-reservations", site.net, path)
@@ -201,7 +201,7 @@ def test_a_wrong_line_of_an_import_changes_nothing(site: Site) -> None:
     assert site.reserved() == "-"
 
 
-def test_dhcp_files_have_the_addresses_of_the_instances(site: Site) -> None:
+def test_dhcp_files_have_the_addresses_of_the_instances(site: RecordedNetwork) -> None:
     lan = f"{site.net}-lan"
     site.command(
         "add", "--subnet", "cidr=198.51.100.0/24,gateway=198.51.100.1,dhcp=true,pool",
@@ -229,7 +229,7 @@ def _check(words: list[str], path: Path) -> None:
         subprocess.run([program, *words[1:], path], capture_output=True, check=True)
 
 
-def test_the_master_answers_while_it_reads_a_long_journal(site: Site) -> None:
+def test_the_master_answers_while_it_reads_a_long_journal(site: RecordedNetwork) -> None:
     with site.cluster.luxi() as luxi:
         op = {"OP_ID": "OP_TEST_DELAY", "duration": 0, "on_master": True}
         for _ in range(20):

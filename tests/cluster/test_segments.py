@@ -30,7 +30,7 @@ DEFAULTS = [
 ]
 
 
-class Site:
+class SegmentCluster:
     """A cluster of one node, with a file of default ranges."""
 
     def __init__(self, cluster_lab: lab.Lab) -> None:
@@ -80,13 +80,13 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def shared_site() -> Iterator[Site]:
+def shared_site() -> Iterator[SegmentCluster]:
     with lab.lab() as cluster_lab:
-        yield Site(cluster_lab)
+        yield SegmentCluster(cluster_lab)
 
 
 @pytest.fixture
-def site(shared_site: Site) -> Iterator[Site]:
+def site(shared_site: SegmentCluster) -> Iterator[SegmentCluster]:
     shared_site.modify("--segment-ranges", "yes", "--segment-fallback", "default")
     yield shared_site
     shared_site.clear()
@@ -98,7 +98,7 @@ PRIVATE = "--private --network-type vlan --physical-network physnet1"
 
 @pytest.mark.slow
 @pytest.mark.promise("segments-14", "segments-31", "segments-73", "segments-74", "segments-75", "segments-60")
-def test_the_files_ranges_are_there_at_each_start_and_are_read_only(site: Site) -> None:
+def test_the_files_ranges_are_there_at_each_start_and_are_read_only(site: SegmentCluster) -> None:
     assert site.ranges() == DEFAULTS
     assert site.ranges("default,shared,project") == [["Y", "Y", ""]] * 5
     uuids = [uuid for (uuid,) in site.ranges("uuid")]
@@ -118,7 +118,7 @@ def test_the_files_ranges_are_there_at_each_start_and_are_read_only(site: Site) 
 
 
 @pytest.mark.promise("segments-86", "segments-87", "segments-88", "segments-89")
-def test_the_feature_is_off_until_it_is_turned_on_and_then_the_file_alone_applies(site: Site) -> None:
+def test_the_feature_is_off_until_it_is_turned_on_and_then_the_file_alone_applies(site: SegmentCluster) -> None:
     assert site.network("mine", "--type vlan --project p1") == "vlan physnet1 100"
     site.make(f"{PRIVATE} --project p1 --minimum 400 --maximum 409")
     assert site.network("own", "--project p1 --segment next") == "vlan physnet1 400"
@@ -136,7 +136,9 @@ def test_the_feature_is_off_until_it_is_turned_on_and_then_the_file_alone_applie
 @pytest.mark.promise(
     "segments-2", "segments-3", "segments-5", "segments-6", "segments-10", "segments-82", "segments-85"
 )
-def test_a_projects_networks_get_ids_of_its_own_ranges_and_others_those_of_the_shared_ones(site: Site) -> None:
+def test_a_projects_networks_get_ids_of_its_own_ranges_and_others_those_of_the_shared_ones(
+    site: SegmentCluster,
+) -> None:
     site.make(f"{PRIVATE} --project p1 --minimum 400 --maximum 400")
     site.make("--private --network-type vlan --physical-network physnet2 --project p1 --minimum 305 --maximum 305")
     site.make("--private --network-type geneve --project p1 --minimum 9 --maximum 9")
@@ -152,7 +154,7 @@ def test_a_projects_networks_get_ids_of_its_own_ranges_and_others_those_of_the_s
 
 
 @pytest.mark.promise("segments-83")
-def test_an_id_of_a_projects_range_goes_to_no_other_though_a_shared_range_has_it(site: Site) -> None:
+def test_an_id_of_a_projects_range_goes_to_no_other_though_a_shared_range_has_it(site: SegmentCluster) -> None:
     site.make("--private --network-type gre --project p1 --minimum 1 --maximum 20")
     assert "no free gre segment" in site.no_network("--type gre --project p2")
     assert "overlaps segment range" in site.refused(
@@ -162,7 +164,7 @@ def test_an_id_of_a_projects_range_goes_to_no_other_though_a_shared_range_has_it
 
 
 @pytest.mark.promise("segments-4", "segments-11", "segments-50", "segments-51", "segments-81")
-def test_every_type_has_ranges_also_of_what_the_file_does_not_name(site: Site) -> None:
+def test_every_type_has_ranges_also_of_what_the_file_does_not_name(site: SegmentCluster) -> None:
     for words, number in (
         ("vlan --physical-network rack7", 4094),
         ("vxlan", 2**24 - 1),
@@ -215,14 +217,14 @@ def test_every_type_has_ranges_also_of_what_the_file_does_not_name(site: Site) -
         pytest.param("gre --minimum 0 --maximum 8", "minimum: must be at least 1", id="zero"),
     ],
 )
-def test_bounds_that_cannot_be_are_refused_as_wrong_input(site: Site, words: str, fault: str) -> None:
+def test_bounds_that_cannot_be_are_refused_as_wrong_input(site: SegmentCluster, words: str, fault: str) -> None:
     output = site.refused("create", f"--network-type {words}")
     assert "wrong_input" in output
     assert fault in output
 
 
 @pytest.mark.promise("segments-78", "segments-79", "segments-80")
-def test_a_range_is_changed_and_removed_only_round_what_is_used_of_it(site: Site) -> None:
+def test_a_range_is_changed_and_removed_only_round_what_is_used_of_it(site: SegmentCluster) -> None:
     uuid = site.make(f"{PRIVATE} --project p1 --minimum 400 --maximum 404 lab")
     site.network("n", "--type vlan --physical-network physnet1 --segment 402 --project p1")
     site.range("set", "--minimum 401 --maximum 410 lab")
@@ -239,7 +241,7 @@ def test_a_range_is_changed_and_removed_only_round_what_is_used_of_it(site: Site
 
 
 @pytest.mark.promise("segments-61", "segments-62", "segments-63")
-def test_lists_choose_by_what_is_used_and_free_and_show_tells_both(site: Site) -> None:
+def test_lists_choose_by_what_is_used_and_free_and_show_tells_both(site: SegmentCluster) -> None:
     site.make(f"{PRIVATE} --project p1 --minimum 400 --maximum 400 full")
     site.make(f"{PRIVATE} --project p2 --minimum 500 --maximum 509 some")
     site.make(f"{PRIVATE} --project p3 --minimum 600 --maximum 609 none")
@@ -264,7 +266,7 @@ def test_lists_choose_by_what_is_used_and_free_and_show_tells_both(site: Site) -
     *("segments-64", "segments-65", "segments-66", "segments-67", "segments-68", "segments-69"),
     *("segments-70", "segments-71"),
 )
-def test_ranges_are_kept_in_the_words_of_the_seed(site: Site) -> None:
+def test_ranges_are_kept_in_the_words_of_the_seed(site: SegmentCluster) -> None:
     uuid = site.make(
         "--shared False --network_type vlan --minimum 100 --maximum 200 --name range_a --project_id p1"
         " --physical_network physnet1"
@@ -283,7 +285,7 @@ def test_ranges_are_kept_in_the_words_of_the_seed(site: Site) -> None:
     assert site.ranges() == DEFAULTS
 
 
-def test_twenty_at_once_get_each_its_own_id(site: Site) -> None:
+def test_twenty_at_once_get_each_its_own_id(site: SegmentCluster) -> None:
     site.modify("--segment-fallback", "no")
     site.make("--private --network-type vxlan --project p1 --minimum 50 --maximum 61")
     with site.lab.luxi() as luxi:
@@ -301,14 +303,14 @@ def test_twenty_at_once_get_each_its_own_id(site: Site) -> None:
     assert "job" not in site.refused("delete", site.ranges("uuid", words="--used")[0][0])
 
 
-def _status(site: Site, job: object) -> object:
+def _status(site: SegmentCluster, job: object) -> object:
     with site.lab.luxi() as luxi:
         return luxi.finished(job)[0]
 
 
 @pytest.mark.slow
 @pytest.mark.promise("segments-15", "segments-84")
-def test_a_shared_range_that_is_made_is_one_of_the_shared_ones(site: Site) -> None:
+def test_a_shared_range_that_is_made_is_one_of_the_shared_ones(site: SegmentCluster) -> None:
     site.restart(FILE.replace("physnet1:100:119,physnet2:300:309", "physnet1:100:100").replace("vlan,", "vlan\n#"))
     try:
         assert site.network("first") == "vlan physnet1 100"
@@ -320,7 +322,7 @@ def test_a_shared_range_that_is_made_is_one_of_the_shared_ones(site: Site) -> No
         site.restart(FILE)
 
 
-def test_a_command_and_the_file_set_the_default_ranges_while_the_master_runs(site: Site) -> None:
+def test_a_command_and_the_file_set_the_default_ranges_while_the_master_runs(site: SegmentCluster) -> None:
     def segment(*words: str) -> str:
         return site.lab.run("gantry", "segment", *words).stdout
 

@@ -42,7 +42,7 @@ class Door:
 
 
 @dataclass
-class Site:
+class JoiningMachine:
     """A machine with a daemon and no cluster, and a node's certificate of a cluster's authority."""
 
     runtime: interface.Runtime
@@ -84,7 +84,7 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site() -> Iterator[JoiningMachine]:
     with tempfile.TemporaryDirectory(prefix="g") as root:
         folders, runtime = paths.Paths.below(root), samples.runtime()
         for folder in (folders.lib, folders.run):
@@ -92,14 +92,14 @@ def site() -> Iterator[Site]:
         with open(f"{folders.lib}/join-token", "w") as token:
             token.write("join token\n")
         lock = runtime.disk.lock(f"{folders.run}/node-daemon.lock")
-        yield Site(runtime, folders, lock)
+        yield JoiningMachine(runtime, folders, lock)
         lock.release()
 
 
 DONE = calls.JoinProgress(job=7, status="success", log=((2, 0, "ask node2\x1b[2J"),))
 
 
-async def test_a_token_goes_to_the_key_that_the_cluster_has_proven(site: Site) -> None:
+async def test_a_token_goes_to_the_key_that_the_cluster_has_proven(site: JoiningMachine) -> None:
     stem, key = await site.certificate("node1")
     door = Door(key, progress=[calls.JoinProgress(job=7, status="running", log=((1, 0, "send node2"),)), DONE])
     async with site.door(door, stem) as port:
@@ -113,7 +113,7 @@ async def test_a_token_goes_to_the_key_that_the_cluster_has_proven(site: Site) -
     ]
 
 
-async def test_no_token_goes_to_another_node_of_the_cluster_that_passes_the_proof_on(site: Site) -> None:
+async def test_no_token_goes_to_another_node_of_the_cluster_that_passes_the_proof_on(site: JoiningMachine) -> None:
     stem, _ = await site.certificate("thief")
     _, key = await site.certificate("node1")
     door = Door(key)
@@ -123,7 +123,7 @@ async def test_no_token_goes_to_another_node_of_the_cluster_that_passes_the_proo
     assert door.received == ["/prove_invitation"]
 
 
-async def test_no_token_goes_to_a_key_that_takes_the_place_of_the_proven_one(site: Site) -> None:
+async def test_no_token_goes_to_a_key_that_takes_the_place_of_the_proven_one(site: JoiningMachine) -> None:
     stem, key = await site.certificate("node1")
     thief, _ = await site.certificate("thief")
     connection = joining.connect(site.runtime.network)
@@ -142,7 +142,7 @@ async def test_no_token_goes_to_a_key_that_takes_the_place_of_the_proven_one(sit
     assert len(door.received) == 1
 
 
-async def test_the_error_of_the_job_is_the_error_of_the_command(site: Site) -> None:
+async def test_the_error_of_the_job_is_the_error_of_the_command(site: JoiningMachine) -> None:
     stem, key = await site.certificate("node1")
     failure = errors.EnvironmentFaultError("its clock is wrong", hint="set it").luxi_pair()
     door = Door(key, progress=[calls.JoinProgress(job=7, status="error", error=failure)])
@@ -156,7 +156,7 @@ async def test_the_error_of_the_job_is_the_error_of_the_command(site: Site) -> N
 
 
 async def test_a_daemon_that_has_just_left_another_cluster_is_waited_for(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: JoiningMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stem, key = await site.certificate("node1")
     path = f"{site.folders.lib}/join-token"
@@ -177,7 +177,7 @@ async def test_a_daemon_that_has_just_left_another_cluster_is_waited_for(
 
 
 async def test_a_daemon_that_makes_no_token_is_not_waited_for_without_end(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: JoiningMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.unlink(f"{site.folders.lib}/join-token")
     monkeypatch.setattr(joining, "DAEMON_SECONDS", 0.3)
@@ -185,14 +185,16 @@ async def test_a_daemon_that_makes_no_token_is_not_waited_for_without_end(
         await site.join(1)
 
 
-async def test_a_machine_without_a_daemon_is_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_machine_without_a_daemon_is_not_waited_for(
+    site: JoiningMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(site.runtime.clock, "sleep", None)
     site.daemon.release()
     with pytest.raises(errors.WrongStateError, match="no gantry-noded runs here"):
         await site.join(1)
 
 
-async def test_a_member_of_a_cluster_does_not_connect(site: Site) -> None:
+async def test_a_member_of_a_cluster_does_not_connect(site: JoiningMachine) -> None:
     folder = site.folders.certificates
     await site.runtime.disk.make_directory(folder)
     await site.runtime.disk.write(f"{folder}/node.pem", b"")
@@ -204,7 +206,7 @@ async def test_a_member_of_a_cluster_does_not_connect(site: Site) -> None:
 
 
 @pytest.mark.parametrize("master", ["", ":1811", "host:0", "host:65536", "host:x", "[::1", "a:b:c", "host:٣"])
-async def test_what_is_not_an_address_is_named(site: Site, master: str) -> None:
+async def test_what_is_not_an_address_is_named(site: JoiningMachine, master: str) -> None:
     command = joining.Joining(
         site.runtime, site.folders, report=print, connect=lambda _: joining.connect(site.runtime.network)
     )

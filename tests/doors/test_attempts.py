@@ -20,7 +20,7 @@ def world() -> Iterator[World]:
         yield new_world
 
 
-class Site:
+class KnownUsers:
     """The users of a machine: alice, whose password is ``right``, and bob."""
 
     def __init__(self, world: World) -> None:
@@ -51,7 +51,7 @@ class Site:
 
 @pytest.mark.parametrize("number", [60, 300])
 def test_wrong_passwords_of_another_machine_do_not_delay_the_right_one(world: World, number: int) -> None:
-    outcomes, (outcome, seconds) = world.run(Site(world).besieged(number, peer=ATTACKER, goes_on=True))
+    outcomes, (outcome, seconds) = world.run(KnownUsers(world).besieged(number, peer=ATTACKER, goes_on=True))
     assert outcome == "right"
     assert seconds < 1
     assert outcomes.count("wrong") <= users.MAX_DELAYED
@@ -59,13 +59,13 @@ def test_wrong_passwords_of_another_machine_do_not_delay_the_right_one(world: Wo
 
 
 def test_60_wrong_passwords_of_the_same_machine_do_not_delay_the_right_one(world: World) -> None:
-    _, (outcome, seconds) = world.run(Site(world).besieged(60, peer=HOME))
+    _, (outcome, seconds) = world.run(KnownUsers(world).besieged(60, peer=HOME))
     assert outcome == "right"
     assert seconds < 1
 
 
 def test_the_newest_attempt_is_checked_first(world: World) -> None:
-    site = Site(world)
+    site = KnownUsers(world)
 
     async def exhausted() -> tuple[str, float]:
         for turn in range(4):
@@ -80,7 +80,7 @@ def test_the_newest_attempt_is_checked_first(world: World) -> None:
 
 
 def test_wrong_passwords_are_checked_at_a_bounded_rate(world: World) -> None:
-    site = Site(world)
+    site = KnownUsers(world)
 
     async def guess() -> int:
         checked, end = 0, site.clock.monotonic() + 30
@@ -121,7 +121,7 @@ def test_who_has_guessed_gets_no_new_burst_when_others_are_forgotten(
 
 
 def test_a_wrong_password_is_answered_after_a_second_whoever_the_user_is(world: World) -> None:
-    site = Site(world)
+    site = KnownUsers(world)
     for name in ("alice", "nobody"):
         outcome, seconds = world.run(site.log_in(name, "wrong", ATTACKER))
         assert outcome == "wrong"
@@ -132,7 +132,7 @@ def test_a_wrong_password_counts_as_delayed_only_until_its_answer(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(users, "MAX_DELAYED", 1)
-    site = Site(world)
+    site = KnownUsers(world)
     assert [world.run(site.log_in("alice", f"wrong{each}", HOME))[0] for each in range(3)] == ["wrong"] * 3
 
 
@@ -292,7 +292,7 @@ def test_a_check_that_fails_reports_its_error_and_the_others_go_on(world: World)
 
 
 def test_a_right_password_is_remembered_for_minutes_and_until_the_file_changes(world: World) -> None:
-    site = Site(world)
+    site = KnownUsers(world)
     checks = []
     verify = site.users._verify
 
@@ -316,7 +316,7 @@ def test_a_right_password_is_remembered_for_minutes_and_until_the_file_changes(w
 
 
 def test_many_clients_with_the_same_right_password_are_all_accepted_at_once(world: World) -> None:
-    site = Site(world)
+    site = KnownUsers(world)
 
     async def together() -> list[tuple[str, float]]:
         return await asyncio.gather(*(site.log_in("alice", "right", HOME) for _ in range(200)))
@@ -325,7 +325,7 @@ def test_many_clients_with_the_same_right_password_are_all_accepted_at_once(worl
 
 
 def test_attempts_from_many_addresses_leave_the_queue_of_another_alone(world: World) -> None:
-    site = Site(world)
+    site = KnownUsers(world)
 
     async def besieged() -> tuple[list[str], tuple[str, float]]:
         guesses = [
@@ -343,7 +343,7 @@ def test_attempts_from_many_addresses_leave_the_queue_of_another_alone(world: Wo
 
 
 def test_ipv6_addresses_of_one_network_are_one_peer(world: World) -> None:
-    site = Site(world)
+    site = KnownUsers(world)
 
     async def guess() -> list[str]:
         tasks = [site.log_in("alice", f"wrong{each}", f"2001:db8::{each:x}") for each in range(1, 61)]

@@ -49,7 +49,7 @@ HEADERS = (calls.EPOCH_HEADER, reach.HEADER, "host", "content-type", "content-le
 
 
 @dataclasses.dataclass
-class Node:
+class FuzzedDaemon:
     """A node daemon, and the calls of its master that it has answered."""
 
     agent: node_server.Agent
@@ -115,7 +115,7 @@ async def visit(lab: cluster.SimulatedCluster, agent: node_server.Agent) -> None
 
 
 @contextlib.contextmanager
-def start() -> Iterator[tuple[Node, doors.Run]]:
+def start() -> Iterator[tuple[FuzzedDaemon, doors.Run]]:
     agents: list[node_server.Agent] = []
     recorded: dict[str, http_interface.Request] = {}
     make, answer = wiring.node, node_server.Agent.answer
@@ -152,7 +152,7 @@ def start() -> Iterator[tuple[Node, doors.Run]]:
             schemas[call.procedure()] = (schema, hostile.Schemas(definitions, KNOWN))
         disk, folder = lab.master.disk, cluster.FOLDERS.ssconf
         files = {f"{folder}/{name}": disk.read(f"{folder}/{name}") for name in disk.names(folder)}
-        yield Node(agents[0], list(recorded.values()), schemas, lab.master, files), lab.run
+        yield FuzzedDaemon(agents[0], list(recorded.values()), schemas, lab.master, files), lab.run
 
 
 def test_hostile_calls_are_refused_without_an_error_of_the_daemon() -> None:

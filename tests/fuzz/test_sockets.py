@@ -20,7 +20,7 @@ def through_a_socket(
 ) -> Iterator[tuple[doors.Server, doors.Run]]:
     """Start a server whose requests and answers go over the wire."""
     with sockets.Wire().serving() as wire, start() as (server, run), pytest.MonkeyPatch.context() as patch:
-        assert isinstance(server, http.Door | test_node.Node)
+        assert isinstance(server, http.Door | test_node.FuzzedDaemon)
         answering = server.server if isinstance(server, http.Door) else server.agent
         answer: sockets.Answer = answering.answer
 

@@ -38,7 +38,7 @@ def port(name: str, *ips: str, network_uuid: str = "net") -> network.Port:
     return network.Port(uuid=name, name="", network=network_uuid, mac=f"mac of {name}", ip=ips)
 
 
-class House:
+class FollowedState:
     """A state with a ledger that follows it."""
 
     def __init__(self, *networks: network.Network) -> None:
@@ -74,7 +74,7 @@ class CountedText(str):
 
 @pytest.mark.promise("networks-39", "networks-53", "networks-54")
 def test_the_first_free_address_comes_from_the_first_pool_of_the_first_subnet_with_room() -> None:
-    house = House(
+    house = FollowedState(
         net(
             subnet("192.0.2.0/24", "192.0.2.10-192.0.2.12", "192.0.2.5", external=("192.0.2.11",)),
             subnet("2001:db8::/64", "2001:db8::10-2001:db8::11"),
@@ -93,7 +93,7 @@ def test_the_first_free_address_comes_from_the_first_pool_of_the_first_subnet_wi
 
 
 def test_the_cost_of_an_address_does_not_grow_with_those_of_its_plan() -> None:
-    house = House(net(subnet("10.0.0.0/16", "10.0.0.0/16")))
+    house = FollowedState(net(subnet("10.0.0.0/16", "10.0.0.0/16")))
     allocations, lan = house.ledger.allocations(house.state), house.state.networks["net"]
     early = effort.lines(lambda: [allocations.allocate(lan, ANY) for _ in range(20)])
     addresses = [allocations.allocate(lan, ANY) for _ in range(2000)]
@@ -102,7 +102,7 @@ def test_the_cost_of_an_address_does_not_grow_with_those_of_its_plan() -> None:
 
 
 def test_a_plan_allocates_an_address_again_that_it_has_released_itself() -> None:
-    house = House(net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.4", "10.0.0.9")))
+    house = FollowedState(net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.4", "10.0.0.9")))
     allocations, lan = house.ledger.allocations(house.state), house.state.networks["net"]
     assert [allocations.allocate(lan, ANY) for _ in range(3)] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
     allocations.release(lan, "10.0.0.2")
@@ -111,7 +111,7 @@ def test_a_plan_allocates_an_address_again_that_it_has_released_itself() -> None
 
 
 def test_a_change_that_keeps_the_addresses_of_an_owner_keeps_them_used() -> None:
-    house = House(net(subnet("192.0.2.0/24", "192.0.2.1-192.0.2.4")))
+    house = FollowedState(net(subnet("192.0.2.0/24", "192.0.2.1-192.0.2.4")))
     first, second = vm("v", "192.0.2.1"), port("p", "192.0.2.2")
     house.change(states.Put(first), states.Put(second))
     house.change(states.Put(structs.replace(first, tags=("new",))), states.Put(structs.replace(second, name="new")))
@@ -121,7 +121,7 @@ def test_a_change_that_keeps_the_addresses_of_an_owner_keeps_them_used() -> None
 
 
 def test_owners_that_exchange_their_addresses_in_one_change_keep_them_used() -> None:
-    house = House(net(subnet("192.0.2.0/24", "192.0.2.1-192.0.2.3")))
+    house = FollowedState(net(subnet("192.0.2.0/24", "192.0.2.1-192.0.2.3")))
     house.change(states.Put(vm("v", "192.0.2.1")), states.Put(port("p", "192.0.2.2")))
     house.change(states.Delete("instances", "v"), states.Put(port("p", "192.0.2.1")), states.Put(vm("w", "192.0.2.2")))
     assert house.pick(ANY) == ["192.0.2.3"]
@@ -130,7 +130,7 @@ def test_owners_that_exchange_their_addresses_in_one_change_keep_them_used() -> 
 @pytest.mark.promise("networks-40")
 def test_only_the_first_allocation_of_a_subnet_reads_its_external_reservations() -> None:
     reservations = tuple(CountedText(f"192.0.2.{number}") for number in range(10, 20))
-    house = House(net(subnet("192.0.2.0/24", "192.0.2.10-192.0.2.100", external=reservations)))
+    house = FollowedState(net(subnet("192.0.2.0/24", "192.0.2.10-192.0.2.100", external=reservations)))
     assert house.pick(ANY) == ["192.0.2.20"]
     reads = CountedText.reads
     house.change(states.Put(port("p", "192.0.2.20")))
@@ -139,7 +139,7 @@ def test_only_the_first_allocation_of_a_subnet_reads_its_external_reservations()
 
 
 def test_a_named_pool_allocates_its_first_free_address() -> None:
-    house = House(net(subnet("10.0.0.0/24", "10.0.0.2-10.0.0.9", "lan=10.0.0.20-10.0.0.21", "lan=10.0.0.30")))
+    house = FollowedState(net(subnet("10.0.0.0/24", "10.0.0.2-10.0.0.9", "lan=10.0.0.20-10.0.0.21", "lan=10.0.0.30")))
     assert house.pick(*[driver.PoolAddress("lan")] * 3) == ["10.0.0.20", "10.0.0.21", "10.0.0.30"]
     with pytest.raises(errors.NoRoomError, match="pool lan of network net1 is full"):
         house.pick(*[driver.PoolAddress("lan")] * 4)
@@ -149,7 +149,7 @@ def test_a_named_pool_allocates_its_first_free_address() -> None:
 
 @pytest.mark.promise("networks-55")
 def test_a_specific_address_is_looked_up_in_all_subnets_and_their_reservations() -> None:
-    house = House(
+    house = FollowedState(
         net(subnet("10.0.0.0/24"), subnet("192.0.2.0/24", gateway="192.0.2.1", external=("192.0.2.50-192.0.2.59",)))
     )
     assert house.pick(specific("192.0.2.7"), specific("10.0.0.7")) == ["192.0.2.7", "10.0.0.7"]
@@ -165,7 +165,7 @@ def test_a_specific_address_is_looked_up_in_all_subnets_and_their_reservations()
 
 @pytest.mark.parametrize("text", ["192.0.2.0", "192.0.2.255", "192.0.2.1"])
 def test_first_last_and_gateway_address_are_never_allocated(text: str) -> None:
-    house = House(net(subnet("192.0.2.0/24", "192.0.2.0/24", gateway="192.0.2.1")))
+    house = FollowedState(net(subnet("192.0.2.0/24", "192.0.2.0/24", gateway="192.0.2.1")))
     with pytest.raises(errors.InvalidError, match=text):
         house.pick(specific(text, force=True))
     everything = house.pick(*[ANY] * 253)
@@ -177,17 +177,17 @@ def test_first_last_and_gateway_address_are_never_allocated(text: str) -> None:
 
 @pytest.mark.parametrize(("cidr", "size"), [("10.0.0.0/31", 2), ("10.0.0.0/32", 1), ("2001:db8::/127", 2)])
 def test_the_smallest_subnets_allocate_every_address(cidr: str, size: int) -> None:
-    house = House(net(subnet(cidr, cidr)))
+    house = FollowedState(net(subnet(cidr, cidr)))
     assert len(set(house.pick(*[ANY] * size))) == size
 
 
 def test_an_error_names_the_network_without_pools() -> None:
     with pytest.raises(errors.NoRoomError, match="network net1 has no pool; choose an address, or add a pool"):
-        House(net(subnet("10.0.0.0/24"))).pick(ANY)
+        FollowedState(net(subnet("10.0.0.0/24"))).pick(ANY)
 
 
 def test_the_picks_of_one_plan_are_never_equal() -> None:
-    house = House(net(subnet("10.0.0.0/24", "a=10.0.0.1-10.0.0.9", "10.0.0.20-10.0.0.29")))
+    house = FollowedState(net(subnet("10.0.0.0/24", "a=10.0.0.1-10.0.0.9", "10.0.0.20-10.0.0.29")))
     picks = house.pick(specific("10.0.0.1"), ANY, driver.PoolAddress("a"), specific("10.0.0.20"), *[ANY] * 6, ANY)
     assert len(set(picks)) == len(picks)
     assert picks[-1] == "10.0.0.21"
@@ -198,7 +198,7 @@ def test_the_picks_of_one_plan_are_never_equal() -> None:
 
 def test_a_subnet_request_allocates_from_the_pools_of_that_subnet_only() -> None:
     own, two = subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9"), subnet("10.0.1.0/24", "10.0.1.1")
-    house = House(net(own, two, bare := subnet("10.0.2.0/24")))
+    house = FollowedState(net(own, two, bare := subnet("10.0.2.0/24")))
     assert house.pick(driver.SubnetAddress(two.uuid)) == ["10.0.1.1"]
     house.change(states.Put(port("p", "10.0.1.1")))
     with pytest.raises(errors.NoRoomError, match=r"every pool of subnet 10\.0\.1\.0/24 of network net1 is full"):
@@ -208,14 +208,14 @@ def test_a_subnet_request_allocates_from_the_pools_of_that_subnet_only() -> None
 
 
 def test_a_gateway_address_is_allocated_to_a_request_for_a_gateway() -> None:
-    house = House(net(subnet("10.0.0.0/24", "10.0.0.0/24", gateway="10.0.0.1")))
+    house = FollowedState(net(subnet("10.0.0.0/24", "10.0.0.0/24", gateway="10.0.0.1")))
     gateway = ranges.parse_address("10.0.0.1")
     assert house.pick(driver.SpecificAddress(gateway, gateway=True)) == ["10.0.0.1"]
     assert house.pick(ANY) == ["10.0.0.2"]
 
 
 def test_an_error_names_the_port_that_has_an_address() -> None:
-    house = House(net(subnet("10.0.0.0/24", "10.0.0.0/24")))
+    house = FollowedState(net(subnet("10.0.0.0/24", "10.0.0.0/24")))
     house.change(states.Put(port("p", "10.0.0.1")))
     assert house.pick(ANY) == ["10.0.0.2"]
     with pytest.raises(errors.NotUniqueError, match=r"address 10\.0\.0\.1 in network net1 is in use by port p"):
@@ -223,7 +223,7 @@ def test_an_error_names_the_port_that_has_an_address() -> None:
 
 
 def test_two_networks_may_have_the_same_addresses() -> None:
-    house = House(
+    house = FollowedState(
         net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9")), net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9"), uuid="two")
     )
     house.change(states.Put(vm("v", "10.0.0.1")))
@@ -233,7 +233,7 @@ def test_two_networks_may_have_the_same_addresses() -> None:
 
 def test_a_pool_shows_how_much_is_free_and_a_map() -> None:
     ipv4 = subnet("10.0.0.0/28", "10.0.0.0/28", gateway="10.0.0.1", external=("10.0.0.4-10.0.0.5",))
-    house = House(net(ipv4))
+    house = FollowedState(net(ipv4))
     house.change(states.Put(vm("v", "10.0.0.9", "10.0.0.4")))
     view = house.ledger.view(house.state.networks["net"], ipv4, ipv4.pools[0])
     assert view == driver.PoolView(free=10, map="XX..XX...X.....X")
@@ -251,7 +251,7 @@ def test_the_ledger_follows_every_history_of_instances_and_ports(
     history: list[list[tuple[int, frozenset[int]]]], lost_at: int
 ) -> None:
     """Each transaction changes addresses, or removes owners without addresses; one transaction is rolled back."""
-    house = House(net(subnet("10.0.0.0/28", "10.0.0.0/28")))
+    house = FollowedState(net(subnet("10.0.0.0/28", "10.0.0.0/28")))
     for index, transaction in enumerate(history):
         changes: list[states.Change] = []
         for number, ips in dict(transaction).items():

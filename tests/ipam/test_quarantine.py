@@ -15,7 +15,7 @@ ANY = driver.AnyAddress()
 HOLD = 60
 
 
-class House(embedding.House):
+class QuarantinedState(embedding.FollowedState):
     """A state of a cluster with a hold time, changed as ``jobs.processor`` does it, and a clock."""
 
     def __init__(self, hold: int = HOLD, pool: str = "10.0.0.1-10.0.0.3") -> None:
@@ -37,7 +37,7 @@ class House(embedding.House):
 
 
 def test_a_released_address_is_in_quarantine_for_the_hold_time_and_free_then() -> None:
-    house = House()
+    house = QuarantinedState()
     house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
     house.commit(states.Delete("instances", "v"))
     house.time += HOLD - 1
@@ -54,7 +54,7 @@ def test_a_released_address_is_in_quarantine_for_the_hold_time_and_free_then() -
 
 
 def test_an_address_that_a_port_released_is_in_quarantine_for_all_but_that_port() -> None:
-    house = House()
+    house = QuarantinedState()
     house.commit(states.Put(embedding.port("p", "10.0.0.1", "10.0.0.2")))
     house.commit(states.Put(embedding.port("p", "10.0.0.2")))
     assert house.pick(ANY) == ["10.0.0.3"]
@@ -68,7 +68,7 @@ def test_an_address_that_a_port_released_is_in_quarantine_for_all_but_that_port(
 
 
 def test_without_a_hold_time_nothing_is_in_quarantine() -> None:
-    house = House(hold=0)
+    house = QuarantinedState(hold=0)
     house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
     house.commit(states.Delete("instances", "v"))
     assert house.pick(ANY) == ["10.0.0.1"]
@@ -76,7 +76,7 @@ def test_without_a_hold_time_nothing_is_in_quarantine() -> None:
 
 
 def test_an_instance_can_reallocate_its_own_address_at_any_time() -> None:
-    house = House()
+    house = QuarantinedState()
     house.commit(states.Put(embedding.vm("v", "10.0.0.1", "10.0.0.2")))
     house.commit(states.Put(embedding.vm("v", "10.0.0.2")))
     assert house.pick_for("v", embedding.specific("10.0.0.1")) == "10.0.0.1"
@@ -87,7 +87,7 @@ def test_an_instance_can_reallocate_its_own_address_at_any_time() -> None:
 
 
 def test_a_failed_job_leaves_nothing_in_quarantine() -> None:
-    house = House()
+    house = QuarantinedState()
     house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
     house.commit(states.Delete("instances", "v"))
     house.commit(states.Put(embedding.vm("v", "10.0.0.1")), undo=True)
@@ -97,7 +97,7 @@ def test_a_failed_job_leaves_nothing_in_quarantine() -> None:
 
 
 def test_a_new_master_knows_the_quarantined_addresses() -> None:
-    house = House()
+    house = QuarantinedState()
     house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
     house.commit(states.Delete("instances", "v"))
     house.ledger = embedded.Ledger(lambda: house.time)
@@ -108,7 +108,7 @@ def test_a_new_master_knows_the_quarantined_addresses() -> None:
 
 
 def test_an_address_that_is_allocated_after_its_quarantine_stays_used_although_its_record_is_not_deleted() -> None:
-    house = House()
+    house = QuarantinedState()
     house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
     house.commit(states.Delete("instances", "v"))
     house.time += HOLD
@@ -118,7 +118,7 @@ def test_an_address_that_is_allocated_after_its_quarantine_stays_used_although_i
 
 
 def test_a_pool_of_quarantined_addresses_is_full_until_the_first_quarantine_ends() -> None:
-    house = House()
+    house = QuarantinedState()
     for number in range(3):
         house.commit(states.Put(embedding.vm(f"v{number}", *house.pick(ANY))))
     for number in (1, 0, 2):
@@ -131,7 +131,7 @@ def test_a_pool_of_quarantined_addresses_is_full_until_the_first_quarantine_ends
 
 
 def test_later_transactions_delete_expired_records() -> None:
-    house = House(pool="10.0.0.1-10.0.0.14")
+    house = QuarantinedState(pool="10.0.0.1-10.0.0.14")
     for number in range(10):
         house.commit(states.Put(embedding.vm(f"v{number}", f"10.0.0.{number + 1}")))
     for number in range(10):
@@ -150,7 +150,7 @@ MOVES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, HOLD
 def test_no_address_is_allocated_again_before_its_quarantine_ends(
     moves: list[tuple[int, bool, int]], restart: int
 ) -> None:
-    house = House(pool="10.0.0.1-10.0.0.5")
+    house = QuarantinedState(pool="10.0.0.1-10.0.0.5")
     allocated: dict[str, str] = {}
     freed: dict[str, float] = {}
     for step, (number, takes, seconds) in enumerate(moves):
@@ -175,7 +175,7 @@ def test_no_address_is_allocated_again_before_its_quarantine_ends(
         assert _used(house) == {*allocated.values(), *(ip for ip, at in freed.items() if at + HOLD > house.time)}
 
 
-def _used(house: House) -> set[str]:
+def _used(house: QuarantinedState) -> set[str]:
     first = ranges.parse_address("10.0.0.0").value
     numbers = house.ledger.space("net", ranges.Family.IPV4)
     return {f"10.0.0.{number}" for number in range(16) if numbers.is_used(first + number)}
@@ -187,7 +187,7 @@ def test_the_key_of_a_record_is_network_and_address() -> None:
 
 
 def test_nothing_is_in_quarantine_when_a_port_becomes_a_nic_and_returns() -> None:
-    house = House()
+    house = QuarantinedState()
     house.commit(states.Put(embedding.port("p", "10.0.0.1")))
     house.commit(states.Delete("ports", "p"), states.Put(embedding.vm("v", "10.0.0.1")))
     assert not house.ledger.quarantine.records("net")

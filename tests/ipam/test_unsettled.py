@@ -20,11 +20,11 @@ class Store:
     durable: states.Snapshot
 
 
-class House:
+class UnsettledState:
     """A state whose changes are noted; they become durable with ``keep``."""
 
     def __init__(self) -> None:
-        first = embedding.House(embedding.net(SUBNET)).state
+        first = embedding.FollowedState(embedding.net(SUBNET)).state
         self.store = Store(first, first)
         self.pending = unsettled.Unsettled(embedded.Ledger(), self.store)
 
@@ -42,11 +42,11 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def house() -> UnsettledState:
+    return UnsettledState()
 
 
-def test_a_released_address_is_due_once_when_the_durable_state_does_not_have_it_either(house: House) -> None:
+def test_a_released_address_is_due_once_when_the_durable_state_does_not_have_it_either(house: UnsettledState) -> None:
     house.change(states.Put(embedding.vm("v", "10.0.0.1")))
     house.keep()
     house.change(states.Delete("instances", "v"))
@@ -57,7 +57,7 @@ def test_a_released_address_is_due_once_when_the_durable_state_does_not_have_it_
     assert not house.pending
 
 
-def test_a_changed_subnet_is_due_once_when_the_durable_state_has_the_change(house: House) -> None:
+def test_a_changed_subnet_is_due_once_when_the_durable_state_has_the_change(house: UnsettledState) -> None:
     house.change(states.Put(embedding.net(SUBNET, OTHER_SUBNET)))
     assert house.due() == ({}, {})
     house.keep()
@@ -66,7 +66,7 @@ def test_a_changed_subnet_is_due_once_when_the_durable_state_has_the_change(hous
     assert not house.pending
 
 
-def test_a_subnet_is_due_after_the_job_that_secured_it_whether_or_not_it_came_to_be(house: House) -> None:
+def test_a_subnet_is_due_after_the_job_that_secured_it_whether_or_not_it_came_to_be(house: UnsettledState) -> None:
     changes = [states.Put(embedding.net(SUBNET, OTHER_SUBNET))]
     house.pending.begin(7, subscription.additions(house.store.snapshot, changes, mark="gantry/c/"))
     house.change(*changes)
@@ -82,7 +82,7 @@ def test_a_subnet_is_due_after_the_job_that_secured_it_whether_or_not_it_came_to
     assert house.due() == ({}, {OTHER_SUBNET.uuid: None})
 
 
-def test_what_could_not_be_done_stays_due(house: House) -> None:
+def test_what_could_not_be_done_stays_due(house: UnsettledState) -> None:
     house.change(states.Put(embedding.net(SUBNET, OTHER_SUBNET)), states.Put(embedding.vm("v", "10.0.0.1")))
     house.change(states.Delete("instances", "v"))
     house.keep()

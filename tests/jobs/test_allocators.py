@@ -12,7 +12,7 @@ from gantry.runtime.real import RealRuntime
 REQUEST = b'{"request": "allocate"}'
 
 
-class Site:
+class AllocatorFolders:
     """Two folders with programs, and one for requests."""
 
     def __init__(self, path: Path) -> None:
@@ -41,16 +41,18 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def site(tmp_path: Path) -> AllocatorFolders:
+    return AllocatorFolders(tmp_path)
 
 
-async def test_a_program_gets_the_request_in_a_private_file_and_its_output_is_the_answer(site: Site) -> None:
+async def test_a_program_gets_the_request_in_a_private_file_and_its_output_is_the_answer(
+    site: AllocatorFolders,
+) -> None:
     site.program("hail", 'stat -c %a "$1"; cat "$1"; shift; echo " $*"')
     assert await site.run("hail", "--seconds", "7") == b"600\n" + REQUEST + b" --seconds 7\n"
 
 
-async def test_the_first_folder_that_has_a_program_counts(site: Site) -> None:
+async def test_the_first_folder_that_has_a_program_counts(site: AllocatorFolders) -> None:
     site.program("hail", "echo shipped", folder=1)
     assert await site.run("hail") == b"shipped\n"
     site.program("hail", "echo site")
@@ -58,7 +60,7 @@ async def test_the_first_folder_that_has_a_program_counts(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", ["other", "", "../site/hail", ".hail", "hail "])
-async def test_a_name_that_no_folder_has_is_refused_with_the_folders(site: Site, name: str) -> None:
+async def test_a_name_that_no_folder_has_is_refused_with_the_folders(site: AllocatorFolders, name: str) -> None:
     for present in ("hail", ".hail", "hail "):
         site.program(present, "echo never")
     error = await site.failure(name)
@@ -82,21 +84,23 @@ async def test_without_folders_the_error_says_so() -> None:
         ("exit 3", "no output"),
     ],
 )
-async def test_a_program_that_fails_is_reported_with_what_it_said(site: Site, script: str, output: str) -> None:
+async def test_a_program_that_fails_is_reported_with_what_it_said(
+    site: AllocatorFolders, script: str, output: str
+) -> None:
     site.program("hail", script)
     error = await site.failure("hail")
     assert isinstance(error, errors.EnvironmentFaultError)
     assert error.message == f"allocator hail failed with exit code 3: {output}"
 
 
-async def test_a_program_that_cannot_be_run_is_reported_with_the_reason(site: Site) -> None:
+async def test_a_program_that_cannot_be_run_is_reported_with_the_reason(site: AllocatorFolders) -> None:
     file = site.program("hail", "echo never", mode=stat.S_IRUSR)
     error = await site.failure("hail")
     assert isinstance(error, errors.EnvironmentFaultError)
     assert error.message == f"allocator {file} cannot be run: Permission denied"
 
 
-async def test_a_program_that_does_not_answer_is_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_does_not_answer_is_ended(site: AllocatorFolders, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allocators, "TIMEOUT_SECONDS", 0.2)
     site.program("hail", "exec sleep 600")
     error = await site.failure("hail")

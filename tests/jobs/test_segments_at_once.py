@@ -68,7 +68,7 @@ class Nodes:
         return None
 
 
-class House(houses.House):
+class SegmentJobs(houses.House):
     """The queue with the units of the master, over a cluster in which segment ranges may be made."""
 
     def __init__(self, world: simulated.World, seed: int, *ranges: network.SegmentRange, strict: bool = False) -> None:
@@ -145,7 +145,7 @@ def creation(index: int, **fields: object) -> opcodes.AnyOpcode:
     return opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": f"n{index}", **settings})
 
 
-def ids(house: House) -> list[int]:
+def ids(house: SegmentJobs) -> list[int]:
     used = [net.segment.segmentation_id for net in house.state.networks.values() if net.segment]
     assert len(used) == len(set(used))
     return sorted(used)
@@ -155,7 +155,7 @@ def ids(house: House) -> list[int]:
 def test_twenty_creations_and_deletions_on_one_range_have_exactly_the_permitted_outcomes(
     world: simulated.World, seed: int, strict: bool
 ) -> None:
-    house = House(world, seed, lab(100, 104), strict=strict)
+    house = SegmentJobs(world, seed, lab(100, 104), strict=strict)
     ops = [creation(index) for index in range(14)] + [opcodes.SegmentRangeRemove(range="lab") for _ in range(6)]
     random.Random(seed).shuffle(ops)
     outcomes = dict.fromkeys(map(id, ops), "")
@@ -178,7 +178,7 @@ def test_twenty_creations_and_deletions_on_one_range_have_exactly_the_permitted_
 def test_a_range_that_is_removed_and_made_again_under_creations_leaves_no_network_outside(
     world: simulated.World, seed: int
 ) -> None:
-    house = House(world, seed, lab(100, 104), lab(1, 50, uuid="all", project=""))
+    house = SegmentJobs(world, seed, lab(100, 104), lab(1, 50, uuid="all", project=""))
     shrinks = [opcodes.SegmentRangeSetParams(range="lab", minimum=100 + index) for index in (1, 2, 3)]
     grows = [opcodes.SegmentRangeSetParams(range="lab", minimum=100) for _ in range(3)]
     gone = [opcodes.NetworkRemove(network_name=f"n{index}") for index in range(4)]
@@ -191,7 +191,7 @@ def test_a_range_that_is_removed_and_made_again_under_creations_leaves_no_networ
 
 
 def test_of_overlapping_ranges_that_are_made_at_the_same_moment_one_stays(world: simulated.World, seed: int) -> None:
-    house = House(world, seed)
+    house = SegmentJobs(world, seed)
     specs = [
         opcodes.SegmentRangeSpec(
             network_type="vlan", physical_network="physnet1", minimum=1 + index, maximum=100 + index
@@ -204,7 +204,7 @@ def test_of_overlapping_ranges_that_are_made_at_the_same_moment_one_stays(world:
 
 
 def test_one_vlan_that_eight_name_at_once_is_given_to_one(world: simulated.World, seed: int) -> None:
-    house = House(world, seed, lab(1, 4000, project=""))
+    house = SegmentJobs(world, seed, lab(1, 4000, project=""))
     named = {"network_type": "vlan", "physical_network": "physnet1", "segment": 402}
     outcomes = house.run(house.at_once(*(creation(index, **named) for index in range(8))))
     assert outcomes.count("success") == 1
@@ -215,7 +215,7 @@ def test_one_vlan_that_eight_name_at_once_is_given_to_one(world: simulated.World
 def test_ids_come_back_from_networks_that_hooks_stop_and_from_those_that_are_removed(
     world: simulated.World, seed: int
 ) -> None:
-    house = House(world, seed, lab(100, 109), strict=True)
+    house = SegmentJobs(world, seed, lab(100, 109), strict=True)
     first = house.run(house.at_once(*(creation(index) for index in range(10))))
     created = [f"n{index}" for index, outcome in enumerate(first) if outcome == "success"]
     assert len(ids(house)) == len(created)
@@ -229,7 +229,7 @@ def test_ids_come_back_from_networks_that_hooks_stop_and_from_those_that_are_rem
 
 def test_four_projects_at_once_get_ids_of_their_own_only(world: simulated.World, seed: int) -> None:
     ranges = [lab(100 * index, 100 * index + 4, uuid=f"r{index}", project=f"p{index}") for index in range(1, 5)]
-    house = House(world, seed, *ranges, lab(1, 4, uuid="all", project=""))
+    house = SegmentJobs(world, seed, *ranges, lab(1, 4, uuid="all", project=""))
     ops = [creation(index, project=f"p{index % 4 + 1}", segmented=True) for index in range(24)]
     outcomes = house.run(house.at_once(*ops))
     assert outcomes.count("success") == 20

@@ -67,7 +67,7 @@ class Candidates(replication.Candidates):
         self.wanted = [target.name for target in candidates]
 
 
-class House:
+class DistributingMaster:
     def __init__(self, world: simulated.World) -> None:
         self.world = world
         machine = world.machine("node1")
@@ -107,9 +107,9 @@ class House:
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
+def house() -> Iterator[DistributingMaster]:
     with simulated.World(seed=1) as world:
-        house = House(world)
+        house = DistributingMaster(world)
         yield house
         world.run(house.distribution.close())
 
@@ -117,12 +117,12 @@ def house() -> Iterator[House]:
 EVERYBODY = ["node1", "node2", "node3"]
 
 
-def test_everybody_gets_the_files_at_the_start(house: House) -> None:
+def test_everybody_gets_the_files_at_the_start(house: DistributingMaster) -> None:
     assert house.start() == EVERYBODY
     assert house.settle(1000) == []
 
 
-def test_files_are_sent_only_when_a_change_shows_in_them(house: House) -> None:
+def test_files_are_sent_only_when_a_change_shows_in_them(house: DistributingMaster) -> None:
     house.start()
     assert house.put(state_build.queued(1)) == []
     assert house.put(msgspec.structs.replace(build.VM, tags=("blue",))) == []
@@ -133,7 +133,7 @@ def test_files_are_sent_only_when_a_change_shows_in_them(house: House) -> None:
     assert house.read("cluster_tags") == {"red"}
 
 
-def test_changes_that_come_together_are_sent_together(house: House) -> None:
+def test_changes_that_come_together_are_sent_together(house: DistributingMaster) -> None:
     house.start()
     for number in range(5):
         before = house.state
@@ -144,13 +144,13 @@ def test_changes_that_come_together_are_sent_together(house: House) -> None:
     assert all("net-4" in text for text in house.read("networks"))
 
 
-def test_nodes_that_are_offline_are_left_alone(house: House) -> None:
+def test_nodes_that_are_offline_are_left_alone(house: DistributingMaster) -> None:
     house.start()
     assert house.put(msgspec.structs.replace(build.NODES[2], offline=True)) == ["node1", "node2"]
 
 
 def test_a_node_that_did_not_answer_is_tried_again_until_it_does(
-    house: House, caplog: pytest.LogCaptureFixture
+    house: DistributingMaster, caplog: pytest.LogCaptureFixture
 ) -> None:
     house.nodes.deaf = {"node2"}
     with caplog.at_level(logging.WARNING):
@@ -162,14 +162,14 @@ def test_a_node_that_did_not_answer_is_tried_again_until_it_does(
     assert house.settle(10 * distribution.RETRY_SECONDS) == []
 
 
-def test_a_change_reaches_everybody_while_somebody_lags(house: House) -> None:
+def test_a_change_reaches_everybody_while_somebody_lags(house: DistributingMaster) -> None:
     house.nodes.deaf = {"node2"}
     house.start()
     assert sorted(house.put(msgspec.structs.replace(build.NODES[2], master_candidate=True))) == EVERYBODY
 
 
 @pytest.mark.promise("cluster-81")
-def test_only_candidates_keep_copies_and_the_master_is_none_of_them(house: House) -> None:
+def test_only_candidates_keep_copies_and_the_master_is_none_of_them(house: DistributingMaster) -> None:
     house.start()
     assert house.candidates.wanted == []
     house.put(*(msgspec.structs.replace(node, master_candidate=True) for node in build.NODES))
@@ -181,7 +181,9 @@ def test_only_candidates_keep_copies_and_the_master_is_none_of_them(house: House
     assert house.candidates.wanted == []
 
 
-def test_a_change_reaches_its_candidates_at_once_and_the_nodes_when_it_is_acknowledged(house: House) -> None:
+def test_a_change_reaches_its_candidates_at_once_and_the_nodes_when_it_is_acknowledged(
+    house: DistributingMaster,
+) -> None:
     house.start()
     change = states.Put(msgspec.structs.replace(build.NODES[1], master_candidate=True))
     current = house.state.apply([change], serial=house.state.serial + 1)
@@ -203,7 +205,7 @@ def names(count: int) -> list[states.Stored]:
     ]
 
 
-def test_a_new_instance_costs_each_node_one_short_message_however_many_there_are(house: House) -> None:
+def test_a_new_instance_costs_each_node_one_short_message_however_many_there_are(house: DistributingMaster) -> None:
     costs = []
     house.start()
     for count in (10, 5000):
@@ -222,7 +224,7 @@ def _networks(count: int) -> list[network.Network]:
 
 @pytest.mark.parametrize(("key", "many"), [("instance_list", names), ("networks", _networks)])
 def test_names_wait_for_others_to_go_with_them_and_for_nothing_else(
-    house: House, key: str, many: Callable[[int], Sequence[states.Stored]]
+    house: DistributingMaster, key: str, many: Callable[[int], Sequence[states.Stored]]
 ) -> None:
     house.start()
     receivers = []
@@ -238,14 +240,14 @@ def test_names_wait_for_others_to_go_with_them_and_for_nothing_else(
     assert all("many-00039" in text for text in house.read(key))
 
 
-def test_a_node_whose_files_are_others_gets_those_whole(house: House) -> None:
+def test_a_node_whose_files_are_others_gets_those_whole(house: DistributingMaster) -> None:
     house.start()
     house.world.run(house.nodes.files("node2").write({"node_list": "nonsense"}))
     house.put(msgspec.structs.replace(build.NODES[2], drained=True))
     assert house.read("node_list") == {"node1\nnode2\nnode3"}
 
 
-def test_a_frozen_node_delays_the_others_once_and_then_no_more(house: House) -> None:
+def test_a_frozen_node_delays_the_others_once_and_then_no_more(house: DistributingMaster) -> None:
     house.start()
     house.nodes.frozen = {"node2"}
     house.put(msgspec.structs.replace(build.NODES[2], master_candidate=True))

@@ -13,7 +13,7 @@ from gantry.runtime import simulated
 OWNER, SUCCESSOR = "u1", "u2"
 
 
-class House:
+class NodePermits:
     """The permits of a node in virtual time; ``master`` is the node that has become the master last, and its epoch."""
 
     def __init__(self, world: simulated.World) -> None:
@@ -65,12 +65,12 @@ class House:
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
+def house() -> Iterator[NodePermits]:
     with simulated.World(1) as world:
-        yield House(world)
+        yield NodePermits(world)
 
 
-def run(house: House, scenario: Callable[[], Awaitable[None]]) -> None:
+def run(house: NodePermits, scenario: Callable[[], Awaitable[None]]) -> None:
     async def whole() -> None:
         await asyncio.sleep(50)
         await scenario()
@@ -78,7 +78,7 @@ def run(house: House, scenario: Callable[[], Awaitable[None]]) -> None:
     house.world.run(whole())
 
 
-def test_what_arrives_in_time_is_done_at_once(house: House) -> None:
+def test_what_arrives_in_time_is_done_at_once(house: NodePermits) -> None:
     async def scenario() -> None:
         begin = house.now()
         await house.carry_out(house.does("it"), seconds=1)
@@ -89,7 +89,7 @@ def test_what_arrives_in_time_is_done_at_once(house: House) -> None:
 
 
 @pytest.mark.parametrize("of", ["n1", "an earlier run"])
-def test_what_arrives_late_is_not_done(house: House, of: str) -> None:
+def test_what_arrives_late_is_not_done(house: NodePermits, of: str) -> None:
     async def scenario() -> None:
         begin = house.now()
         with pytest.raises(errors.WrongStateError, match="work is too late"):
@@ -100,7 +100,7 @@ def test_what_arrives_late_is_not_done(house: House, of: str) -> None:
     assert house.done == []
 
 
-def test_what_arrives_late_is_done_if_its_caller_still_waits(house: House) -> None:
+def test_what_arrives_late_is_done_if_its_caller_still_waits(house: NodePermits) -> None:
     async def scenario() -> None:
         begin = house.now()
         doing = asyncio.ensure_future(house.carry_out(house.does("it"), seconds=-60))
@@ -116,7 +116,7 @@ def test_what_arrives_late_is_done_if_its_caller_still_waits(house: House) -> No
     assert house.done == ["it"]
 
 
-def test_a_step_begins_only_while_the_permit_lasts_and_cleaning_up_always(house: House) -> None:
+def test_a_step_begins_only_while_the_permit_lasts_and_cleaning_up_always(house: NodePermits) -> None:
     async def scenario() -> None:
         with pytest.raises(errors.WrongStateError, match="work is too late"):
             await house.carry_out(house.lasts(then="the next step"), seconds=50)
@@ -127,7 +127,7 @@ def test_a_step_begins_only_while_the_permit_lasts_and_cleaning_up_always(house:
     assert house.done == ["cleaned up", "the next step", "cleaned up"]
 
 
-def test_no_step_begins_after_another_node_has_become_the_master(house: House) -> None:
+def test_no_step_begins_after_another_node_has_become_the_master(house: NodePermits) -> None:
     async def scenario() -> None:
         doing = asyncio.ensure_future(house.carry_out(house.lasts(then="the next step"), seconds=1000))
         await asyncio.sleep(10)
@@ -139,7 +139,7 @@ def test_no_step_begins_after_another_node_has_become_the_master(house: House) -
     assert house.done == ["cleaned up"]
 
 
-def test_a_master_that_is_confirmed_again_keeps_what_it_has_at_work(house: House) -> None:
+def test_a_master_that_is_confirmed_again_keeps_what_it_has_at_work(house: NodePermits) -> None:
     async def scenario() -> None:
         doing = asyncio.ensure_future(house.carry_out(house.lasts(then="the next step"), seconds=1000))
         await asyncio.sleep(10)
@@ -151,7 +151,7 @@ def test_a_master_that_is_confirmed_again_keeps_what_it_has_at_work(house: House
     assert house.done == ["the next step", "cleaned up"]
 
 
-def test_a_new_master_waits_for_the_end_of_what_the_former_one_left_at_work(house: House) -> None:
+def test_a_new_master_waits_for_the_end_of_what_the_former_one_left_at_work(house: NodePermits) -> None:
     async def scenario() -> None:
         doing = asyncio.ensure_future(house.carry_out(house.lasts(), seconds=1000))
         await asyncio.sleep(10)
@@ -165,7 +165,7 @@ def test_a_new_master_waits_for_the_end_of_what_the_former_one_left_at_work(hous
     run(house, scenario)
 
 
-def test_a_call_that_its_master_gives_up_is_ended_and_no_other(house: House) -> None:
+def test_a_call_that_its_master_gives_up_is_ended_and_no_other(house: NodePermits) -> None:
     async def scenario() -> None:
         doing = [
             asyncio.ensure_future(house.carry_out(house.lasts(then=str(number)), seconds=1000, number=number))
@@ -184,7 +184,7 @@ def test_a_call_that_its_master_gives_up_is_ended_and_no_other(house: House) -> 
     assert house.done == ["cleaned up", "2", "cleaned up"]
 
 
-def test_a_task_that_outlasts_its_call_ends_with_its_master(house: House) -> None:
+def test_a_task_that_outlasts_its_call_ends_with_its_master(house: NodePermits) -> None:
     kept = list["asyncio.Task[None]"]()
 
     async def scenario() -> None:
@@ -201,7 +201,7 @@ def test_a_task_that_outlasts_its_call_ends_with_its_master(house: House) -> Non
     run(house, scenario)
 
 
-def test_the_call_of_a_new_master_fails_if_what_was_left_does_not_end(house: House) -> None:
+def test_the_call_of_a_new_master_fails_if_what_was_left_does_not_end(house: NodePermits) -> None:
     async def scenario() -> None:
         async def hangs() -> None:
             while True:
@@ -223,7 +223,7 @@ def test_the_call_of_a_new_master_fails_if_what_was_left_does_not_end(house: Hou
     run(house, scenario)
 
 
-def test_a_call_that_arrives_twice_is_extended_twice(house: House) -> None:
+def test_a_call_that_arrives_twice_is_extended_twice(house: NodePermits) -> None:
     async def scenario() -> None:
         both = [asyncio.ensure_future(house.carry_out(house.does(name), seconds=-1)) for name in ("first", "second")]
         await asyncio.sleep(1)
@@ -234,7 +234,7 @@ def test_a_call_that_arrives_twice_is_extended_twice(house: House) -> None:
     assert house.done == ["first", "second"]
 
 
-def test_a_program_is_started_only_while_the_permit_of_its_call_lasts(house: House) -> None:
+def test_a_program_is_started_only_while_the_permit_of_its_call_lasts(house: NodePermits) -> None:
     async def scenario() -> None:
         async def work() -> None:
             await asyncio.sleep(100)
@@ -276,7 +276,7 @@ class SlowClock:
         await asyncio.sleep(seconds)
 
 
-def test_a_call_whose_time_is_over_but_for_a_rounding_is_refused(house: House) -> None:
+def test_a_call_whose_time_is_over_but_for_a_rounding_is_refused(house: NodePermits) -> None:
     house.permits = permits.Permits(SlowClock(house.world.loop), "n1", check=house.check)
 
     async def scenario() -> None:

@@ -14,7 +14,7 @@ OTHER = targets.Target("u2", "node2", "192.0.2.2", 1811)
 SLOTS = 24
 
 
-class House:
+class QueuedCalls:
     """Calls to nodes, and how many of them are and were under way at each."""
 
     def __init__(self, world: simulated.World) -> None:
@@ -49,35 +49,35 @@ class House:
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
+def house() -> Iterator[QueuedCalls]:
     with simulated.World(seed=1) as world:
-        yield House(world)
+        yield QueuedCalls(world)
 
 
-def test_ten_thousand_calls_at_once_take_turns_in_the_order_of_their_arrival(house: House) -> None:
+def test_ten_thousand_calls_at_once_take_turns_in_the_order_of_their_arrival(house: QueuedCalls) -> None:
     sent = house.run(*(house.call(0.1) for _ in range(10_000)))
     assert house.most == {"node1": SLOTS}
     assert sent == sorted(sent)
 
 
-def test_a_node_with_many_calls_keeps_none_of_another_node_waiting(house: House) -> None:
+def test_a_node_with_many_calls_keeps_none_of_another_node_waiting(house: QueuedCalls) -> None:
     *_, last = house.run(*(house.call(1.0) for _ in range(100)), house.call(1.0, OTHER))
     assert last == 0
 
 
-def test_short_calls_do_not_wait_for_the_end_of_long_ones(house: House) -> None:
+def test_short_calls_do_not_wait_for_the_end_of_long_ones(house: QueuedCalls) -> None:
     *_, short = house.run(*(house.call(3600.0) for _ in range(SLOTS)), house.call(0.1))
     assert short == pytest.approx(call_queue.LONG_SECONDS)
 
 
-def test_long_calls_that_have_ended_leave_as_many_slots_as_before(house: House) -> None:
+def test_long_calls_that_have_ended_leave_as_many_slots_as_before(house: QueuedCalls) -> None:
     house.run(*(house.call(10.0) for _ in range(5 * SLOTS)))
     house.most.clear()
     house.run(*(house.call(0.1) for _ in range(5 * SLOTS)))
     assert house.most == {"node1": SLOTS}
 
 
-def test_long_calls_are_not_without_limit_and_all_have_their_turn(house: House) -> None:
+def test_long_calls_are_not_without_limit_and_all_have_their_turn(house: QueuedCalls) -> None:
     house.run(*(house.call(600.0) for _ in range(3 * call_queue.MAX_LONG)))
     assert house.most == {"node1": SLOTS + call_queue.MAX_LONG}
     house.most.clear()
@@ -85,7 +85,7 @@ def test_long_calls_are_not_without_limit_and_all_have_their_turn(house: House) 
     assert house.most == {"node1": SLOTS}
 
 
-def test_a_call_that_is_cancelled_while_it_waits_is_not_sent_and_delays_no_other(house: House) -> None:
+def test_a_call_that_is_cancelled_while_it_waits_is_not_sent_and_delays_no_other(house: QueuedCalls) -> None:
     async def check() -> None:
         first = [asyncio.ensure_future(house.call(1.0)) for _ in range(SLOTS)]
         cancelled = [asyncio.ensure_future(house.call(1.0)) for _ in range(SLOTS)]
@@ -99,7 +99,7 @@ def test_a_call_that_is_cancelled_while_it_waits_is_not_sent_and_delays_no_other
     house.world.run(check())
 
 
-def test_a_call_that_is_cancelled_as_it_gets_its_slot_passes_the_slot_on(house: House) -> None:
+def test_a_call_that_is_cancelled_as_it_gets_its_slot_passes_the_slot_on(house: QueuedCalls) -> None:
     async def check() -> None:
         async with contextlib.AsyncExitStack() as under_way:
             for _ in range(SLOTS):

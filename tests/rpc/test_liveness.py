@@ -54,7 +54,7 @@ class Nodes:
         return None
 
 
-class House:
+class WatchedNodes:
     def __init__(self, world: simulated.World) -> None:
         self.world = world
         self.nodes = Nodes()
@@ -80,14 +80,14 @@ class House:
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
+def house() -> Iterator[WatchedNodes]:
     with simulated.World(seed=1) as world:
-        house = House(world)
+        house = WatchedNodes(world)
         yield house
         world.run(house.silent.close())
 
 
-def test_a_query_waits_less_than_two_seconds_for_a_frozen_node_and_the_next_one_not_at_all(house: House) -> None:
+def test_a_query_waits_less_than_two_seconds_for_a_frozen_node_and_the_next_one_not_at_all(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
     assert house.read() == (liveness.READ_TIMEOUT_SECONDS, [True, False])
     assert liveness.READ_TIMEOUT_SECONDS < 2
@@ -95,7 +95,7 @@ def test_a_query_waits_less_than_two_seconds_for_a_frozen_node_and_the_next_one_
     assert len(house.attempts()) == 1
 
 
-def test_many_frozen_nodes_take_no_longer_than_one(house: House) -> None:
+def test_many_frozen_nodes_take_no_longer_than_one(house: WatchedNodes) -> None:
     where = [targets.Target(f"u{number}", f"node{number}", "192.0.2.9", number) for number in range(100)]
     house.nodes.frozen = {target.name for target in where}
     start = house.time()
@@ -104,7 +104,7 @@ def test_many_frozen_nodes_take_no_longer_than_one(house: House) -> None:
     assert all("did not answer instance_list within 1.5 s" in str(answer.error) for answer in answers)
 
 
-def test_a_silent_node_is_asked_in_the_background_and_is_normal_again_when_it_answers(house: House) -> None:
+def test_a_silent_node_is_asked_in_the_background_and_is_normal_again_when_it_answers(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
     house.read()
     house.sleep(200)
@@ -117,7 +117,7 @@ def test_a_silent_node_is_asked_in_the_background_and_is_normal_again_when_it_an
     assert house.attempts() == []
 
 
-def test_a_node_that_is_slow_answers_the_query_after_its_answer_has_come(house: House) -> None:
+def test_a_node_that_is_slow_answers_the_query_after_its_answer_has_come(house: WatchedNodes) -> None:
     house.nodes.seconds = {("node2", "instance_list"): 3.0}
     assert house.read() == (liveness.READ_TIMEOUT_SECONDS, [True, False])
     house.nodes.seconds.clear()
@@ -125,13 +125,13 @@ def test_a_node_that_is_slow_answers_the_query_after_its_answer_has_come(house: 
     assert house.read() == (0.0, [True, True])
 
 
-def test_a_disk_that_hangs_does_not_hide_what_the_node_can_still_report(house: House) -> None:
+def test_a_disk_that_hangs_does_not_hide_what_the_node_can_still_report(house: WatchedNodes) -> None:
     house.nodes.seconds = {("node2", "node_info"): 1e6}
     assert house.read(calls.NodeInfo())[1] == [True, False]
     assert house.read() == (0.0, [True, True])
 
 
-def test_a_node_that_refuses_connections_is_asked_by_each_query(house: House) -> None:
+def test_a_node_that_refuses_connections_is_asked_by_each_query(house: WatchedNodes) -> None:
     house.nodes.refusing = {"node2"}
     assert house.read() == house.read() == (0.0, [True, False])
     assert len(house.attempts()) == 2
@@ -139,7 +139,7 @@ def test_a_node_that_refuses_connections_is_asked_by_each_query(house: House) ->
     assert house.read() == (0.0, [True, True])
 
 
-def test_a_frozen_node_whose_daemon_ends_is_not_silent_any_more(house: House) -> None:
+def test_a_frozen_node_whose_daemon_ends_is_not_silent_any_more(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
     house.read()
     house.nodes.frozen, house.nodes.refusing = set(), {"node2"}
@@ -148,7 +148,7 @@ def test_a_frozen_node_whose_daemon_ends_is_not_silent_any_more(house: House) ->
     assert house.read() == (0.0, [True, True])
 
 
-def test_a_silent_node_without_queries_is_forgotten(house: House) -> None:
+def test_a_silent_node_without_queries_is_forgotten(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
     house.read()
     house.sleep(silence.UNUSED_SECONDS + 200)
@@ -158,14 +158,14 @@ def test_a_silent_node_without_queries_is_forgotten(house: House) -> None:
     assert house.read() == (liveness.READ_TIMEOUT_SECONDS, [True, False])
 
 
-def test_a_node_that_answers_nothing_is_silent_for_queries_of_all_kinds(house: House) -> None:
+def test_a_node_that_answers_nothing_is_silent_for_queries_of_all_kinds(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
     house.read()
     assert house.read(calls.NodeInfo()) == (0.0, [True, False])
     assert house.attempts(calls.NodeInfo()) == []
 
 
-def test_a_silent_node_is_normal_again_when_it_answers_anything(house: House) -> None:
+def test_a_silent_node_is_normal_again_when_it_answers_anything(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
     house.read()
     house.nodes.frozen.clear()
@@ -173,7 +173,7 @@ def test_a_silent_node_is_normal_again_when_it_answers_anything(house: House) ->
     assert house.read(calls.NodeInfo()) == (0.0, [True, True])
 
 
-def test_a_silent_node_is_asked_for_the_smallest_answer_every_few_seconds(house: House) -> None:
+def test_a_silent_node_is_asked_for_the_smallest_answer_every_few_seconds(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
     house.read()
     house.attempts()
@@ -182,12 +182,12 @@ def test_a_silent_node_is_asked_for_the_smallest_answer_every_few_seconds(house:
     assert max(after - before for before, after in itertools.pairwise(checks)) <= 2 * silence.VERSION_SECONDS
 
 
-def job(house: House) -> client.Queued:
+def job(house: WatchedNodes) -> client.Queued:
     """Return what the jobs of the master that makes the queries call nodes with."""
     return client.Queued(cast("client.Client", house.nodes), house.silent)
 
 
-def test_a_job_that_reads_waits_for_a_frozen_node_once_and_calls_it_not_at_all_afterwards(house: House) -> None:
+def test_a_job_that_reads_waits_for_a_frozen_node_once_and_calls_it_not_at_all_afterwards(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
     nodes = job(house)
     for checks in (liveness.THOROUGH, liveness.BRIEF):
@@ -203,7 +203,7 @@ def test_a_job_that_reads_waits_for_a_frozen_node_once_and_calls_it_not_at_all_a
     house.world.run(nodes.close())
 
 
-def test_a_job_that_changes_something_asks_a_silent_node_once_more_and_gives_it_up_soon(house: House) -> None:
+def test_a_job_that_changes_something_asks_a_silent_node_once_more_and_gives_it_up_soon(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
     nodes = job(house)
     house.world.run(nodes.fan_out([FROZEN], HOOKS))
@@ -219,7 +219,7 @@ def test_a_job_that_changes_something_asks_a_silent_node_once_more_and_gives_it_
     house.world.run(nodes.close())
 
 
-def test_a_job_that_only_reads_does_not_believe_a_silence_shorter_than_its_own_timeouts(house: House) -> None:
+def test_a_job_that_only_reads_does_not_believe_a_silence_shorter_than_its_own_timeouts(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
     house.read()
     house.nodes.frozen.clear()
@@ -227,7 +227,7 @@ def test_a_job_that_only_reads_does_not_believe_a_silence_shorter_than_its_own_t
     assert answer.error is None
 
 
-def test_a_canceled_query_leaves_no_call(house: House) -> None:
+def test_a_canceled_query_leaves_no_call(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
 
     async def cancel() -> None:
@@ -240,7 +240,7 @@ def test_a_canceled_query_leaves_no_call(house: House) -> None:
     house.world.run(cancel())
 
 
-def test_a_job_waits_for_slow_hooks_and_not_for_a_node_that_freezes(house: House) -> None:
+def test_a_job_waits_for_slow_hooks_and_not_for_a_node_that_freezes(house: WatchedNodes) -> None:
     house.nodes.seconds = {("node1", "hooks_run"): 500.0}
     house.nodes.frozen = {"node2"}
     start = house.time()
@@ -254,7 +254,7 @@ def test_a_job_waits_for_slow_hooks_and_not_for_a_node_that_freezes(house: House
     assert "node2 (192.0.2.2 port 1811) did not answer hooks_run and does not answer at all" in str(frozen.error)
 
 
-def test_a_job_that_reads_gives_a_frozen_node_up_within_two_seconds(house: House) -> None:
+def test_a_job_that_reads_gives_a_frozen_node_up_within_two_seconds(house: WatchedNodes) -> None:
     house.nodes.frozen = {"node2"}
     house.nodes.seconds = {("node1", "os_diagnose"): 20.0}
     start = house.time()
@@ -265,7 +265,7 @@ def test_a_job_that_reads_gives_a_frozen_node_up_within_two_seconds(house: House
     assert slow.error is None
 
 
-def test_a_job_waits_for_a_node_that_is_too_busy_for_a_check_but_answers_other_calls(house: House) -> None:
+def test_a_job_waits_for_a_node_that_is_too_busy_for_a_check_but_answers_other_calls(house: WatchedNodes) -> None:
     house.nodes.seconds = {("node1", "hooks_run"): 60.0, ("node1", "version"): 20.0, ("node1", "node_info"): 3.0}
 
     async def other_calls() -> None:
@@ -284,7 +284,7 @@ def test_a_job_waits_for_a_node_that_is_too_busy_for_a_check_but_answers_other_c
 
 
 @pytest.mark.slow
-def test_thousands_of_jobs_that_wait_for_a_busy_node_do_not_check_it(house: House) -> None:
+def test_thousands_of_jobs_that_wait_for_a_busy_node_do_not_check_it(house: WatchedNodes) -> None:
     house.nodes.seconds = {("node1", "hooks_run"): 60.0, ("node1", "node_info"): 1.0}
 
     async def other_calls() -> None:
@@ -300,7 +300,7 @@ def test_thousands_of_jobs_that_wait_for_a_busy_node_do_not_check_it(house: Hous
     assert not [procedure for _, _, procedure in house.nodes.sent if procedure == "version"]
 
 
-def test_a_query_counts_its_timeout_from_when_its_call_is_sent(house: House) -> None:
+def test_a_query_counts_its_timeout_from_when_its_call_is_sent(house: WatchedNodes) -> None:
     house.nodes.seconds = {("node1", "instance_list"): 1.0}
     number = 10 * call_queue.QUERY_SLOTS
     answers = house.world.run(house.reader.fan_out([ALIVE] * number, LIST))
@@ -308,7 +308,9 @@ def test_a_query_counts_its_timeout_from_when_its_call_is_sent(house: House) -> 
     assert [answer for answer in answers if answer.error] == []
 
 
-def test_queries_that_wait_for_their_turn_at_a_node_that_turns_out_silent_end_with_those_before(house: House) -> None:
+def test_queries_that_wait_for_their_turn_at_a_node_that_turns_out_silent_end_with_those_before(
+    house: WatchedNodes,
+) -> None:
     house.nodes.frozen = {"node2"}
     answers = house.world.run(house.reader.fan_out([FROZEN] * 100, LIST))
     assert house.time() < 2 * liveness.READ_TIMEOUT_SECONDS

@@ -12,7 +12,7 @@ from gantry.runtime import simulated
 TARGET = targets.Target("u1", "node1", "192.0.2.1", 1811)
 
 
-class House:
+class DaemonPermits:
     """The permits of one daemon in virtual time, and what it asked nodes."""
 
     def __init__(self, world: simulated.World) -> None:
@@ -36,9 +36,9 @@ class House:
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
+def house() -> Iterator[DaemonPermits]:
     with simulated.World(1) as world:
-        yield House(world)
+        yield DaemonPermits(world)
 
 
 def end(header: dict[str, str]) -> float:
@@ -49,7 +49,7 @@ def end(header: dict[str, str]) -> float:
     return permit.until.seconds
 
 
-def test_a_permit_ends_by_the_nodes_clock_and_not_after_the_masters_right(house: House) -> None:
+def test_a_permit_ends_by_the_nodes_clock_and_not_after_the_masters_right(house: DaemonPermits) -> None:
     async def scenario() -> None:
         house.tell(500.0)
         async with house.permits.permit(TARGET) as headers:
@@ -67,7 +67,7 @@ def test_a_permit_ends_by_the_nodes_clock_and_not_after_the_masters_right(house:
     house.world.run(scenario())
 
 
-def test_a_moment_that_is_old_or_not_known_is_asked_for(house: House) -> None:
+def test_a_moment_that_is_old_or_not_known_is_asked_for(house: DaemonPermits) -> None:
     async def scenario() -> None:
         assert house.permits.needs_moment(TARGET)
         house.tell(500.0)
@@ -78,7 +78,7 @@ def test_a_moment_that_is_old_or_not_known_is_asked_for(house: House) -> None:
     house.world.run(scenario())
 
 
-def test_a_node_that_tells_no_moment_gets_no_permit(house: House) -> None:
+def test_a_node_that_tells_no_moment_gets_no_permit(house: DaemonPermits) -> None:
     async def scenario() -> None:
         house.permits.note(TARGET, {})
         assert not house.permits.needs_moment(TARGET)
@@ -90,7 +90,7 @@ def test_a_node_that_tells_no_moment_gets_no_permit(house: House) -> None:
     assert house.asked == []
 
 
-def test_permits_of_calls_under_way_are_extended_and_no_others(house: House) -> None:
+def test_permits_of_calls_under_way_are_extended_and_no_others(house: DaemonPermits) -> None:
     async def scenario() -> None:
         house.tell(500.0)
         async with house.permits.permit(TARGET):
@@ -104,7 +104,7 @@ def test_permits_of_calls_under_way_are_extended_and_no_others(house: House) -> 
     assert [call.until for call in house.asked] == ["n1 505.000", "n1 506.000"]
 
 
-def test_a_master_without_its_right_extends_nothing_until_it_has_it_again(house: House) -> None:
+def test_a_master_without_its_right_extends_nothing_until_it_has_it_again(house: DaemonPermits) -> None:
     right = -1.0
 
     async def scenario() -> None:
@@ -123,7 +123,7 @@ def test_a_master_without_its_right_extends_nothing_until_it_has_it_again(house:
 
 @pytest.mark.parametrize(("answer_seconds", "lasted"), [(0.1, 0.1), (1000.0, permits.END_SECONDS)])
 def test_a_call_that_is_given_up_is_ended_on_its_node_and_that_is_waited_for(
-    house: House, answer_seconds: float, lasted: float
+    house: DaemonPermits, answer_seconds: float, lasted: float
 ) -> None:
     house.answer_seconds = answer_seconds
 

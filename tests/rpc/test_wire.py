@@ -21,7 +21,7 @@ ANSWERS = {
 
 
 @dataclass
-class Node:
+class RawServer:
     """A server that knows TLS, but not HTTP: it keeps each request as it came."""
 
     port: int = 0
@@ -56,8 +56,8 @@ def papers(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 
 @pytest.fixture
-async def node(papers: tuple[ssl.SSLContext, ssl.SSLContext]) -> AsyncIterator[Node]:
-    node = Node()
+async def node(papers: tuple[ssl.SSLContext, ssl.SSLContext]) -> AsyncIterator[RawServer]:
+    node = RawServer()
     server = await asyncio.start_server(node.answer, "127.0.0.1", 0, ssl=papers[0])
     node.port = server.sockets[0].getsockname()[1]
     async with server:
@@ -66,7 +66,7 @@ async def node(papers: tuple[ssl.SSLContext, ssl.SSLContext]) -> AsyncIterator[N
 
 @pytest.mark.promise("cluster-9")
 async def test_the_master_sends_json_by_http_to_a_server_that_accepts_tls_alone(
-    node: Node, papers: tuple[ssl.SSLContext, ssl.SSLContext]
+    node: RawServer, papers: tuple[ssl.SSLContext, ssl.SSLContext]
 ) -> None:
     nodes = client.Client(RealRuntime().network, papers[1])
     target = targets.Target(UUID, "node1", "127.0.0.1", node.port)

@@ -22,7 +22,7 @@ def hello() -> bytes:
     raise AssertionError
 
 
-class Site:
+class AcceptedConnection:
     """A connection that has been accepted, and what is reported about it."""
 
     def __init__(self, *, encrypted: bool) -> None:
@@ -53,13 +53,13 @@ class Site:
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "TLS"])
-async def site(request: pytest.FixtureRequest) -> AsyncIterator[Site]:
-    new_site = Site(encrypted=request.param)
+async def site(request: pytest.FixtureRequest) -> AsyncIterator[AcceptedConnection]:
+    new_site = AcceptedConnection(encrypted=request.param)
     yield new_site
     new_site.close()
 
 
-def message(site: Site) -> bytes:
+def message(site: AcceptedConnection) -> bytes:
     return hello() if site.arrivals.encrypted else REQUEST
 
 
@@ -68,14 +68,16 @@ async def until(event: asyncio.Event) -> None:
         await event.wait()
 
 
-async def test_a_message_that_came_with_the_connection_is_complete_at_once(site: Site) -> None:
+async def test_a_message_that_came_with_the_connection_is_complete_at_once(site: AcceptedConnection) -> None:
     site.client.sendall(message(site))
     await site.received()
     await site.add()
     assert site.complete.is_set()
 
 
-async def test_a_message_that_comes_byte_by_byte_is_complete_with_its_last_byte_and_remains_unread(site: Site) -> None:
+async def test_a_message_that_comes_byte_by_byte_is_complete_with_its_last_byte_and_remains_unread(
+    site: AcceptedConnection,
+) -> None:
     await site.add()
     whole = message(site)
     site.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -90,21 +92,21 @@ async def test_a_message_that_comes_byte_by_byte_is_complete_with_its_last_byte_
         assert accepted.recv(1 << 16) == whole
 
 
-async def test_a_client_that_disconnects_before_its_first_byte_is_noticed(site: Site) -> None:
+async def test_a_client_that_disconnects_before_its_first_byte_is_noticed(site: AcceptedConnection) -> None:
     await site.add()
     site.client.close()
     await until(site.ended)
     assert not site.complete.is_set()
 
 
-async def test_a_client_that_sends_half_a_message_and_its_end_is_not_waited_for(site: Site) -> None:
+async def test_a_client_that_sends_half_a_message_and_its_end_is_not_waited_for(site: AcceptedConnection) -> None:
     await site.add()
     site.client.sendall(message(site)[:10])
     site.client.shutdown(socket.SHUT_WR)
     await until(site.complete)
 
 
-async def test_a_message_that_is_very_long_is_not_waited_for(site: Site) -> None:
+async def test_a_message_that_is_very_long_is_not_waited_for(site: AcceptedConnection) -> None:
     await site.add()
     start = b"\x16\x03\x01\xff\xff" if site.arrivals.encrypted else b"GET / HTTP/1.1\r\n"
     site.client.sendall(start.ljust(arrivals.PEEK_BYTES, b"x"))
@@ -112,7 +114,7 @@ async def test_a_message_that_is_very_long_is_not_waited_for(site: Site) -> None
 
 
 async def test_what_is_not_tls_is_not_waited_for() -> None:
-    site = Site(encrypted=True)
+    site = AcceptedConnection(encrypted=True)
     await site.add()
     site.client.sendall(b"GET")
     await until(site.complete)
@@ -120,7 +122,7 @@ async def test_what_is_not_tls_is_not_waited_for() -> None:
 
 
 async def test_a_client_without_room_that_has_sent_something_gets_an_answer() -> None:
-    site = Site(encrypted=False)
+    site = AcceptedConnection(encrypted=False)
     await site.add()
     site.client.sendall(b"GET")
     await site.received()

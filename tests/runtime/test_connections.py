@@ -15,7 +15,7 @@ SMALL = limits.HttpLimits(
 )
 
 
-class Site:
+class OpenConnections:
     """Connections at a time that the test sets; ``ended`` are those that were closed for others."""
 
     def __init__(self, allowed: limits.HttpLimits = SMALL, *, arrivals: int = 100) -> None:
@@ -43,11 +43,11 @@ class Site:
 
 
 @pytest.fixture
-async def site() -> Site:
-    return Site()
+async def site() -> OpenConnections:
+    return OpenConnections()
 
 
-async def test_a_peer_beyond_its_share_loses_its_own_oldest_connection(site: Site) -> None:
+async def test_a_peer_beyond_its_share_loses_its_own_oldest_connection(site: OpenConnections) -> None:
     other, first = site.open("b"), site.open("a")
     for _ in range(3):
         site.open("a")
@@ -55,7 +55,7 @@ async def test_a_peer_beyond_its_share_loses_its_own_oldest_connection(site: Sit
     assert not other.refusal
 
 
-async def test_a_full_server_closes_the_oldest_stranger_of_the_peer_that_has_most(site: Site) -> None:
+async def test_a_full_server_closes_the_oldest_stranger_of_the_peer_that_has_most(site: OpenConnections) -> None:
     site.open("b")
     first, *_ = (site.open("a") for _ in range(3))
     newcomer = site.open("c")
@@ -63,14 +63,14 @@ async def test_a_full_server_closes_the_oldest_stranger_of_the_peer_that_has_mos
     assert not newcomer.refusal
 
 
-async def test_known_clients_do_not_make_room_for_strangers(site: Site) -> None:
+async def test_known_clients_do_not_make_room_for_strangers(site: OpenConnections) -> None:
     for peer in "abcdef":
         site.connections.recognize(site.open(peer))
     assert site.open("g").refusal == 503
     assert site.ended == []
 
 
-async def test_a_client_that_is_not_known_any_more_makes_room(site: Site) -> None:
+async def test_a_client_that_is_not_known_any_more_makes_room(site: OpenConnections) -> None:
     first, *_ = (site.open(peer) for peer in "abcd")
     for connection in site.connections:
         site.connections.recognize(connection)
@@ -81,7 +81,7 @@ async def test_a_client_that_is_not_known_any_more_makes_room(site: Site) -> Non
     assert site.ended == [first]
 
 
-async def test_a_long_idle_connection_of_a_known_client_makes_room(site: Site) -> None:
+async def test_a_long_idle_connection_of_a_known_client_makes_room(site: OpenConnections) -> None:
     idle = site.open("a", connections.State.IDLE)
     site.connections.recognize(idle)
     for peer in "bcdef":
@@ -92,7 +92,7 @@ async def test_a_long_idle_connection_of_a_known_client_makes_room(site: Site) -
     assert site.ended == [idle]
 
 
-async def test_requests_in_work_do_not_make_room(site: Site) -> None:
+async def test_requests_in_work_do_not_make_room(site: OpenConnections) -> None:
     for _ in range(3):
         site.open("a", connections.State.WORK)
     assert site.open("a").refusal == 429
@@ -100,14 +100,14 @@ async def test_requests_in_work_do_not_make_room(site: Site) -> None:
     assert site.open("c").refusal == 503
 
 
-async def test_refused_connections_are_few(site: Site) -> None:
+async def test_refused_connections_are_few(site: OpenConnections) -> None:
     for _ in range(3):
         site.open("a", connections.State.WORK)
     first, second = site.open("a"), site.open("a")
     assert (first.refusal, second.refusal, site.ended) == (429, 429, [first])
 
 
-async def test_a_connection_waits_for_its_turn_until_another_has_ended(site: Site) -> None:
+async def test_a_connection_waits_for_its_turn_until_another_has_ended(site: OpenConnections) -> None:
     first, *_ = (site.open(peer, connections.State.WORK) for peer in "abcd")
     waiting = site.arrive("e")
     assert site.connections.begin(connections.State.HEADERS) is None
@@ -116,7 +116,7 @@ async def test_a_connection_waits_for_its_turn_until_another_has_ended(site: Sit
     assert (waiting.refusal, site.ended) == (0, [])
 
 
-async def test_no_connection_makes_room_before_its_client_had_time_to_send_something(site: Site) -> None:
+async def test_no_connection_makes_room_before_its_client_had_time_to_send_something(site: OpenConnections) -> None:
     for peer in "abcd":
         connection = site.arrive(peer)
         assert site.connections.begin(connections.State.HANDSHAKE) is connection
@@ -130,7 +130,7 @@ async def test_no_connection_makes_room_before_its_client_had_time_to_send_somet
     assert not newcomer.refusal
 
 
-async def test_no_connection_whose_bytes_the_server_has_not_read_makes_room(site: Site) -> None:
+async def test_no_connection_whose_bytes_the_server_has_not_read_makes_room(site: OpenConnections) -> None:
     for peer in "abcd":
         site.open(peer).has_unread = lambda: True
     assert site.open("e").refusal == 503
@@ -138,7 +138,7 @@ async def test_no_connection_whose_bytes_the_server_has_not_read_makes_room(site
 
 
 async def test_a_peer_with_few_strangers_does_not_wait_for_one_with_many() -> None:
-    site = Site(limits.HttpLimits(strangers=30))
+    site = OpenConnections(limits.HttpLimits(strangers=30))
     crowd = [site.arrive("a") for _ in range(40)]
     begun = [site.connections.begin(connections.State.HEADERS) for _ in range(31)]
     assert begun == [*crowd[:9:-1], None]
@@ -150,7 +150,7 @@ async def test_a_peer_with_few_strangers_does_not_wait_for_one_with_many() -> No
 
 
 async def test_a_few_handshakes_go_on_at_a_time_and_all_clients_have_their_turn() -> None:
-    site = Site(limits.HttpLimits())
+    site = OpenConnections(limits.HttpLimits())
     for _ in range(100):
         site.arrive("a")
     under_way: list[connections.Connection] = []
@@ -163,7 +163,7 @@ async def test_a_few_handshakes_go_on_at_a_time_and_all_clients_have_their_turn(
     assert site.ended == []
 
 
-async def test_connections_without_a_first_message_take_the_room_of_no_other(site: Site) -> None:
+async def test_connections_without_a_first_message_take_the_room_of_no_other(site: OpenConnections) -> None:
     for _ in range(10):
         site.arrive("a", complete=False)
     newcomer = site.arrive("a")
@@ -171,7 +171,7 @@ async def test_connections_without_a_first_message_take_the_room_of_no_other(sit
 
 
 async def test_of_too_many_connections_that_have_not_begun_the_oldest_without_a_message_is_closed() -> None:
-    site = Site(arrivals=3)
+    site = OpenConnections(arrivals=3)
     complete = site.arrive("a")
     silent = [site.arrive("b", complete=False) for _ in range(3)]
     assert site.ended == [silent[0]]
@@ -180,7 +180,7 @@ async def test_of_too_many_connections_that_have_not_begun_the_oldest_without_a_
     assert complete not in site.ended
 
 
-async def test_a_refusal_goes_to_the_connection_that_has_waited_longest(site: Site) -> None:
+async def test_a_refusal_goes_to_the_connection_that_has_waited_longest(site: OpenConnections) -> None:
     for _ in range(3):
         site.open("a", connections.State.WORK)
     first = site.arrive("a")
@@ -193,7 +193,7 @@ async def test_a_refusal_goes_to_the_connection_that_has_waited_longest(site: Si
     assert (first.refusal, second.refusal) == (429, 0)
 
 
-async def test_a_refused_client_that_is_about_to_read_its_answer_is_not_cut_off(site: Site) -> None:
+async def test_a_refused_client_that_is_about_to_read_its_answer_is_not_cut_off(site: OpenConnections) -> None:
     for _ in range(3):
         site.open("a", connections.State.WORK)
     first, second = site.arrive("a"), site.arrive("a")
@@ -205,7 +205,7 @@ async def test_a_refused_client_that_is_about_to_read_its_answer_is_not_cut_off(
     assert site.ended == []
 
 
-async def test_requests_of_one_peer_leave_room_for_others(site: Site) -> None:
+async def test_requests_of_one_peer_leave_room_for_others(site: OpenConnections) -> None:
     first, second, third = (site.open(peer) for peer in "aab")
     assert site.connections.begin_work(first) == 0
     assert site.connections.begin_work(second) == 429
@@ -215,7 +215,7 @@ async def test_requests_of_one_peer_leave_room_for_others(site: Site) -> None:
     assert site.connections.begin_work(second) == 0
 
 
-async def test_each_state_has_its_time_limit(site: Site) -> None:
+async def test_each_state_has_its_time_limit(site: OpenConnections) -> None:
     waiting, idle, working = (
         site.open("a"),
         site.open("b", connections.State.IDLE),

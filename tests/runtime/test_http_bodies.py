@@ -13,7 +13,7 @@ TOTAL = 1000
 LIMIT = 600
 
 
-class Site:
+class WaitingServer:
     """A server whose handler answers a request for ``/wait`` when ``release`` is set, and any other one at once."""
 
     def __init__(self, port: int) -> None:
@@ -59,8 +59,8 @@ def request(size: int, path: str = "/", *, chunked: bool = False, complete: bool
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    runtime, site = RealRuntime("node1"), Site(ports.free())
+async def site() -> AsyncIterator[WaitingServer]:
+    runtime, site = RealRuntime("node1"), WaitingServer(ports.free())
     server = await runtime.network.serve_http(
         "127.0.0.1", site.port, site.answer, tls=None, body_limit=LIMIT, allowed=limits.HttpLimits(body_bytes=TOTAL)
     )
@@ -69,7 +69,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_the_bodies_of_requests_in_work_count_together(site: Site, chunked: bool) -> None:
+async def test_the_bodies_of_requests_in_work_count_together(site: WaitingServer, chunked: bool) -> None:
     waiting = asyncio.ensure_future(site.status(request(LIMIT, "/wait", chunked=chunked)))
     await site.at_work.acquire()
     assert await site.status(request(TOTAL - LIMIT + 1, chunked=chunked)) == 503
@@ -79,7 +79,7 @@ async def test_the_bodies_of_requests_in_work_count_together(site: Site, chunked
     assert await site.status(request(LIMIT, chunked=chunked)) == 200
 
 
-async def test_a_body_that_is_not_complete_counts_and_is_released_with_its_connection(site: Site) -> None:
+async def test_a_body_that_is_not_complete_counts_and_is_released_with_its_connection(site: WaitingServer) -> None:
     _, writer = await site.begin(request(LIMIT - 1, chunked=True, complete=False))
     await site.until(503, request(LIMIT))
     writer.close()
@@ -87,17 +87,19 @@ async def test_a_body_that_is_not_complete_counts_and_is_released_with_its_conne
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_a_body_beyond_the_limit_of_its_client_takes_nothing_from_later_ones(site: Site, chunked: bool) -> None:
+async def test_a_body_beyond_the_limit_of_its_client_takes_nothing_from_later_ones(
+    site: WaitingServer, chunked: bool
+) -> None:
     for _ in range(3):
         assert await site.status(request(LIMIT + 1, chunked=chunked)) == 413
     assert await site.status(request(LIMIT)) == 200
 
 
-async def test_a_body_that_is_announced_as_too_long_is_refused_before_it_is_sent(site: Site) -> None:
+async def test_a_body_that_is_announced_as_too_long_is_refused_before_it_is_sent(site: WaitingServer) -> None:
     assert await site.status(request(0, complete=False)) == 413
 
 
-async def test_the_body_of_an_answered_request_is_released_once(site: Site) -> None:
+async def test_the_body_of_an_answered_request_is_released_once(site: WaitingServer) -> None:
     for _ in range(3):
         assert await site.status(request(LIMIT)) == 200
     waiting = asyncio.ensure_future(site.status(request(LIMIT, "/wait")))

@@ -53,7 +53,7 @@ BLOCKS = 2
 """Blocks that each job of these tests uses."""
 
 
-class Site:
+class JobArchive:
     """An archive of jobs, ten in each folder."""
 
     def __init__(self, world: simulated.World) -> None:
@@ -81,9 +81,9 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site() -> Iterator[JobArchive]:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = JobArchive(world)
 
         async def fill() -> None:
             for number in range(25):
@@ -93,11 +93,11 @@ def site() -> Iterator[Site]:
         yield site
 
 
-def run(site: Site, work: Coroutine[object, object, None]) -> None:
+def run(site: JobArchive, work: Coroutine[object, object, None]) -> None:
     site._world.run(work)
 
 
-def test_an_archive_beyond_its_size_loses_its_first_jobs_and_their_folders(site: Site) -> None:
+def test_an_archive_beyond_its_size_loses_its_first_jobs_and_their_folders(site: JobArchive) -> None:
     async def scenario() -> None:
         assert await site.trim(25) == 0
         assert await site.trim(13) == 12
@@ -108,7 +108,7 @@ def test_an_archive_beyond_its_size_loses_its_first_jobs_and_their_folders(site:
     run(site, scenario())
 
 
-def test_a_trim_removes_a_few_jobs_at_a_time_if_it_has_to(site: Site) -> None:
+def test_a_trim_removes_a_few_jobs_at_a_time_if_it_has_to(site: JobArchive) -> None:
     async def scenario() -> None:
         assert [await site.trim(13, most=7) for _ in range(3)] == [7, 5, 0]
         assert site.jobs() == [*range(12, 25)]
@@ -117,7 +117,9 @@ def test_a_trim_removes_a_few_jobs_at_a_time_if_it_has_to(site: Site) -> None:
 
 
 @pytest.mark.parametrize(("ends", "folders"), [(None, []), (25, ["2"]), (20, ["2"]), (19, ["1", "2"])])
-def test_an_empty_folder_to_which_jobs_may_be_added_stays(site: Site, ends: int | None, folders: list[str]) -> None:
+def test_an_empty_folder_to_which_jobs_may_be_added_stays(
+    site: JobArchive, ends: int | None, folders: list[str]
+) -> None:
     async def scenario() -> None:
         assert await site.trim(0, ends=ends) == 25
         assert site.runtime.disk.names(ARCHIVE) == folders
@@ -125,7 +127,7 @@ def test_an_empty_folder_to_which_jobs_may_be_added_stays(site: Site, ends: int 
     run(site, scenario())
 
 
-def test_files_that_are_no_jobs_neither_count_nor_go(site: Site) -> None:
+def test_files_that_are_no_jobs_neither_count_nor_go(site: JobArchive) -> None:
     async def scenario() -> None:
         disk, foreign_names = site.runtime.disk, ["job-2.new", "note", "job-"]
         for name in foreign_names:
@@ -137,7 +139,7 @@ def test_files_that_are_no_jobs_neither_count_nor_go(site: Site) -> None:
     run(site, scenario())
 
 
-def test_jobs_that_are_added_to_a_folder_whose_size_is_known_count(site: Site) -> None:
+def test_jobs_that_are_added_to_a_folder_whose_size_is_known_count(site: JobArchive) -> None:
     async def scenario() -> None:
         await site.settle()
         assert await site.trim(25) == 0

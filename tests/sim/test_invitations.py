@@ -22,7 +22,7 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 
 
-class Site(NamedTuple):
+class InvitingCluster(NamedTuple):
     """A cluster, and machines whose daemons run without a cluster; ``lines`` are what joining machines print."""
 
     lab: cluster.SimulatedCluster
@@ -78,7 +78,7 @@ class Site(NamedTuple):
 
 
 @contextlib.contextmanager
-def site(*, nodes: int = 2, machines: int = 3, seed: int = 3) -> Iterator[Site]:
+def site(*, nodes: int = 2, machines: int = 3, seed: int = 3) -> Iterator[InvitingCluster]:
     with cluster.SimulatedCluster(seed=seed, nodes=machines) as lab:
         names, lab.names = lab.names, lab.names[:nodes]
         lab.run(lab.build())
@@ -87,7 +87,7 @@ def site(*, nodes: int = 2, machines: int = 3, seed: int = 3) -> Iterator[Site]:
             lab.run(lab.start_node(name))
             # The lock of a real daemon's program; the simulation has none.
             lab.world.machine(name).disk.lock(f"{cluster.FOLDERS.run}/node-daemon.lock")
-        yield Site(lab, [])
+        yield InvitingCluster(lab, [])
 
 
 def test_a_machine_joins_with_the_token_and_the_options_of_its_invitation() -> None:
@@ -239,7 +239,7 @@ def test_a_machine_with_a_cluster_stays_there() -> None:
 
 def test_a_machine_without_a_running_daemon_is_refused_with_the_remedy() -> None:
     with cluster.SimulatedCluster(seed=1, nodes=1) as lab:
-        message = Site(lab, [])
+        message = InvitingCluster(lab, [])
         with pytest.raises(errors.WrongStateError, match="no gantry-noded runs here") as refused:
             message.join("node1", "0" * 48, machine="node1")
         assert "start it" in refused.value.hint
@@ -301,7 +301,7 @@ def test_the_secret_is_in_no_file_and_no_log(caplog: pytest.LogCaptureFixture) -
         assert secret_hash not in displayed + exported + caplog.text
 
 
-async def _attempt(here: Site, call: calls.Call[object]) -> object:
+async def _attempt(here: InvitingCluster, call: calls.Call[object]) -> object:
     """Make a call to the master's node as a machine without a certificate does."""
     tls = http_interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
     network = here.machine("node3").network

@@ -19,7 +19,7 @@ INTERRUPTED = "interrupted"
 
 
 @dataclass
-class Node:
+class UpgradedNode:
     """A node; ``breaks`` names a version whose daemon does not start, so the node goes back by itself."""
 
     name: str
@@ -42,8 +42,12 @@ class Cluster:
     """What the master daemon knows and does."""
 
     master: Master
-    nodes: list[Node] = field(
-        default_factory=lambda: [Node("m", "master"), Node("c", "candidate"), Node("r", "regular")]
+    nodes: list[UpgradedNode] = field(
+        default_factory=lambda: [
+            UpgradedNode("m", "master"),
+            UpgradedNode("c", "candidate"),
+            UpgradedNode("r", "regular"),
+        ]
     )
     drained: bool = False
     jobs: list[str] = field(default_factory=list)
@@ -62,7 +66,7 @@ class Cluster:
         self.known_jobs = self.master._QueryJobs
         self.master.answers["QueryJobs"] = self._jobs
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str) -> UpgradedNode:
         return next(node for node in self.nodes if node.name == name)
 
     def _jobs(self, ids: list[int] | None, fields: list[str]) -> list[list[object]]:

@@ -15,7 +15,7 @@ NAMES = ["a", "b", "c", "d", "e"]
 LATER = datetime.timedelta(seconds=reconcile_claim.GRACE_SECONDS + 1)
 
 
-class Site:
+class BoundPool:
     """A server with a pool of four addresses bound to a network, and one controller."""
 
     def __init__(self, spec: schema.Json | None = None) -> None:
@@ -56,24 +56,24 @@ def claim_ref(name: str) -> meta.Ref:
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site()
+def site() -> BoundPool:
+    return BoundPool()
 
 
-def test_an_address_of_a_bound_pool_is_reserved_for_its_claim(site: Site) -> None:
+def test_an_address_of_a_bound_pool_is_reserved_for_its_claim(site: BoundPool) -> None:
     site.ask("a")
     assert site.address_of("a") == "10.0.0.1"
     assert site.cluster.owner("10.0.0.1") == "a"
 
 
-def test_it_is_free_for_instances_again_when_the_claim_has_gone(site: Site) -> None:
+def test_it_is_free_for_instances_again_when_the_claim_has_gone(site: BoundPool) -> None:
     site.ask("a")
     assert not site.cluster.take("10.0.0.1", "vm1")
     site.delete("a")
     assert site.cluster.held == {}
 
 
-def test_so_it_is_when_the_claim_is_deleted_before_a_new_controller_has_read_the_network(site: Site) -> None:
+def test_so_it_is_when_the_claim_is_deleted_before_a_new_controller_has_read_the_network(site: BoundPool) -> None:
     site.ask("a")
     site.controller = bound.Controller(site.server, cluster=site.cluster, is_late=True)
     site.delete("a")
@@ -85,7 +85,7 @@ def test_so_it_is_when_the_claim_is_deleted_before_a_new_controller_has_read_the
     assert claim_ref("a") not in site.server.objects
 
 
-def test_what_an_instance_has_is_given_to_no_claim(site: Site) -> None:
+def test_what_an_instance_has_is_given_to_no_claim(site: BoundPool) -> None:
     site.cluster.take("10.0.0.1", "vm1")
     site.controller.read()
     site.cluster.take("10.0.0.2", "vm2")  # since then
@@ -93,14 +93,14 @@ def test_what_an_instance_has_is_given_to_no_claim(site: Site) -> None:
     assert site.address_of("a") == "10.0.0.3"
 
 
-def test_what_the_network_keeps_back_is_given_to_no_claim(site: Site) -> None:
+def test_what_the_network_keeps_back_is_given_to_no_claim(site: BoundPool) -> None:
     site.cluster.external = ("10.0.0.0-10.0.0.2",)
     site.begin()
     site.ask("a")
     assert site.address_of("a") == "10.0.0.3"
 
 
-def test_a_claim_that_asks_for_an_instances_address_hears_who_has_it_and_gets_it_later(site: Site) -> None:
+def test_a_claim_that_asks_for_an_instances_address_hears_who_has_it_and_gets_it_later(site: BoundPool) -> None:
     site.cluster.take("10.0.0.2", "vm1")
     site.controller.read()
     site.server.create(server.claim("a", annotations={"ipAddress": "10.0.0.2"}))
@@ -112,7 +112,7 @@ def test_a_claim_that_asks_for_an_instances_address_hears_who_has_it_and_gets_it
     assert site.address_of("a") == "10.0.0.2"
 
 
-def test_claims_wait_for_addresses_that_instances_have(site: Site) -> None:
+def test_claims_wait_for_addresses_that_instances_have(site: BoundPool) -> None:
     for number in range(1, 5):
         site.cluster.take(f"10.0.0.{number}", f"vm{number}")
     site.ask("a")
@@ -123,7 +123,9 @@ def test_claims_wait_for_addresses_that_instances_have(site: Site) -> None:
     assert site.address_of("a") == "10.0.0.3"
 
 
-def test_claims_of_bound_pools_wait_with_the_reason_while_the_cluster_is_away_and_others_do_not(site: Site) -> None:
+def test_claims_of_bound_pools_wait_with_the_reason_while_the_cluster_is_away_and_others_do_not(
+    site: BoundPool,
+) -> None:
     site.ask("a")
     site.cluster.is_away = True
     site.server.create(server.pool("plain", namePrefix="plain"))
@@ -144,7 +146,7 @@ def test_claims_of_bound_pools_wait_with_the_reason_while_the_cluster_is_away_an
     assert site.ready().status == "True"
 
 
-def test_a_controller_that_begins_while_the_cluster_is_away_leaves_bound_claims_alone(site: Site) -> None:
+def test_a_controller_that_begins_while_the_cluster_is_away_leaves_bound_claims_alone(site: BoundPool) -> None:
     site.ask("a")
     site.cluster.is_away = True
     writes = site.server.writes
@@ -185,7 +187,7 @@ def test_a_pool_that_does_not_fit_its_network_says_why(spec: dict[str, object], 
     assert cluster.held == {}
 
 
-def test_an_address_made_by_hand_is_reserved_or_its_claim_hears_who_has_it(site: Site) -> None:
+def test_an_address_made_by_hand_is_reserved_or_its_claim_hears_who_has_it(site: BoundPool) -> None:
     site.cluster.take("10.0.0.4", "vm1")
     site.controller.read()
     site.server.create(server.address("by-hand-3", "10.0.0.3", claim="a"))
@@ -201,14 +203,14 @@ def test_an_address_made_by_hand_is_reserved_or_its_claim_hears_who_has_it(site:
     assert site.cluster.owner("10.0.0.4") == "b"
 
 
-def test_an_address_made_by_hand_without_a_claim_is_reserved(site: Site) -> None:
+def test_an_address_made_by_hand_without_a_claim_is_reserved(site: BoundPool) -> None:
     site.server.create(server.address("by-hand-3", "10.0.0.3", claim="nobody"))
     site.settle()
     assert site.cluster.owner("10.0.0.3") == "nobody"
 
 
 def test_what_a_pool_gave_out_before_it_was_bound_is_reserved() -> None:
-    site = Site()
+    site = BoundPool()
     site.server.patch(ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"annotations": None}})
     site.settle()
     site.ask("a", "b")
@@ -224,7 +226,7 @@ def test_what_a_pool_gave_out_before_it_was_bound_is_reserved() -> None:
     assert (site.address_of("b"), site.cluster.owner("10.0.0.2")) == ("10.0.0.2", "vm1"), "a claim keeps its address"
 
 
-def test_a_reservation_of_a_claim_that_has_gone_is_given_up_after_a_while(site: Site) -> None:
+def test_a_reservation_of_a_claim_that_has_gone_is_given_up_after_a_while(site: BoundPool) -> None:
     site.ask("a")
     (reservation,) = site.cluster.reservations()
     site.delete("a")
@@ -238,7 +240,7 @@ def test_a_reservation_of_a_claim_that_has_gone_is_given_up_after_a_while(site: 
     assert site.cluster.held == {}
 
 
-def test_a_reservation_stays_whose_pool_is_not_here_or_is_paused(site: Site) -> None:
+def test_a_reservation_stays_whose_pool_is_not_here_or_is_paused(site: BoundPool) -> None:
     elsewhere = cluster_reservations.Reservation(
         bound.UUID, ranges.parse_address("10.0.0.4"), claim_ref("x"), ipam.pool_ref(server.SITE, "moved")
     )
@@ -255,7 +257,7 @@ def test_a_reservation_stays_whose_pool_is_not_here_or_is_paused(site: Site) -> 
     assert len(site.cluster.held) == 2
 
 
-def test_a_pool_stays_until_its_reservations_are_given_up(site: Site) -> None:
+def test_a_pool_stays_until_its_reservations_are_given_up(site: BoundPool) -> None:
     site.ask("a")
     (reservation,) = site.cluster.reservations()
     site.delete("a")
@@ -272,7 +274,7 @@ def test_a_pool_stays_until_its_reservations_are_given_up(site: Site) -> None:
     assert pool not in site.server.objects
 
 
-def test_an_old_view_in_which_an_address_has_gone_does_not_free_it(site: Site) -> None:
+def test_an_old_view_in_which_an_address_has_gone_does_not_free_it(site: BoundPool) -> None:
     site.ask("a")
     site.cluster.subnets = ("10.9.0.0/24",)  # so that no other can be picked
     site.controller.read()
@@ -285,7 +287,7 @@ def test_an_old_view_in_which_an_address_has_gone_does_not_free_it(site: Site) -
 
 
 def test_a_random_pool_goes_on_with_what_was_reserved_before_the_crash() -> None:
-    site = Site({"allocationStrategy": "random"})
+    site = BoundPool({"allocationStrategy": "random"})
     site.server.create(server.claim("a"))
     site.controller.see()
     turns = site.controller.steps()

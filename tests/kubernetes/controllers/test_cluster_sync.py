@@ -51,7 +51,7 @@ class Refusing:
         return await self.inner.call(kind, method, *arguments)
 
 
-class House:
+class SyncedCluster:
     """A cluster of one node with a network, and an API server on another machine; controllers run on the master."""
 
     def __init__(self, lab: cluster.SimulatedCluster) -> None:
@@ -95,16 +95,16 @@ class House:
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
+def house() -> Iterator[SyncedCluster]:
     with cluster.SimulatedCluster(seed=3, nodes=1) as lab:
-        yield House(lab)
+        yield SyncedCluster(lab)
 
 
 def claim_ref(name: str) -> meta.Ref:
     return meta.Ref(ipam.GROUP, "IPClaim", server.SITE, name)
 
 
-def test_the_network_tells_the_claim_as_the_holder_and_no_instance_gets_its_address(house: House) -> None:
+def test_the_network_tells_the_claim_as_the_holder_and_no_instance_gets_its_address(house: SyncedCluster) -> None:
     async def check() -> None:
         house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
         house.start()
@@ -120,7 +120,7 @@ def test_the_network_tells_the_claim_as_the_holder_and_no_instance_gets_its_addr
     house.lab.run(check())
 
 
-def test_instances_and_claims_race_for_the_last_addresses_and_none_is_given_twice(house: House) -> None:
+def test_instances_and_claims_race_for_the_last_addresses_and_none_is_given_twice(house: SyncedCluster) -> None:
     async def check() -> None:
         house.site.put(bound.pool(spec=WHOLE))
         house.start()
@@ -142,7 +142,7 @@ def test_instances_and_claims_race_for_the_last_addresses_and_none_is_given_twic
     house.lab.run(check())
 
 
-def test_claims_of_bound_pools_wait_while_the_master_is_away_and_others_do_not(house: House) -> None:
+def test_claims_of_bound_pools_wait_while_the_master_is_away_and_others_do_not(house: SyncedCluster) -> None:
     async def check() -> None:
         house.site.put(bound.pool(spec=WHOLE), server.pool("plain", pools=[{"subnet": "10.9.0.0/28"}]))
         house.start()
@@ -160,7 +160,7 @@ def test_claims_of_bound_pools_wait_while_the_master_is_away_and_others_do_not(h
 
 
 @pytest.mark.parametrize("network", ["net9", "net1|net2", "n" * 300])
-def test_a_pool_whose_network_does_not_exist_does_not_delay_other_pools(house: House, network: str) -> None:
+def test_a_pool_whose_network_does_not_exist_does_not_delay_other_pools(house: SyncedCluster, network: str) -> None:
     async def check() -> None:
         house.site.put(bound.pool(spec=WHOLE), bound.pool("astray", network=network, spec=WHOLE))
         house.site.put(server.claim("a"), server.claim("b", "astray"))
@@ -183,7 +183,9 @@ def test_a_pool_whose_network_does_not_exist_does_not_delay_other_pools(house: H
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_job_that_the_cluster_refuses_does_not_delay_other_pools(house: House, error: errors.GantryError) -> None:
+def test_a_job_that_the_cluster_refuses_does_not_delay_other_pools(
+    house: SyncedCluster, error: errors.GantryError
+) -> None:
     async def check() -> None:
         specs = [{"pools": [{"start": f"10.0.0.{number}", "end": f"10.0.0.{number + 2}"}]} for number in (3, 6)]
         house.site.put(bound.pool(spec=specs[0]), bound.pool("other", spec=specs[1]))
@@ -202,7 +204,7 @@ def test_a_job_that_the_cluster_refuses_does_not_delay_other_pools(house: House,
     house.lab.run(check())
 
 
-def test_another_site_is_a_stranger(house: House) -> None:
+def test_another_site_is_a_stranger(house: SyncedCluster) -> None:
     async def check() -> None:
         house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
         house.start("site-a")
@@ -218,7 +220,7 @@ def test_another_site_is_a_stranger(house: House) -> None:
     house.lab.run(check())
 
 
-def test_a_reservation_that_somebody_took_away_is_made_again(house: House) -> None:
+def test_a_reservation_that_somebody_took_away_is_made_again(house: SyncedCluster) -> None:
     async def check() -> None:
         house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
         house.start()
@@ -236,7 +238,9 @@ def test_a_reservation_that_somebody_took_away_is_made_again(house: House) -> No
     house.lab.run(check())
 
 
-def test_an_address_that_rests_is_given_when_its_time_is_up_and_not_asked_for_all_the_while(house: House) -> None:
+def test_an_address_that_rests_is_given_when_its_time_is_up_and_not_asked_for_all_the_while(
+    house: SyncedCluster,
+) -> None:
     async def check() -> None:
         await house.lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipam_hold_time": 100})
         house.site.put(bound.pool(spec={"pools": [{"start": "10.0.0.5", "end": "10.0.0.5"}]}), server.claim("a"))

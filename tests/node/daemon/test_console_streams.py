@@ -36,7 +36,7 @@ class Terminals(fake.Fake):
         return calls.Console(instance=name, kind="socat", host="node1", command=("socat", "-"))
 
 
-class Node:
+class ConsoleDaemon:
     """A node with one guest, whose serial line this test plays."""
 
     def __init__(self, root: Path) -> None:
@@ -78,8 +78,8 @@ class Node:
 
 
 @pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    new = Node(tmp_path)
+async def node(tmp_path: Path) -> AsyncIterator[ConsoleDaemon]:
+    new = ConsoleDaemon(tmp_path)
     identity = member.Member(cluster="lab", node="node1", uuid="u", address=HOST)
     await new.runtime.disk.make_directory(new.folders.certificates)
     await new.runtime.disk.write(member.path(new.folders.certificates), member.encode(identity))
@@ -93,7 +93,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
         await server.close()
 
 
-async def test_a_call_that_is_repeated_has_the_same_answer(node: Node) -> None:
+async def test_a_call_that_is_repeated_has_the_same_answer(node: ConsoleDaemon) -> None:
     first, second = await asyncio.gather(node.open("t"), node.open("t"))
     assert first == second == await node.open("t")
     assert len(node.lines) == 1
@@ -101,7 +101,7 @@ async def test_a_call_that_is_repeated_has_the_same_answer(node: Node) -> None:
     writer.close()
 
 
-async def test_a_call_that_fails_leaves_room_for_the_next(node: Node) -> None:
+async def test_a_call_that_fails_leaves_room_for_the_next(node: ConsoleDaemon) -> None:
     await node.driver.stop("vm1", timeout=0)
     for _ in range(2):
         with pytest.raises(errors.WrongStateError, match="vm1 does not run"):
@@ -112,7 +112,7 @@ async def test_a_call_that_fails_leaves_room_for_the_next(node: Node) -> None:
     writer.close()
 
 
-async def test_the_secret_of_another_console_is_worth_nothing(node: Node) -> None:
+async def test_the_secret_of_another_console_is_worth_nothing(node: ConsoleDaemon) -> None:
     opened = await node.open("t")
     reader, writer = await node.client(opened.port, "u")
     assert await reader.read() == b""
@@ -123,7 +123,7 @@ async def test_the_secret_of_another_console_is_worth_nothing(node: Node) -> Non
     writer.close()
 
 
-async def test_a_console_is_taken_over_from_a_user_whose_client_never_came(node: Node) -> None:
+async def test_a_console_is_taken_over_from_a_user_whose_client_never_came(node: ConsoleDaemon) -> None:
     await node.open("t")
     assert await node.open("u", user="carol") == calls.ConsoleEntrance(user="alice")
     async with asyncio.timeout(console_streams.CLIENT_TIMEOUT_SECONDS / 2):
@@ -132,7 +132,7 @@ async def test_a_console_is_taken_over_from_a_user_whose_client_never_came(node:
     writer.close()
 
 
-async def test_the_client_reads_why_its_console_ends(node: Node) -> None:
+async def test_the_client_reads_why_its_console_ends(node: ConsoleDaemon) -> None:
     opened = await node.open("t")
     reader, writer = await node.client(opened.port, "t")
     node.lines[0][1].write(b"bye")
@@ -143,7 +143,7 @@ async def test_the_client_reads_why_its_console_ends(node: Node) -> None:
     writer.close()
 
 
-async def test_a_terminal_reads_who_has_the_console_in_a_browser(node: Node) -> None:
+async def test_a_terminal_reads_who_has_the_console_in_a_browser(node: ConsoleDaemon) -> None:
     call = calls.InstanceConsole(instance=samples.instance("fake"))
 
     async def message() -> str:

@@ -37,7 +37,7 @@ class Slow(file.FileStorage):
             self.busy[disk.uuid] -= 1
 
 
-class Node:
+class DiskDaemon:
     def __init__(self, folder: Path) -> None:
         runtime = storages.runtime()
         self.files = Slow(runtime, folder)
@@ -53,11 +53,11 @@ class Node:
 
 
 @pytest.fixture
-async def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+async def node(tmp_path: Path) -> DiskDaemon:
+    return DiskDaemon(tmp_path)
 
 
-async def test_a_call_that_is_repeated_waits_for_the_first_and_other_disks_do_not(node: Node) -> None:
+async def test_a_call_that_is_repeated_waits_for_the_first_and_other_disks_do_not(node: DiskDaemon) -> None:
     create = calls.BlockdevCreate(disk=node.disk, owner=storages.OWNER)
     other = msgspec.structs.replace(create, disk=storages.Storage("file", node.files, "file").disk(uuid="d1"))
     running = [asyncio.create_task(node.call(each)) for each in (create, create)]
@@ -72,7 +72,7 @@ async def test_a_call_that_is_repeated_waits_for_the_first_and_other_disks_do_no
     assert node.files.most == 1
 
 
-async def test_a_disk_is_looked_at_while_it_is_worked_on(node: Node) -> None:
+async def test_a_disk_is_looked_at_while_it_is_worked_on(node: DiskDaemon) -> None:
     making = asyncio.create_task(node.call(calls.BlockdevCreate(disk=node.disk, owner=storages.OWNER)))
     await node.files.begun.wait()
     assert await node.call(calls.BlockdevStatus(disks=(node.disk, node.disk))) == (None, None)
@@ -83,7 +83,7 @@ async def test_a_disk_is_looked_at_while_it_is_worked_on(node: Node) -> None:
     assert disk_state.size == node.disk.size
 
 
-async def test_the_life_of_a_disk_by_its_calls(node: Node) -> None:
+async def test_the_life_of_a_disk_by_its_calls(node: DiskDaemon) -> None:
     node.files.proceed.set()
     names = await node.call(calls.BlockdevPath(dev_type="file", instance=storages.OWNER, uuids=("d0", "d1"), first=3))
     assert names == (node.disk.logical_id[1], node.disk.logical_id[1].replace("d0", "d1"))
@@ -116,7 +116,7 @@ def _mirrored(disk: calls.Disk) -> Iterator[calls.Call[object]]:
     yield calls.BlockdevPauseResumeSync(disk=disk, pause=True)
 
 
-async def test_what_only_mirrored_disks_can_do_is_refused_for_others(node: Node) -> None:
+async def test_what_only_mirrored_disks_can_do_is_refused_for_others(node: DiskDaemon) -> None:
     for call in _mirrored(node.disk):
         with pytest.raises(errors.InvalidError, match="node node1 has no mirrored disk type file"):
             await node.call(call)

@@ -48,7 +48,7 @@ class Hypervisor(fake.Fake):
         return tuple(self.values)
 
 
-class Node:
+class RecordedMachine:
     """A simulated machine with a recorder, whose ``daemon`` runs until it is killed."""
 
     def __init__(self, world: simulated.World) -> None:
@@ -89,14 +89,14 @@ class Node:
 
 
 @pytest.fixture
-def node() -> Iterator[Node]:
+def node() -> Iterator[RecordedMachine]:
     with simulated.World(seed=1) as world:
-        started = Node(world)
+        started = RecordedMachine(world)
         yield started
         started.stop()
 
 
-def test_the_nodes_own_values_are_those_of_its_kernel(node: Node) -> None:
+def test_the_nodes_own_values_are_those_of_its_kernel(node: RecordedMachine) -> None:
     for path, content in FILES.items():
         node.run(node.machine.disk.make_directory(path.rpartition("/")[0]))
         node.run(node.machine.disk.write(path, content))
@@ -114,13 +114,13 @@ def test_the_nodes_own_values_are_those_of_its_kernel(node: Node) -> None:
     assert own.time == pytest.approx(node.world.clock.now(), abs=5)
 
 
-def test_what_a_kernel_does_not_say_is_0(node: Node) -> None:
+def test_what_a_kernel_does_not_say_is_0(node: RecordedMachine) -> None:
     node.sleep(1)
     (own,) = node.ask(calls.UsageNow())
     assert msgspec.structs.replace(own, time=0.0) == calls.Usage(name=calls.OF_NODE)
 
 
-def test_guests_have_a_value_each_minute_and_the_newest_at_once(node: Node) -> None:
+def test_guests_have_a_value_each_minute_and_the_newest_at_once(node: RecordedMachine) -> None:
     node.hypervisor.values = [GUEST]
     node.sleep(1)
     node.hypervisor.values = [msgspec.structs.replace(GUEST, processor=9.0)]
@@ -134,7 +134,7 @@ def test_guests_have_a_value_each_minute_and_the_newest_at_once(node: Node) -> N
     assert node.ask(calls.UsageHistory(name="vm2")) == ()
 
 
-def test_a_guest_that_has_ended_has_its_past_for_a_day_and_nothing_is_kept_longer(node: Node) -> None:
+def test_a_guest_that_has_ended_has_its_past_for_a_day_and_nothing_is_kept_longer(node: RecordedMachine) -> None:
     node.hypervisor.values = [GUEST]
     node.sleep(1)
     node.hypervisor.values = []
@@ -146,7 +146,7 @@ def test_a_guest_that_has_ended_has_its_past_for_a_day_and_nothing_is_kept_longe
     assert len(node.ask(calls.UsageHistory(name=calls.OF_NODE))) == usage.DAY
 
 
-def test_a_daemon_that_is_restarted_has_the_past_and_one_that_is_killed_loses_minutes(node: Node) -> None:
+def test_a_daemon_that_is_restarted_has_the_past_and_one_that_is_killed_loses_minutes(node: RecordedMachine) -> None:
     node.hypervisor.values = [GUEST]
     node.sleep(usage.PERIOD_SECONDS * 5)
     before = node.ask(calls.UsageHistory(name="vm1"))
@@ -164,7 +164,7 @@ def test_a_daemon_that_is_restarted_has_the_past_and_one_that_is_killed_loses_mi
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"\x81\xa1a\xc4\x00", b"\x81\xa1a\xc4\x01b", b"[]"])
-def test_a_damaged_file_of_the_past_is_no_fault(node: Node, content: bytes) -> None:
+def test_a_damaged_file_of_the_past_is_no_fault(node: RecordedMachine, content: bytes) -> None:
     node.stop()
     node.run(node.machine.disk.write(FOLDERS.usage, content))
     node.start()
@@ -173,7 +173,7 @@ def test_a_damaged_file_of_the_past_is_no_fault(node: Node, content: bytes) -> N
 
 
 @pytest.mark.parametrize("error", [errors.HypervisorError("QEMU is gone"), OSError("no such file"), ValueError("odd")])
-def test_what_cannot_be_read_now_is_read_in_the_next_minute(node: Node, error: Exception) -> None:
+def test_what_cannot_be_read_now_is_read_in_the_next_minute(node: RecordedMachine, error: Exception) -> None:
     node.hypervisor.values = [GUEST]
     node.hypervisor.error = error
     node.sleep(1)
@@ -182,7 +182,7 @@ def test_what_cannot_be_read_now_is_read_in_the_next_minute(node: Node, error: E
     assert [value.name for value in node.ask(calls.UsageNow())] == [calls.OF_NODE, "vm1"]
 
 
-def test_values_go_on_while_the_disk_is_full(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_go_on_while_the_disk_is_full(node: RecordedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

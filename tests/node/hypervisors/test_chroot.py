@@ -20,7 +20,7 @@ pytestmark = [
 NAME = "vm1"
 
 
-class Node:
+class ChrootDriver:
     def __init__(self, folders: paths.Paths) -> None:
         self.folders = folders
         self.chroot = chroots.driver(folders)
@@ -41,13 +41,13 @@ class Node:
 
 
 @pytest.fixture
-async def node(folders: paths.Paths) -> AsyncIterator[Node]:
-    new_node = Node(folders)
+async def node(folders: paths.Paths) -> AsyncIterator[ChrootDriver]:
+    new_node = ChrootDriver(folders)
     yield new_node
     await new_node.chroot.stop(NAME, timeout=0)
 
 
-async def test_an_instance_is_what_its_script_starts_and_ends_with_it(node: Node) -> None:
+async def test_an_instance_is_what_its_script_starts_and_ends_with_it(node: ChrootDriver) -> None:
     await node.chroot.start(node.instance(), paused=False)
     assert node.messages() == ["start"]
     await node.chroot.reboot(NAME, kind="soft", timeout=10)
@@ -60,13 +60,13 @@ async def test_an_instance_is_what_its_script_starts_and_ends_with_it(node: Node
     assert node.remains() == []
 
 
-async def test_what_does_not_stop_by_itself_is_killed(node: Node) -> None:
+async def test_what_does_not_stop_by_itself_is_killed(node: ChrootDriver) -> None:
     await node.chroot.start(node.instance("stubborn"), paused=False)
     await node.chroot.stop(NAME, timeout=0.2)
     assert node.remains() == []
 
 
-async def test_a_script_that_fails_leaves_nothing_and_is_quoted(node: Node) -> None:
+async def test_a_script_that_fails_leaves_nothing_and_is_quoted(node: ChrootDriver) -> None:
     with pytest.raises(errors.HypervisorError, match=r"/ganeti-chroot start of instance vm1 failed .*: it is broken"):
         await node.chroot.start(node.instance("broken"), paused=False)
     assert node.remains() == []
@@ -81,7 +81,7 @@ async def test_a_script_that_fails_leaves_nothing_and_is_quoted(node: Node) -> N
     ],
 )
 async def test_a_script_that_is_not_there_is_refused(
-    node: Node, hvparams: dict[str, calls.Value], message: str
+    node: ChrootDriver, hvparams: dict[str, calls.Value], message: str
 ) -> None:
     with pytest.raises(errors.GantryError) as refused:
         await node.chroot.start(node.instance(**hvparams), paused=False)
@@ -89,7 +89,7 @@ async def test_a_script_that_is_not_there_is_refused(
     assert node.remains() == []
 
 
-async def test_a_disk_without_a_file_system_and_an_instance_without_a_disk_are_refused(node: Node) -> None:
+async def test_a_disk_without_a_file_system_and_an_instance_without_a_disk_are_refused(node: ChrootDriver) -> None:
     vm = node.instance()
     os.truncate(vm.disks[0].logical_id[1], 0)
     os.truncate(vm.disks[0].logical_id[1], 16 << 20)
@@ -100,7 +100,7 @@ async def test_a_disk_without_a_file_system_and_an_instance_without_a_disk_are_r
     assert node.remains() == []
 
 
-async def test_an_instance_whose_disk_somebody_unmounts_has_ended(node: Node) -> None:
+async def test_an_instance_whose_disk_somebody_unmounts_has_ended(node: ChrootDriver) -> None:
     await node.chroot.start(node.instance(), paused=False)
     # Who is killed ends a moment later, and may have started another before.
     async with asyncio.timeout(60):
@@ -113,7 +113,7 @@ async def test_an_instance_whose_disk_somebody_unmounts_has_ended(node: Node) ->
     assert await node.chroot.endings() == ()
 
 
-async def test_what_has_no_processors_cannot_pause_move_or_take_devices(node: Node) -> None:
+async def test_what_has_no_processors_cannot_pause_move_or_take_devices(node: ChrootDriver) -> None:
     vm = node.instance()
     with pytest.raises(errors.WrongStateError, match="cannot start paused"):
         await node.chroot.start(vm, paused=True)

@@ -46,7 +46,7 @@ FIRST, SECOND, THIRD, STRANGER = (Machine.make(f"u{number}") for number in (1, 2
 CANDIDATES = (FIRST, SECOND, THIRD)
 
 
-class Node:
+class ObedientNode:
     """A node that knows three candidates, and obeys the first in epoch 4; ``own`` is its certificate and key."""
 
     def __init__(self, folders: paths.Paths, own: Machine) -> None:
@@ -79,8 +79,8 @@ class Identity(enrollment.Enrolment):
 
 
 @pytest.fixture
-async def node(folders: paths.Paths) -> Node:
-    regular = Node(folders, Machine.make("u7"))
+async def node(folders: paths.Paths) -> ObedientNode:
+    regular = ObedientNode(folders, Machine.make("u7"))
     await regular.begin()
     return regular
 
@@ -89,7 +89,7 @@ def proof(*grants: calls.Grant, epoch: int = 5) -> calls.ProveEpoch:
     return calls.ProveEpoch(epoch=epoch, grants=grants)
 
 
-async def test_the_signatures_of_a_majority_prove_an_epoch(node: Node) -> None:
+async def test_the_signatures_of_a_majority_prove_an_epoch(node: ObedientNode) -> None:
     await node.callers.prove(proof(FIRST.grant(5, "u2"), SECOND.grant(5, "u2")), "u2")
     assert node.barrier.is_certified(5, "u2")
     assert not node.barrier.is_certified(5, "u3")
@@ -108,7 +108,7 @@ async def test_the_signatures_of_a_majority_prove_an_epoch(node: Node) -> None:
     ],
     ids=["another epoch", "another master", "the same candidate", "a stranger", "another key", "no hex", "nothing"],
 )
-async def test_nothing_else_proves_an_epoch(node: Node, second: calls.Grant) -> None:
+async def test_nothing_else_proves_an_epoch(node: ObedientNode, second: calls.Grant) -> None:
     with pytest.raises(errors.UnprovenError):  # the proof of another node
         await node.callers.prove(proof(FIRST.grant(5, "u2"), SECOND.grant(5, "u2")), "u3")
     for grants in ((FIRST.grant(5, "u2"),), (FIRST.grant(5, "u2"), second), ()):
@@ -117,7 +117,7 @@ async def test_nothing_else_proves_an_epoch(node: Node, second: calls.Grant) -> 
     assert not node.barrier.is_certified(5, "u2")
 
 
-async def test_the_signature_of_a_certificate_that_was_replaced_does_not_count(node: Node) -> None:
+async def test_the_signature_of_a_certificate_that_was_replaced_does_not_count(node: ObedientNode) -> None:
     serial = security.serial_of(security.der_of(SECOND.pair.certificate))
     await node.files.write({callers.REVOKED: serial})
     with pytest.raises(errors.UnprovenError):
@@ -126,7 +126,7 @@ async def test_the_signature_of_a_certificate_that_was_replaced_does_not_count(n
 
 
 async def test_a_candidate_vouches_only_for_its_own_list_and_the_master_of_a_proven_epoch(folders: paths.Paths) -> None:
-    candidate = Node(folders, SECOND)
+    candidate = ObedientNode(folders, SECOND)
     await candidate.begin()
     own_list = tuple(machine.line for machine in CANDIDATES)
     for caller in ("", "u2", "u3"):
@@ -148,7 +148,7 @@ async def vouchers(
     words = []
     for signer in signers:
         where = dataclasses.replace(folders, lib=f"{folders.lib}/{signer.uuid}")
-        candidate = Node(where, signer)
+        candidate = ObedientNode(where, signer)
         await candidate.files.write({ssconf_file.MASTERS: "\n".join(masters)})
         candidate.barrier.certify(epoch, "u4")
         await candidate.barrier.admit(epoch, "u4")
@@ -159,7 +159,9 @@ async def vouchers(
 NEW_LIST = (STRANGER.line, SECOND.line)
 
 
-async def test_a_node_learns_a_list_from_a_majority_of_those_that_it_knows(node: Node, folders: paths.Paths) -> None:
+async def test_a_node_learns_a_list_from_a_majority_of_those_that_it_knows(
+    node: ObedientNode, folders: paths.Paths
+) -> None:
     single = await vouchers(folders, SECOND, epoch=6, masters=NEW_LIST)
     with pytest.raises(errors.UnprovenError, match="1 of the 3 master candidates that this node knows have vouched"):
         await node.callers.learn(single, STRANGER.master_certificate())
@@ -177,7 +179,7 @@ async def test_a_candidate_counts_its_own_word_unless_it_hears_from_another_mast
     folders: paths.Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two candidates that it knows, there is only one other."""
-    candidate = Node(folders, FIRST)
+    candidate = ObedientNode(folders, FIRST)
     await candidate.begin()
     await candidate.files.write({ssconf_file.MASTERS: f"{FIRST.line}\n{SECOND.line}"})
     masters = (FIRST.line, SECOND.line, STRANGER.line)
@@ -193,7 +195,7 @@ async def test_a_candidate_counts_its_own_word_unless_it_hears_from_another_mast
 
 
 async def test_the_own_word_of_a_node_that_is_no_candidate_does_not_count(
-    node: Node, folders: paths.Paths, monkeypatch: pytest.MonkeyPatch
+    node: ObedientNode, folders: paths.Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "LEASE_SECONDS", 0.0)
     words = await vouchers(folders, SECOND, epoch=5, masters=NEW_LIST)
@@ -203,14 +205,14 @@ async def test_the_own_word_of_a_node_that_is_no_candidate_does_not_count(
 
 @pytest.mark.parametrize("epoch", [3, 4])
 async def test_a_node_learns_no_list_of_an_epoch_that_has_passed_or_is_anothers(
-    node: Node, folders: paths.Paths, epoch: int
+    node: ObedientNode, folders: paths.Paths, epoch: int
 ) -> None:
     words = await vouchers(folders, SECOND, THIRD, epoch=epoch, masters=NEW_LIST)
     with pytest.raises(errors.FencedError, match=f"the voucher is of epoch {epoch}"):
         await node.callers.learn(words, STRANGER.master_certificate())
 
 
-async def test_the_master_that_a_node_obeys_may_have_a_new_key(node: Node, folders: paths.Paths) -> None:
+async def test_the_master_that_a_node_obeys_may_have_a_new_key(node: ObedientNode, folders: paths.Paths) -> None:
     renewed = dataclasses.replace(STRANGER, uuid="u1")
     words = await vouchers(folders, SECOND, THIRD, epoch=4, masters=(renewed.line, SECOND.line))
     await node.callers.learn(words, renewed.master_certificate())

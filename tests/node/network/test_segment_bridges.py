@@ -46,7 +46,7 @@ def card(number: int, *, segment: int = 7001, index: int = 0, link: str = "under
     )
 
 
-class Node:
+class NicDrivers:
     """The drivers of one node."""
 
     def __init__(self, namespace: str, folders: paths.Paths) -> None:
@@ -69,14 +69,14 @@ class Node:
 
 
 @pytest.fixture
-def node(namespace: str, folders: paths.Paths) -> Node:
+def node(namespace: str, folders: paths.Paths) -> NicDrivers:
     ip(namespace, "link", "add", "under", "type", "veth", "peer", "name", "far")
     ip(namespace, "address", "add", "203.0.113.1/24", "dev", "under")
     ip(namespace, "link", "set", "under", "up")
-    return Node(namespace, folders)
+    return NicDrivers(namespace, folders)
 
 
-async def test_the_first_nic_of_a_segment_makes_its_bridge_and_the_last_one_takes_it_away(node: Node) -> None:
+async def test_the_first_nic_of_a_segment_makes_its_bridge_and_the_last_one_takes_it_away(node: NicDrivers) -> None:
     first, second = await node.plug(card(1)), await node.plug(card(2))
     (bridge,) = [name for name in node.created() if name.startswith("gb")]
     (port,) = node.created() - {bridge}
@@ -91,7 +91,7 @@ async def test_the_first_nic_of_a_segment_makes_its_bridge_and_the_last_one_take
     assert node.created() == set()
 
 
-async def test_two_segments_have_nothing_in_common(node: Node) -> None:
+async def test_two_segments_have_nothing_in_common(node: NicDrivers) -> None:
     first, other = await node.plug(card(1)), await node.plug(card(2, segment=7002))
     devices = links(node.namespace)
     assert devices[first]["master"] != devices[other]["master"]
@@ -99,7 +99,7 @@ async def test_two_segments_have_nothing_in_common(node: Node) -> None:
     assert [name[:7] for name in sorted(node.created())] == ["gbx7002", "gpx7002"]
 
 
-async def test_the_node_has_no_address_of_its_own_in_a_segment(node: Node) -> None:
+async def test_the_node_has_no_address_of_its_own_in_a_segment(node: NicDrivers) -> None:
     await node.plug(card(1))
     counts = {
         name: len(nic_addresses) for name, nic_addresses in addresses(node.namespace).items() if name in node.created()
@@ -107,7 +107,7 @@ async def test_the_node_has_no_address_of_its_own_in_a_segment(node: Node) -> No
     assert list(counts.values()) == [0, 0]
 
 
-async def test_a_restarted_daemon_goes_on_with_what_is_there(node: Node) -> None:
+async def test_a_restarted_daemon_goes_on_with_what_is_there(node: NicDrivers) -> None:
     tap = await node.plug(card(1))
     before = node.created()
     node.restart()
@@ -118,7 +118,7 @@ async def test_a_restarted_daemon_goes_on_with_what_is_there(node: Node) -> None
     assert node.created() == set()
 
 
-async def test_nics_that_come_and_go_at_once_do_not_race(node: Node) -> None:
+async def test_nics_that_come_and_go_at_once_do_not_race(node: NicDrivers) -> None:
     taps = await asyncio.gather(*(node.plug(card(number)) for number in range(1, 5)))
     await asyncio.gather(
         *(node.bridged.unplug(tap) for tap in taps), *(node.plug(card(number)) for number in range(5, 8))
@@ -130,7 +130,7 @@ async def test_nics_that_come_and_go_at_once_do_not_race(node: Node) -> None:
     assert node.created() == set()
 
 
-async def test_a_nic_moves_to_another_segment_and_out_of_segments_while_it_is_plugged_in(node: Node) -> None:
+async def test_a_nic_moves_to_another_segment_and_out_of_segments_while_it_is_plugged_in(node: NicDrivers) -> None:
     tap = await node.plug(card(1))
     before = links(node.namespace)[tap]
     await node.bridged.update(samples.instance(), card(1))
@@ -146,7 +146,9 @@ async def test_a_nic_moves_to_another_segment_and_out_of_segments_while_it_is_pl
     assert node.created() == set()
 
 
-async def test_a_segment_whose_link_was_recreated_is_repaired_by_an_update_and_by_the_next_nic(node: Node) -> None:
+async def test_a_segment_whose_link_was_recreated_is_repaired_by_an_update_and_by_the_next_nic(
+    node: NicDrivers,
+) -> None:
     await node.plug(card(1))
     before = node.created()
     for repair in (node.bridged.update(samples.instance(), card(1)), node.plug(card(2))):
@@ -156,7 +158,7 @@ async def test_a_segment_whose_link_was_recreated_is_repaired_by_an_update_and_b
         assert node.created() == before
 
 
-async def test_what_a_killed_daemon_left_empty_goes_with_the_next_nic(node: Node) -> None:
+async def test_what_a_killed_daemon_left_empty_goes_with_the_next_nic(node: NicDrivers) -> None:
     tap = await node.plug(card(1))
     ip(node.namespace, "link", "delete", "dev", tap)
     assert len(node.created()) == 2
@@ -177,7 +179,7 @@ async def test_what_a_killed_daemon_left_empty_goes_with_the_next_nic(node: Node
     ],
 )
 async def test_what_a_node_lacks_is_named_before_anything_is_made(
-    node: Node, change: tuple[str, ...], link: str, message: str
+    node: NicDrivers, change: tuple[str, ...], link: str, message: str
 ) -> None:
     if change:
         ip(node.namespace, *change)
@@ -188,7 +190,7 @@ async def test_what_a_node_lacks_is_named_before_anything_is_made(
     assert set(links(node.namespace)) == before
 
 
-async def test_a_segment_that_another_program_has_is_not_taken_from_it(node: Node) -> None:
+async def test_a_segment_that_another_program_has_is_not_taken_from_it(node: NicDrivers) -> None:
     words = ["type", "vxlan", "id", "7001", "dev", "under", "group", "239.1.1.1", "dstport", "4789"]
     ip(node.namespace, "link", "add", "foreign", *words)
     with pytest.raises(errors.EnvironmentFaultError, match="VNI already exists"):
@@ -196,7 +198,7 @@ async def test_a_segment_that_another_program_has_is_not_taken_from_it(node: Nod
     assert node.created() == set()
 
 
-async def test_validating_leaves_nothing(node: Node) -> None:
+async def test_validating_leaves_nothing(node: NicDrivers) -> None:
     await node.bridged.validate(card(1))
     assert node.created() == set()
     await node.plug(card(2))
@@ -205,13 +207,13 @@ async def test_validating_leaves_nothing(node: Node) -> None:
     assert node.created() == before
 
 
-async def test_more_segments_than_the_kernel_joins_groups_for(node: Node) -> None:
+async def test_more_segments_than_the_kernel_joins_groups_for(node: NicDrivers) -> None:
     for number in range(1, 26):
         await node.plug(card(number, segment=9000 + number))
     assert len(node.created()) == 50
 
 
-async def test_types_that_nodes_do_not_make_and_routed_nics_are_refused(node: Node) -> None:
+async def test_types_that_nodes_do_not_make_and_routed_nics_are_refused(node: NicDrivers) -> None:
     for kind in ("gre", "geneve"):
         segment = calls.Segment(network_type=kind, segmentation_id=5)
         other = calls.Nic(
@@ -226,7 +228,7 @@ async def test_types_that_nodes_do_not_make_and_routed_nics_are_refused(node: No
         await node.routed.validate(card(1))
 
 
-async def test_a_script_of_the_administrator_connects_the_tap_and_knows_the_segment(node: Node) -> None:
+async def test_a_script_of_the_administrator_connects_the_tap_and_knows_the_segment(node: NicDrivers) -> None:
     seen = f"{node.folders.run}/seen"
     script = f'#!/bin/sh\ncp /proc/$$/environ {seen}\nip link set dev "$INTERFACE" up\n'
     samples.write(f"{node.folders.etc}/kvm-vif-bridge", script, mode=0o755)

@@ -25,7 +25,7 @@ def card(vlan: str = "", *, link: str = BRIDGE, index: int = 0) -> calls.Nic:
     )
 
 
-class Node:
+class VlanMachine:
     """A machine whose bridge has one way out, which carries VLANs 5 to 7 beside its own frames."""
 
     def __init__(self, world: simulated.World) -> None:
@@ -63,9 +63,9 @@ class Node:
 
 
 @pytest.fixture
-def node() -> Iterator[Node]:
+def node() -> Iterator[VlanMachine]:
     with simulated.World(seed=1) as world:
-        yield Node(world)
+        yield VlanMachine(world)
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,14 @@ def node() -> Iterator[Node]:
         (".5:6:7", {5: True, 6: False, 7: False}),
     ],
 )
-def test_a_tap_is_in_the_vlans_of_its_nic_and_in_no_other(node: Node, vlan: str, expected: dict[int, bool]) -> None:
+def test_a_tap_is_in_the_vlans_of_its_nic_and_in_no_other(
+    node: VlanMachine, vlan: str, expected: dict[int, bool]
+) -> None:
     tap = node.plug(card(vlan))
     assert (tap.master, tap.vlans, tap.up) == (BRIDGE, expected, True)
 
 
-def test_a_tap_comes_up_when_it_is_in_its_vlan_and_never_was_in_another(node: Node) -> None:
+def test_a_tap_comes_up_when_it_is_in_its_vlan_and_never_was_in_another(node: VlanMachine) -> None:
     node.plug(card("5"))
     order = [change.split() for change in node.kernel.changes]
     last_vlan = max(index for index, words in enumerate(order) if words[0] == "bridge")
@@ -90,14 +92,14 @@ def test_a_tap_comes_up_when_it_is_in_its_vlan_and_never_was_in_another(node: No
     assert ups == [last_vlan + 1]
 
 
-def test_a_nic_without_a_vlan_is_where_it_always_was(node: Node) -> None:
+def test_a_nic_without_a_vlan_is_where_it_always_was(node: VlanMachine) -> None:
     plain, inside = node.plug(card()), node.plug(card("5", index=1))
     assert (plain.master, plain.vlans) == (BRIDGE, {1: True})
     assert inside.vlans == {5: True}
     assert not any(taps.tap_name(card()) in change for change in node.kernel.changes if change.startswith("bridge"))
 
 
-def test_a_nic_moves_from_vlan_to_vlan_and_is_left_alone_where_it_stays(node: Node) -> None:
+def test_a_nic_moves_from_vlan_to_vlan_and_is_left_alone_where_it_stays(node: VlanMachine) -> None:
     node.plug(card("5"))
     before = len(node.kernel.changes)
     assert node.update(card(".5")).vlans == {5: True}
@@ -110,25 +112,25 @@ def test_a_nic_moves_from_vlan_to_vlan_and_is_left_alone_where_it_stays(node: No
     assert len(node.kernel.changes) == before
 
 
-def test_a_bridge_that_does_not_tell_vlans_apart_is_not_made_to(node: Node) -> None:
+def test_a_bridge_that_does_not_tell_vlans_apart_is_not_made_to(node: VlanMachine) -> None:
     node.kernel.bridge(BRIDGE, **kernel.PLAIN)
     message = node.refused(card("5", index=2))
     assert "NIC 2: bridge br0 of node node1 is not VLAN-aware; ip link set dev br0 type bridge" in message
 
 
-def test_a_kernel_without_the_feature_is_named(node: Node) -> None:
+def test_a_kernel_without_the_feature_is_named(node: VlanMachine) -> None:
     node.kernel.bridge(BRIDGE, vlan_filtering=0)
     assert "CONFIG_BRIDGE_VLAN_FILTERING" in node.refused(card("5"))
 
 
-def test_a_vlan_that_does_not_leave_the_node_is_refused(node: Node) -> None:
+def test_a_vlan_that_does_not_leave_the_node_is_refused(node: VlanMachine) -> None:
     message = node.refused(card(":6:8"))
     assert "no uplink of bridge br0 of node node1 carries VLAN 8; bridge vlan add dev eth0 vid 8" in message
     node.kernel.port("eth2", BRIDGE, 8)
     assert node.plug(card(":6:8")).vlans == {6: False, 8: False}
 
 
-def test_guests_are_no_way_out_and_a_bridge_without_one_is_a_world_of_its_own(node: Node) -> None:
+def test_guests_are_no_way_out_and_a_bridge_without_one_is_a_world_of_its_own(node: VlanMachine) -> None:
     node.plug(card(":5", index=1))
     node.kernel.port("vif3.0", BRIDGE, 9)
     assert "carries VLAN 9" in node.refused(card("9"))
@@ -136,7 +138,7 @@ def test_guests_are_no_way_out_and_a_bridge_without_one_is_a_world_of_its_own(no
     assert node.plug(card("9")).vlans == {9: True}
 
 
-def test_a_network_card_as_link_gets_a_bridge_for_the_vlan_that_goes_with_the_last_nic(node: Node) -> None:
+def test_a_network_card_as_link_gets_a_bridge_for_the_vlan_that_goes_with_the_last_nic(node: VlanMachine) -> None:
     before = set(node.kernel.devices)
     first = node.plug(card("5", link=CARD))
     second, other = node.plug(card("5", link=CARD, index=1)), node.plug(card("6", link=CARD, index=2))
@@ -151,25 +153,25 @@ def test_a_network_card_as_link_gets_a_bridge_for_the_vlan_that_goes_with_the_la
     assert set(node.kernel.devices) == before
 
 
-def test_two_cards_have_two_vlans_of_one_number(node: Node) -> None:
+def test_two_cards_have_two_vlans_of_one_number(node: VlanMachine) -> None:
     node.kernel.devices["eth2"] = kernel.Device(up=True)
     nic, two = node.plug(card("5", link=CARD)), node.plug(card("5", link="eth2", index=1))
     assert nic.master != two.master
 
 
-def test_tagged_frames_need_a_bridge_that_tells_vlans_apart(node: Node) -> None:
+def test_tagged_frames_need_a_bridge_that_tells_vlans_apart(node: VlanMachine) -> None:
     assert "has no bridge eth1 for VLANs :5:6; tagged frames need a VLAN-aware bridge" in node.refused(
         card(":5:6", link=CARD)
     )
 
 
-def test_a_missing_link_and_a_routed_nic_are_named(node: Node) -> None:
+def test_a_missing_link_and_a_routed_nic_are_named(node: VlanMachine) -> None:
     assert "NIC 0: node node1 has no bridge nowhere" in node.refused(card("5", link="nowhere"))
     node.bridged = node.routed
     assert "cannot route a NIC into a VLAN or segment; use a NIC of mode bridged" in node.refused(card("5"))
 
 
-def test_a_kernel_without_tunnels_is_named_before_anything_is_made(node: Node) -> None:
+def test_a_kernel_without_tunnels_is_named_before_anything_is_made(node: VlanMachine) -> None:
     cable = calls.Network(name="n", uuid="n", segment=calls.Segment(network_type="vxlan", segmentation_id=7))
     message = node.refused(msgspec.structs.replace(card(link=CARD), network=cable, mtu=1450))
     assert "NIC 0: node node1 cannot create the device for its segment: " in message

@@ -49,7 +49,7 @@ def disk(**changes: object) -> calls.Disk:
     return msgspec.structs.replace(new_disk, **changes)
 
 
-class Node:
+class MirrorMachine:
     """A node whose kernel and programs say what a test has them say."""
 
     def __init__(self, world: simulated.World, proc: str, *, show: str = "") -> None:
@@ -107,7 +107,7 @@ class Node:
 
 def test_a_disk_that_is_not_set_up_gets_all_that_it_needs() -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, VERSION)
+        node = MirrorMachine(world, VERSION)
         node.activate(disk(), primary=True)
     assert node.called == [
         "new-resource resource1",
@@ -122,14 +122,14 @@ def test_a_disk_that_is_not_set_up_gets_all_that_it_needs() -> None:
 
 def test_a_disk_that_is_set_up_is_only_tuned() -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, CONNECTED, show=OURS)
+        node = MirrorMachine(world, CONNECTED, show=OURS)
         node.activate(disk())
     assert node.commands == ["disk-options"]
 
 
 def test_a_resynchronisation_that_adapts_gets_its_bounds() -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, CONNECTED, show=OURS)
+        node = MirrorMachine(world, CONNECTED, show=OURS)
         node.activate(disk(params={**PARAMS, "dynamic-resync": True, "disk-barriers": "n", "meta-barriers": False}))
     assert node.called == [
         "disk-options 1 --c-plan-ahead=20 --c-fill-target=0s --c-delay-target=1 --c-max-rate=61440 --c-min-rate=4096 "
@@ -149,7 +149,7 @@ def test_a_disk_with_another_peer_or_secret_is_reconnected(change: dict[str, obj
     mirror = disk().mirror
     assert mirror is not None
     with simulated.World(seed=1) as world:
-        node = Node(world, CONNECTED, show=OURS)
+        node = MirrorMachine(world, CONNECTED, show=OURS)
         node.activate(disk(mirror=msgspec.structs.replace(mirror, **change)))
     assert node.commands == ["disk-options", "disconnect", "connect"]
 
@@ -164,7 +164,7 @@ FOREIGN = [
 @pytest.mark.parametrize("show", FOREIGN)
 def test_what_has_the_minor_is_taken_down_first(show: str) -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, CONNECTED, show=show)
+        node = MirrorMachine(world, CONNECTED, show=show)
         node.activate(disk())
     assert node.commands[:3] == ["down", "new-resource", "new-minor"]
     assert node.called[0] == ("down somebody" if "somebody" in show else "down resource1")
@@ -180,7 +180,7 @@ def with_volumes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("show", FOREIGN)
 def test_what_has_the_minor_of_a_new_disk_is_taken_down_before_metadata_is_looked_for(show: str) -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, CONNECTED, show=show)
+        node = MirrorMachine(world, CONNECTED, show=show)
         world.run(node.driver.create(disk(), owner="vm1"))
     assert node.commands == ["down", "dump-md"]
 
@@ -189,7 +189,7 @@ def test_what_has_the_minor_of_a_new_disk_is_taken_down_before_metadata_is_looke
 @pytest.mark.parametrize("new", [False, True])
 def test_what_has_the_minor_and_is_in_use_is_left_alone(new: bool) -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, CONNECTED, show=SHOW)
+        node = MirrorMachine(world, CONNECTED, show=SHOW)
         node.fails["down"] = ["1: State change failed: (-12) Device is held open by someone"]
         with pytest.raises(errors.WrongStateError, match=r"drbd1 on node node1 cannot be shut down: .* held open"):
             world.run(node.driver.create(disk(), owner="vm1") if new else node.driver.activate(disk(), primary=False))
@@ -198,14 +198,14 @@ def test_what_has_the_minor_and_is_in_use_is_left_alone(new: bool) -> None:
 
 def test_what_somebody_else_has_is_not_shut_down_with_the_disk() -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, CONNECTED, show=SHOW)
+        node = MirrorMachine(world, CONNECTED, show=SHOW)
         world.run(node.driver.deactivate(disk()))
     assert "down" not in node.commands
 
 
 def test_what_a_crash_left_open_is_closed_before_the_disk_is_attached() -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, VERSION)
+        node = MirrorMachine(world, VERSION)
         node.fails["attach"] = ["1: Failure: (165) Unclean meta-data found."]
         node.activate(disk())
     assert node.commands == ["new-resource", "new-minor", "attach", "apply-al", "attach", "connect"]
@@ -221,7 +221,7 @@ def test_what_a_crash_left_open_is_closed_before_the_disk_is_attached() -> None:
 )
 def test_new_volumes_get_metadata_and_others_keep_theirs(says: str, written: bool) -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, VERSION)
+        node = MirrorMachine(world, VERSION)
         node.fails["dump-md"] = [says] if says else []
         world.run(node.driver.attach(disk()))
     assert node.commands == ["dump-md", *(["create-md"] if written else []), "attach"]
@@ -229,7 +229,7 @@ def test_new_volumes_get_metadata_and_others_keep_theirs(says: str, written: boo
 
 def test_metadata_that_cannot_be_read_is_not_written_over() -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, VERSION)
+        node = MirrorMachine(world, VERSION)
         node.fails["dump-md"] = ["open(/dev/xenvg/d0_meta) failed"]
         with pytest.raises(errors.BlockDeviceError, match="dump-md failed on node node1: open"):
             world.run(node.driver.attach(disk()))
@@ -238,7 +238,7 @@ def test_metadata_that_cannot_be_read_is_not_written_over() -> None:
 
 def test_a_disk_whose_metadata_is_lost_is_not_taken_for_a_new_one() -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, VERSION)
+        node = MirrorMachine(world, VERSION)
         node.fails["attach"] = ["1: Failure: (119) No valid meta-data signature found."]
         with pytest.raises(errors.BlockDeviceError, match=r"attach failed on node node1: .*No valid meta-data"):
             node.activate(disk())
@@ -247,7 +247,7 @@ def test_a_disk_whose_metadata_is_lost_is_not_taken_for_a_new_one() -> None:
 
 def test_a_resource_that_a_crash_left_without_a_minor_is_recreated() -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, VERSION)
+        node = MirrorMachine(world, VERSION)
         node.fails["new-resource"] = ["Failure: (174) resource exists"]
         node.activate(disk())
     assert node.commands[:4] == ["new-resource", "del-resource", "new-resource", "new-minor"]
@@ -262,7 +262,7 @@ def test_a_resource_that_a_crash_left_without_a_minor_is_recreated() -> None:
 )
 def test_a_kernel_that_cannot_is_named_before_anything_is_changed(proc: str, message: str) -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, proc)
+        node = MirrorMachine(world, proc)
         with pytest.raises(errors.EnvironmentFaultError, match=message):
             node.activate(disk())
         world.run(node.machine.disk.remove("/proc/drbd"))
@@ -282,7 +282,7 @@ def test_a_kernel_that_cannot_is_named_before_anything_is_changed(proc: str, mes
 )
 def test_a_disk_that_is_not_filled_is_refused(wrong: calls.Disk, message: str) -> None:
     with simulated.World(seed=1) as world:
-        node = Node(world, VERSION)
+        node = MirrorMachine(world, VERSION)
         with pytest.raises(errors.InvalidError, match=message):
             node.activate(wrong)
     assert node.called == []

@@ -137,7 +137,7 @@ class Mirrors(build.FakeNodes):
 A1, A2, A3 = (node.primary_ip for node in build.NODES)
 
 
-class House(build.House):
+class MirroredCluster(build.House):
     """A house with ``VM`` running on node1, its disk mirrored to node2."""
 
     def __init__(self, vm: instance.Instance = VM) -> None:
@@ -178,7 +178,7 @@ def failover(**more: object) -> opcodes.Opcode:
 
 
 async def test_without_a_target_it_goes_to_its_secondary_node_and_nothing_is_copied() -> None:
-    house = House()
+    house = MirroredCluster()
     await house.run(failover())
     assert (house.vm.primary_node, house.minors, house.mirrors.started) == ("n2", {"n1", "n2"}, [A2])
     assert not house.nodes.calls_of(calls.BlockdevCreate)
@@ -198,7 +198,7 @@ async def test_without_a_target_it_goes_to_its_secondary_node_and_nothing_is_cop
 async def test_it_goes_to_any_node_and_one_of_both_copies_stays(
     dead: str | None, keep: str | None, second: str, gone: str
 ) -> None:
-    house = House()
+    house = MirroredCluster()
     if dead:
         house.offline(dead)
     await house.run(failover(target_node="node3", keep=keep))
@@ -213,7 +213,7 @@ async def test_it_goes_to_any_node_and_one_of_both_copies_stays(
 @pytest.mark.promise("cluster-108")
 @pytest.mark.parametrize("wait", [False, True])
 async def test_it_starts_as_soon_as_the_new_copy_receives_or_when_it_is_complete(wait: bool) -> None:
-    house = House()
+    house = MirroredCluster()
     plan = await house.plan(failover(target_node="node3", wait_for_sync=wait))
     for step in plan.steps:
         await house.do(step)
@@ -228,7 +228,7 @@ async def test_it_starts_as_soon_as_the_new_copy_receives_or_when_it_is_complete
 
 
 async def test_an_unreachable_former_primary_does_not_become_the_new_secondary() -> None:
-    house = House()
+    house = MirroredCluster()
     house.machine("node2").down = True
     await house.run(failover(target_node="node3", keep="primary"))
     assert (house.vm.primary_node, house.minors) == ("n3", {"n1", "n3"})
@@ -238,9 +238,9 @@ async def test_an_unreachable_former_primary_does_not_become_the_new_secondary()
 @pytest.mark.parametrize("keep", ["primary", "secondary"])
 async def test_whatever_breaks_before_the_new_pair_is_recorded_it_runs_again_where_it_was(keep: str) -> None:
     op = failover(target_node="node3", keep=keep)
-    count = len((await House().plan(op)).steps)
+    count = len((await MirroredCluster().plan(op)).steps)
     for broken in range(count):
-        house = House()
+        house = MirroredCluster()
         steps = (await house.plan(op)).steps[: broken + 1]
         for step in steps:
             await house.do(step)
@@ -254,7 +254,7 @@ async def test_whatever_breaks_before_the_new_pair_is_recorded_it_runs_again_whe
 
 
 async def test_a_node_with_the_rest_of_a_migration_is_refused_before_the_instance_stops() -> None:
-    house = House()
+    house = MirroredCluster()
     house.machine("node2").running["vm1"] = house.machine("node1").running["vm1"]
     error = await house.refused(failover())
     assert "node node2 has a guest of instance vm1 already" in error.message
@@ -264,7 +264,7 @@ async def test_a_node_with_the_rest_of_a_migration_is_refused_before_the_instanc
 
 @pytest.mark.parametrize("local", ["Inconsistent", "Outdated", "Diskless"])
 async def test_a_copy_that_is_not_complete_is_not_built_on(local: str) -> None:
-    house = House()
+    house = MirroredCluster()
     house.mirrors.copies[A2].local = local
     error = await house.refused(failover(target_node="node3"))
     assert "is not a usable copy" in error.message
@@ -273,7 +273,7 @@ async def test_a_copy_that_is_not_complete_is_not_built_on(local: str) -> None:
 
 @pytest.mark.parametrize("target", [None, "node3"])
 async def test_a_copy_that_may_have_missed_writes_is_not_failed_over_to(target: str | None) -> None:
-    house = House()
+    house = MirroredCluster()
     house.mirrors.cut = True
     error = await house.refused(failover(target_node=target))
     assert "not connected to the primary copy" in error.message
@@ -284,7 +284,7 @@ async def test_a_copy_that_may_have_missed_writes_is_not_failed_over_to(target: 
 
 
 async def test_a_copy_that_is_behind_catches_up_before_the_better_one_is_given_up() -> None:
-    house = House(structs.replace(VM, admin_state=instance.AdminState.DOWN))
+    house = MirroredCluster(structs.replace(VM, admin_state=instance.AdminState.DOWN))
     house.machine("node1").running.clear()
     house.mirrors.started = []
     house.mirrors.copies = {A1: Copy("UpToDate"), A2: Copy("Inconsistent")}
@@ -294,7 +294,7 @@ async def test_a_copy_that_is_behind_catches_up_before_the_better_one_is_given_u
 
 
 async def test_a_disk_is_written_to_when_its_nodes_have_compared_their_copies() -> None:
-    house = House()
+    house = MirroredCluster()
     house.machine("node1").running.clear()
     house.mirrors.started = []
     house.mirrors.copies = {A1: Copy("Inconsistent"), A2: Copy("UpToDate")}
@@ -305,7 +305,7 @@ async def test_a_disk_is_written_to_when_its_nodes_have_compared_their_copies() 
 
 
 async def test_nodes_that_never_find_each_other_do_not_keep_an_instance_down() -> None:
-    house = House()
+    house = MirroredCluster()
     house.machine("node1").running.clear()
     house.mirrors.started = []
     house.mirrors.copies = {A1: Copy("UpToDate"), A2: Copy("UpToDate")}
@@ -316,7 +316,7 @@ async def test_nodes_that_never_find_each_other_do_not_keep_an_instance_down() -
 
 
 async def test_a_migration_does_not_open_a_copy_that_may_have_missed_writes() -> None:
-    house = House()
+    house = MirroredCluster()
     house.mirrors.cut = True
     with pytest.raises(
         errors.ExecutionError,
@@ -328,14 +328,14 @@ async def test_a_migration_does_not_open_a_copy_that_may_have_missed_writes() ->
 
 
 async def test_neither_copy_left_is_refused() -> None:
-    house = House()
+    house = MirroredCluster()
     house.offline("node1")
     house.offline("node2")
     assert "neither" in (await house.refused(failover(target_node="node3"))).message
 
 
 async def test_a_node_that_is_silent_is_not_taken_for_dead() -> None:
-    house = House()
+    house = MirroredCluster()
     house.machine("node1").down = True
     error = await house.refused(failover(target_node="node3"))
     assert "offline yes node1" in error.hint
@@ -345,14 +345,14 @@ async def test_a_node_that_is_silent_is_not_taken_for_dead() -> None:
 
 
 async def test_a_volume_group_without_room_is_refused() -> None:
-    house = House()
+    house = MirroredCluster()
     full = (calls.StorageInfo(kind="plain", path="xenvg", free=100, total=9000),)
     house.machine("node3").status = structs.replace(build.STATUS, storage=full)
     assert "xenvg" in (await house.refused(failover(target_node="node3"))).message
 
 
 async def test_an_instance_that_is_down_stays_down() -> None:
-    house = House(structs.replace(VM, admin_state=instance.AdminState.DOWN))
+    house = MirroredCluster(structs.replace(VM, admin_state=instance.AdminState.DOWN))
     house.mirrors.started = []
     house.machine("node1").running.clear()
     await house.run(failover(target_node="node3"))
@@ -361,7 +361,7 @@ async def test_an_instance_that_is_down_stays_down() -> None:
 
 
 async def test_a_new_secondary_node_has_all_of_the_disks_before_the_old_one_gives_its_copy_up() -> None:
-    house = House()
+    house = MirroredCluster()
     op = {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "vm1", "mode": "replace_new_secondary"}
     plan = await house.plan(opcodes.decode({**op, "remote_node": "node3"}))
     for step in plan.steps:
@@ -377,14 +377,14 @@ async def test_a_new_secondary_node_has_all_of_the_disks_before_the_old_one_give
 
 @pytest.mark.promise("cluster-109")
 async def test_a_migration_goes_to_no_node_without_a_copy_of_the_disks() -> None:
-    house = House()
+    house = MirroredCluster()
     op = opcodes.InstanceMigrate(instance_name="vm1", target_node="node3")
     assert "no copy of its disks" in (await house.refused(op)).message
 
 
 @pytest.mark.promise("cluster-153")
 async def test_an_evacuation_replaces_each_copy_that_its_node_keeps_by_a_job_of_its_own() -> None:
-    house = House()
+    house = MirroredCluster()
     nic = build.VM.nics[0]
     mirror = instance.Mirror(minors={"n1": 1, "n2": 1}, port=11001, secret="t")
     second = structs.replace(

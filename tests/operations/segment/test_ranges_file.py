@@ -10,7 +10,7 @@ from gantry.runtime import simulated
 from gantry.state.objects import snapshot as states
 
 
-class Site:
+class RangesMachine:
     """A machine with a store, and a daemon's start on it."""
 
     def __init__(self, world: simulated.World) -> None:
@@ -39,7 +39,7 @@ class Site:
 
 def test_each_start_brings_the_files_ranges_and_keeps_the_uuids_of_those_that_stay() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = RangesMachine(world)
         assert site.start() == {}
         own = network.SegmentRange(uuid="own", name="x", network_type="gre", minimum=1, maximum=9)
         used = network.Segment(network_type="vlan", physical_network="p", segmentation_id=150)
@@ -69,7 +69,7 @@ def test_a_damaged_file_is_one_message_and_changes_nothing(
     damage: str | bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = RangesMachine(world)
         site.write("[ml2_type_gre]\ntunnel_id_ranges = 1:5")
         before = site.start()
         site.write(damage)
@@ -82,7 +82,7 @@ def test_a_damaged_file_is_one_message_and_changes_nothing(
 
 def test_a_master_without_the_file_keeps_the_ranges_of_the_one_before(caplog: pytest.LogCaptureFixture) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = RangesMachine(world)
         site.write("[ml2_type_gre]\ntunnel_id_ranges = 1:5")
         before = site.start()
         build.on(world, site.machine, site.machine.disk.remove(build.WHERE.segments))
@@ -93,7 +93,7 @@ def test_a_master_without_the_file_keeps_the_ranges_of_the_one_before(caplog: py
 
 def test_a_file_is_ignored_after_a_command_has_set_the_ranges(caplog: pytest.LogCaptureFixture) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = RangesMachine(world)
         site.write("[ml2_type_gre]\ntunnel_id_ranges = 1:5")
         before = site.start()
         assert site.store.snapshot.the_cluster.segment_source == "file"

@@ -11,7 +11,7 @@ from gantry.state.journal import backlog, history, journal
 from gantry.state.store import transaction
 
 
-class Site:
+class FilledJournal:
     """A journal of 40 records in sections of a few records, and the position after each record."""
 
     def __init__(self, world: simulated.World) -> None:
@@ -31,15 +31,15 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site() -> Iterator[FilledJournal]:
     with simulated.World(seed=1) as world:
-        yield Site(world)
+        yield FilledJournal(world)
 
 
 @pytest.mark.parametrize("batch", [1, 2000, 1 << 20])
 @pytest.mark.parametrize("serial", [1, 7, 10, 11, 39])
 def test_all_frames_after_one_are_read_in_batches(
-    site: Site, serial: int, batch: int, monkeypatch: pytest.MonkeyPatch
+    site: FilledJournal, serial: int, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog, "BATCH", batch)
     firsts = journal.sections(site.machine.disk, build.WHERE.journal)
@@ -55,17 +55,17 @@ def test_all_frames_after_one_are_read_in_batches(
     assert end.serial == 40
 
 
-def test_frames_that_are_not_published_are_not_read(site: Site) -> None:
+def test_frames_that_are_not_published_are_not_read(site: FilledJournal) -> None:
     assert site.read(5, until=20)[-1].end == site.ends[20]
     assert site.read(20, until=20) == []
 
 
 @pytest.mark.parametrize("serial", [5, 40, 41, 1 << 62])
-def test_nothing_follows_a_frame_that_is_not_in_the_journal(site: Site, serial: int) -> None:
+def test_nothing_follows_a_frame_that_is_not_in_the_journal(site: FilledJournal, serial: int) -> None:
     assert site.read(serial, digest="f" * 64) == []
 
 
-def test_nothing_is_read_where_the_journal_does_not_go_back_so_far(site: Site) -> None:
+def test_nothing_is_read_where_the_journal_does_not_go_back_so_far(site: FilledJournal) -> None:
     disk = site.machine.disk
     firsts = journal.sections(disk, build.WHERE.journal)
     for first in firsts[:2]:
@@ -74,13 +74,13 @@ def test_nothing_is_read_where_the_journal_does_not_go_back_so_far(site: Site) -
     assert site.read(firsts[2] - 1)[-1].end.serial == 40
 
 
-def test_nothing_is_read_where_too_much_is_missing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_where_too_much_is_missing(site: FilledJournal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backlog, "LIMIT", 10_000)
     assert site.read(1) == []
     assert site.read(30)[-1].end.serial == 40
 
 
-def test_reading_ends_before_damage(site: Site) -> None:
+def test_reading_ends_before_damage(site: FilledJournal) -> None:
     disk = site.machine.disk
     firsts = journal.sections(disk, build.WHERE.journal)
     disk.flip(journal_names.path(build.WHERE.journal, firsts[2]), 300)

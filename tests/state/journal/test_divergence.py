@@ -23,7 +23,7 @@ SEED, MAJORITY = cluster_settings.Replication.SEED, cluster_settings.Replication
 LIMITS = transaction.Limits(records=12)
 
 
-class Site(test_replication.Cables):
+class RivalMasters(test_replication.Cables):
     """Three candidates, each of which can be the master; calls to a master's own machine are not made."""
 
     def __init__(self, world: simulated.World, policy: cluster_settings.Replication = MAJORITY) -> None:
@@ -82,7 +82,7 @@ async def live(store: transaction.Store, first: int, last: int) -> None:
         await asyncio.sleep(0.2)
 
 
-def diverged(site: Site, *, frames: int = 1) -> None:
+def diverged(site: RivalMasters, *, frames: int = 1) -> None:
     """Let ``n0`` write frames that no candidate receives, and stop it."""
     store = site.master("n0", above=0)
     build.on(site.world, site.machines["n0"], live(store, 1, 20))
@@ -100,7 +100,7 @@ def diverged(site: Site, *, frames: int = 1) -> None:
     site.down = {"n0"}
 
 
-def failed_over(site: Site) -> transaction.Store:
+def failed_over(site: RivalMasters) -> transaction.Store:
     successor = site.master("n1", above=1)
     build.on(site.world, site.machines["n1"], live(successor, 40, 43))
     return successor
@@ -111,7 +111,7 @@ def test_a_former_master_with_frames_of_its_own_keeps_its_history(
     policy: cluster_settings.Replication, frames: int
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, policy)
+        site = RivalMasters(world, policy)
         diverged(site, frames=frames)
         successor = failed_over(site)
         site.replacements.clear()
@@ -140,7 +140,7 @@ def test_a_former_master_that_is_not_confirmed_writes_no_checkpoint_with_its_own
     behind: recoveries.Behind,
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = RivalMasters(world)
         diverged(site)
         before, machine = site.position("n0"), site.machines["n0"]
         files = machine.disk.names(build.WHERE.queue)
@@ -165,7 +165,7 @@ def test_a_former_master_that_is_not_confirmed_writes_no_checkpoint_with_its_own
 
 def test_frames_that_a_refused_start_fetched_are_in_no_checkpoint() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = RivalMasters(world)
         diverged(site)
         machine = site.machines["n1"]
 
@@ -196,7 +196,7 @@ def test_what_a_former_master_needs_of_the_journal_is_not_known_until_its_frames
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, SEED)
+        site = RivalMasters(world, SEED)
         diverged(site, frames=30)
         successor = failed_over(site)
         honest = site.call
@@ -218,7 +218,7 @@ def test_what_a_former_master_needs_of_the_journal_is_not_known_until_its_frames
 
 def test_jobs_of_a_master_that_went_on_alone_leave_nothing_in_the_queue_of_its_successor() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, SEED)
+        site = RivalMasters(world, SEED)
         store = site.master("n0", above=0)
         build.on(world, site.machines["n0"], live(store, 1, 20))
         test_replication.wait(world, 3)
@@ -263,7 +263,7 @@ def test_a_former_master_gets_the_whole_state_if_its_frames_cannot_be_cut(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = RivalMasters(world)
         diverged(site)
         successor = failed_over(site)
         site.replacements.clear()
@@ -292,7 +292,7 @@ def test_a_lost_message_does_not_cost_the_history(
     kind: type[calls.Call[object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = RivalMasters(world)
         diverged(site)
         successor = failed_over(site)
         site.replacements.clear()
@@ -319,7 +319,7 @@ def test_a_lost_message_does_not_cost_the_history(
 
 def test_a_copy_that_is_cut_counts_only_when_it_has_the_newest_record() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = RivalMasters(world)
         diverged(site)
         site.down = {"n0", "n2"}
         machine = site.machines["n1"]
@@ -346,7 +346,7 @@ def test_a_copy_that_is_cut_counts_only_when_it_has_the_newest_record() -> None:
 
 def test_a_former_master_does_not_cut_the_copies_of_its_successor() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = RivalMasters(world)
         diverged(site)
         successor = failed_over(site)
         site.down = set()

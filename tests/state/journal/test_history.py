@@ -20,7 +20,7 @@ from gantry.state.store import transaction
 ADDRESS = "10.0.0.7"
 
 
-class Site:
+class TimedStore:
     """A store on a simulated machine, whose every commit is a job a minute later."""
 
     def __init__(self, world: simulated.World, *, limits: transaction.Limits | None = None) -> None:
@@ -62,7 +62,7 @@ def holdings(past: owners.Past) -> list[tuple[str, str, int, int]]:
 
 def test_a_moment_before_the_first_kept_record_has_no_owners_and_no_network() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, limits=transaction.Limits(records=2))
+        site = TimedStore(world, limits=transaction.Limits(records=2))
         before = site.commit(*put(build.vm(1, ip=ADDRESS)))
         for number in (2, 3, 4):
             site.commit(*put(build.vm(number)))
@@ -80,7 +80,7 @@ def test_a_moment_before_the_first_kept_record_has_no_owners_and_no_network() ->
 
 def test_a_network_that_changed_after_the_moment_is_not_guessed() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, limits=transaction.Limits(records=2))
+        site = TimedStore(world, limits=transaction.Limits(records=2))
         for number in (1, 2, 3, 4):
             moment = site.commit(*put(build.vm(number)))
         site.drop_first_section()
@@ -91,7 +91,7 @@ def test_a_network_that_changed_after_the_moment_is_not_guessed() -> None:
 
 def test_every_owner_of_an_address_is_reported_with_times_and_jobs() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         allocated_at = site.commit(*put(build.vm(1, ip=ADDRESS), build.vm(2, ip="10.0.0.8")))
         freed = site.commit(gone(1))
         again = site.commit(*put(build.vm(3, ip=ADDRESS)))
@@ -107,7 +107,7 @@ def test_every_owner_of_an_address_is_reported_with_times_and_jobs() -> None:
 
 def test_a_change_that_keeps_the_address_is_no_event_and_one_that_moves_it_is() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         site.commit(*put(build.vm(1, ip=ADDRESS)))
         site.commit(*put(build.vm(1, ip=ADDRESS, tags=("blue",))))
         site.commit(*put(build.vm(1, ip="10.0.0.9")))
@@ -116,7 +116,7 @@ def test_a_change_that_keeps_the_address_is_no_event_and_one_that_moves_it_is() 
 
 def test_a_port_has_an_address_as_an_instance_has() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         port = network.Port(uuid="p", name="", network="net", mac="aa:00:00:00:00:aa", ip=(ADDRESS,))
         site.commit(snapshot.Put(port))
         site.commit(*put(build.vm(1, ip=ADDRESS)), snapshot.Delete("ports", "p"))
@@ -128,7 +128,7 @@ def test_a_port_has_an_address_as_an_instance_has() -> None:
 
 def test_an_address_may_pass_from_one_instance_to_another_in_one_record() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         site.commit(*put(build.vm(1, ip=ADDRESS)))
         site.commit(*put(build.vm(2, ip=ADDRESS)), gone(1))
         assert holdings(site.ask()) == [(ADDRESS, "inst1", 1, 2), (ADDRESS, "inst2", 2, 0)]
@@ -136,7 +136,7 @@ def test_an_address_may_pass_from_one_instance_to_another_in_one_record() -> Non
 
 def test_at_a_moment_there_is_one_holder_or_none() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         before = site.commit()
         first = site.commit(*put(build.vm(1, ip=ADDRESS)))
         second = site.commit(gone(1), *put(build.vm(2, ip=ADDRESS)))
@@ -149,7 +149,7 @@ def test_at_a_moment_there_is_one_holder_or_none() -> None:
 
 def test_the_limit_keeps_the_holdings_that_ended_last() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         for number in range(1, 6):
             site.commit(*put(build.vm(number, ip=ADDRESS)))
             site.commit(gone(number))
@@ -159,7 +159,7 @@ def test_the_limit_keeps_the_holdings_that_ended_last() -> None:
 
 def test_an_address_may_be_asked_for_in_any_spelling() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         six = network.Network(uuid="six", name="six", subnets=(network.Subnet(uuid="t", cidr="2001:db8::/64"),))
         nic = instance.Nic(uuid="x", mac="aa:00:00:00:00:99", network="six", ip=("2001:db8::7",))
         site.commit(snapshot.Put(six))
@@ -171,7 +171,7 @@ def test_an_address_may_be_asked_for_in_any_spelling() -> None:
 
 def test_a_network_that_is_gone_is_found_by_the_name_it_had() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         old = network.Network(uuid="old", name="lan", subnets=(network.Subnet(uuid="t", cidr="10.0.0.0/8"),))
         nic = instance.Nic(uuid="x", mac="aa:00:00:00:00:99", network="old", ip=(ADDRESS,))
         site.commit(snapshot.Put(old))
@@ -188,7 +188,7 @@ def test_a_network_that_is_gone_is_found_by_the_name_it_had() -> None:
 
 def test_what_began_before_the_kept_records_has_no_beginning() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, limits=transaction.Limits(records=2))
+        site = TimedStore(world, limits=transaction.Limits(records=2))
         site.commit(*put(build.vm(1, ip=ADDRESS), build.vm(2, ip="10.0.0.8")))
         site.commit()
         known = site.commit(*put(build.vm(3, ip="10.0.0.9")))
@@ -205,15 +205,15 @@ def test_what_began_before_the_kept_records_has_no_beginning() -> None:
         ]
 
 
-def filled(world: simulated.World) -> Site:
-    site = Site(world, limits=transaction.Limits(records=3))
+def filled(world: simulated.World) -> TimedStore:
+    site = TimedStore(world, limits=transaction.Limits(records=3))
     for number in range(1, 12):
         site.commit(*put(build.vm(number)))
     assert len(build.sections(site.machine)) > 3
     return site
 
 
-def serials(site: Site, *, after: int = 0, newest_first: bool = False) -> list[int]:
+def serials(site: TimedStore, *, after: int = 0, newest_first: bool = False) -> list[int]:
     records = history.records(site.machine.disk, build.WHERE.journal, after=after, newest_first=newest_first)
     return [entry.serial for entry in records]
 
@@ -230,7 +230,7 @@ def test_records_are_read_both_ways_from_any_serial() -> None:
 
 def test_changes_of_other_kinds_are_left_out() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         site.commit(*put(build.vm(1)), snapshot.Put(build.queued(1)))
         records = list(history.records(site.machine.disk, build.WHERE.journal, kinds={"jobs"}))
         assert [len(entry.changes) for entry in records] == [0, 1]
@@ -265,7 +265,7 @@ def test_a_frame_that_is_just_being_written_is_not_read_and_no_fault() -> None:
 
 def test_records_that_are_not_durable_yet_are_not_reported() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         site.commit(*put(build.vm(1, ip=ADDRESS)))
         earlier = site.store.durable
         site.commit(gone(1))
@@ -274,7 +274,7 @@ def test_records_that_are_not_durable_yet_are_not_reported() -> None:
         assert holdings(owners.holdings(durable_records, question, now=earlier)) == [(ADDRESS, "inst1", 1, 0)]
 
 
-def _random_changes(chance: random.Random, site: Site) -> None:
+def _random_changes(chance: random.Random, site: TimedStore) -> None:
     """Commit changes of a network and of a few owners: creations, other addresses, other names, removals."""
     state = site.store.durable
     for _ in range(60):
@@ -302,7 +302,7 @@ def _random_changes(chance: random.Random, site: Site) -> None:
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_search_for_texts_has_the_answer_of_a_walk_through_all_records(seed: int, is_cut: bool) -> None:
     with simulated.World(seed=seed) as world:
-        site = Site(world, limits=transaction.Limits(records=10))
+        site = TimedStore(world, limits=transaction.Limits(records=10))
         chance = random.Random(seed)
         start = site.machine.clock.now()
         _random_changes(chance, site)
@@ -338,7 +338,7 @@ def test_a_search_for_texts_has_the_answer_of_a_walk_through_all_records(seed: i
 
 def test_a_question_about_an_address_decodes_the_records_of_its_owners_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         site.commit(*put(build.vm(1, ip=ADDRESS)))
         for number in range(2, 42):
             site.commit(*put(build.vm(number)))
@@ -362,7 +362,7 @@ def test_a_question_about_an_address_decodes_the_records_of_its_owners_alone(mon
 def test_of_too_many_owners_all_records_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "OWNERS", 1)
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = TimedStore(world)
         for number in (1, 2, 3):
             site.commit(*put(build.vm(number, ip=ADDRESS)))
             site.commit(gone(number))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 from tests.state import build
-from tests.state.journal.test_history import ADDRESS, Site, gone, put
+from tests.state.journal.test_history import ADDRESS, TimedStore, gone, put
 
 from gantry.model import instance, network
 from gantry.runtime import simulated
@@ -25,7 +25,7 @@ def has_address(value: snapshot.Stored) -> bool:
     return owner is not None and any((use.network, use.ip) == NETWORK_ADDRESS for use in owner.allocations())
 
 
-class Origins(Site):
+class Origins(TimedStore):
     """A site that answers for the present owner of ``ADDRESS``."""
 
     def origin(self, number: int = 1, *, near: float | None = None) -> origin.Origin:

@@ -19,7 +19,7 @@ BOB = access.Subject(user="bob")
 SETUP = transaction.Cause(reason="set up")
 
 
-class Site:
+class AuditedStore:
     """A store with its audit."""
 
     def __init__(self, world: simulated.World) -> None:
@@ -63,7 +63,7 @@ def changed(value: Any, **fields: object) -> Any:
 
 def test_an_entry_is_a_job_with_its_submitter_its_right_and_its_changes() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         op = opcodes.InstanceRename(instance_name="inst1", new_name="new1", reason=(("gnt:client", "order 17", 1),))
         site.commit(*build.put(build.vm(1)))
         site.run(op, *build.put(changed(build.vm(1), name="new1")))
@@ -79,7 +79,7 @@ def test_an_entry_is_a_job_with_its_submitter_its_right_and_its_changes() -> Non
 
 def test_a_job_that_changes_nothing_and_one_that_fails_are_entries() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         site.run(opcodes.InstanceReboot(instance_name="inst1", reboot_type="hard"))
         site.run(opcodes.InstanceRemove(instance_name="inst1"), status=job.Status.ERROR)
         assert [(entry.what, entry.status, entry.changes) for entry in site.entries()] == [
@@ -90,7 +90,7 @@ def test_a_job_that_changes_nothing_and_one_that_fails_are_entries() -> None:
 
 def test_a_job_in_one_transaction_is_one_entry() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         step = job.Step(input=opcodes.InstanceRemove(instance_name="inst1"), status=job.Status.SUCCESS)
         ended = job.Job(id=1, ops=(step,), submitter=BOB)
         site.commit(*build.put(build.vm(1), ended), cause=transaction.Cause(job=1, opcode="OP_INSTANCE_REMOVE"))
@@ -100,14 +100,14 @@ def test_a_job_in_one_transaction_is_one_entry() -> None:
 
 def test_a_running_job_is_an_entry_too() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         site.run(opcodes.InstanceReboot(instance_name="inst1", reboot_type="hard"), status=job.Status.RUNNING)
         assert [entry.status for entry in site.entries()] == ["running"]
 
 
 def test_what_is_done_without_a_job_has_its_user_too() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         cause = transaction.Cause(reason="serial console of instance inst1 opened", submitter=BOB, right="own")
         site.commit(cause=cause)
         for question in ({}, {"user": "bob"}, {"objects": frozenset({"inst1"})}):
@@ -119,7 +119,7 @@ def test_what_is_done_without_a_job_has_its_user_too() -> None:
 @pytest.mark.parametrize("name", ["inst1", "i1", "inst2"])
 def test_the_filter_by_object_finds_names_keys_and_what_opcodes_name(name: str) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         site.run(opcodes.InstanceRemove(instance_name="other"))
         number = site.run(opcodes.InstanceReboot(instance_name="inst2", reboot_type="hard"), *build.put(build.vm(1)))
         assert [entry.job for entry in site.entries(objects=frozenset({name}))] == [number]
@@ -127,7 +127,7 @@ def test_the_filter_by_object_finds_names_keys_and_what_opcodes_name(name: str) 
 
 def test_names_of_a_filter_are_those_of_the_present_object() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         site.commit(*build.put(build.vm(1)))
         state = site.store.durable
         assert audit.names(state, "inst1") == audit.names(state, "i1") == {"inst1", "i1"}
@@ -136,7 +136,7 @@ def test_names_of_a_filter_are_those_of_the_present_object() -> None:
 
 def test_the_filters_by_user_and_time() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         first = site.run(opcodes.InstanceRemove(instance_name="a"), by=ALICE)
         build.on(world, site.machine, site.machine.clock.sleep(100.0))
         middle = site.machine.clock.now()
@@ -151,7 +151,7 @@ def test_the_filters_by_user_and_time() -> None:
 
 def test_who_may_not_do_everything_is_not_found_by_a_name_in_a_reason() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         reason = (("gnt:neutron:carol", "", 1),)
         site.run(opcodes.InstanceRemove(instance_name="a", reason=reason), by=BOB)
         number = site.run(opcodes.InstanceRemove(instance_name="a", reason=reason), by=ALICE)
@@ -160,7 +160,7 @@ def test_who_may_not_do_everything_is_not_found_by_a_name_in_a_reason() -> None:
 
 def test_the_items_of_a_list_are_compared_by_uuid() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         vm = build.vm(1, ip="10.0.0.1")
         nic = vm.nics[0]
         second = msgspec.structs.replace(nic, uuid="nic-2", mac="aa:00:00:00:00:02", ip=("10.0.0.2",))
@@ -176,7 +176,7 @@ def test_the_items_of_a_list_are_compared_by_uuid() -> None:
 
 def test_secrets_are_never_in_an_answer() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         site.commit(*build.put(build.vm(1)))
         private = changed(build.vm(1), osparams_private={"root": "hidden-1"})
         op = opcodes.InstanceSetParams(instance_name="inst1", osparams_private={"root": "hidden-1"})
@@ -196,7 +196,7 @@ def test_secrets_are_never_in_an_answer() -> None:
 def test_long_lists_are_counted_and_many_fields_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "FIELD_LIMIT", 2)
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         site.commit(*build.put(build.vm(1)))
         tags = tuple(f"t{number}" for number in range(audit.LIST_LIMIT + 1))
         more = changed(build.vm(1), tags=tags, hvparams={"a": 1, "b": 2})
@@ -211,7 +211,7 @@ def test_long_lists_are_counted_and_many_fields_are_cut(monkeypatch: pytest.Monk
 def test_objects_that_a_field_names_by_uuid_have_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "UUID_LENGTH", 2)
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         site.commit(*build.put(build.vm(1)))
         site.run(opcodes.InstanceMigrate(instance_name="inst1"), *build.put(changed(build.vm(1), primary_node="n1")))
         ((change),) = site.entries()[0].changes
@@ -220,7 +220,7 @@ def test_objects_that_a_field_names_by_uuid_have_their_names(monkeypatch: pytest
 
 def test_what_the_journal_no_longer_has_is_not_guessed() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         number = site.run(opcodes.InstanceSetParams(instance_name="inst1"), *build.put(changed(build.vm(1))))
         ((entry),) = site.entries(objects=frozenset({"inst1"}))
         assert (entry.job, entry.changes[0].what, entry.changes[0].fields) == (number, "changed", None)
@@ -228,7 +228,7 @@ def test_what_the_journal_no_longer_has_is_not_guessed() -> None:
 
 def test_a_removed_object_has_its_name() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         site.commit(*build.put(build.vm(1)))
         site.run(opcodes.InstanceRemove(instance_name="inst1"), snapshot.Delete("instances", "i1"))
         ((change),) = site.entries()[0].changes
@@ -237,7 +237,7 @@ def test_a_removed_object_has_its_name() -> None:
 
 def test_an_edited_journal_is_noticed() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = AuditedStore(world)
         site.run(opcodes.InstanceRemove(instance_name="inst1"))
         path = build.sections(site.machine)[-1]
         text = site.machine.disk.read(path)

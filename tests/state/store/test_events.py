@@ -13,7 +13,7 @@ from gantry.state.objects import snapshot
 from gantry.state.store import events
 
 
-class Site:
+class StoreWithEvents:
     """A store with its events on a simulated machine."""
 
     def __init__(self, world: simulated.World) -> None:
@@ -35,7 +35,7 @@ class Site:
         return [event.serial for event in past_events]
 
 
-def change_much(site: Site) -> None:
+def change_much(site: StoreWithEvents) -> None:
     """Records 2 to 7."""
     site.commit(*build.put(build.vm(1), build.vm(2)))
     site.commit(*build.put(msgspec.structs.replace(build.vm(1), serial_no=2)))
@@ -47,7 +47,7 @@ def change_much(site: Site) -> None:
 
 def test_an_event_says_what_became_of_each_object_and_why() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = StoreWithEvents(world)
         change_much(site)
         past_events = site.after(1)
         assert [event.serial for event in past_events] == [2, 3, 4, 5, 6, 7]
@@ -65,12 +65,12 @@ def test_an_event_says_what_became_of_each_object_and_why() -> None:
 
 def test_the_journal_tells_the_same_as_the_memory_over_a_restart() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = StoreWithEvents(world)
         change_much(site)
         events_before = site.after(1)
         for end in (world.kill, world.crash):
             end("one")
-            site = Site(world)
+            site = StoreWithEvents(world)
             assert site.after(1) == events_before
         site.commit(*build.put(build.vm(9)))
         whole = site.after(0)
@@ -80,10 +80,10 @@ def test_the_journal_tells_the_same_as_the_memory_over_a_restart() -> None:
 
 def test_a_stream_is_resumed_at_any_serial_in_parts_of_any_size() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = StoreWithEvents(world)
         change_much(site)
         world.kill("one")
-        site = Site(world)
+        site = StoreWithEvents(world)
         site.commit(*build.put(build.vm(9)))
         for limit in (1, 2, 3, 100):
             serials: list[int] = []
@@ -95,7 +95,7 @@ def test_a_stream_is_resumed_at_any_serial_in_parts_of_any_size() -> None:
 
 def test_who_follows_hears_of_a_change_when_it_is_safe_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = StoreWithEvents(world)
         assert site.after(1, timeout=5) == []
 
         async def fail(line: bytes) -> None:
@@ -119,7 +119,7 @@ def test_who_follows_hears_of_a_change_when_it_is_safe_and_not_before(monkeypatc
 def test_memory_is_bounded_and_the_journal_has_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "KEPT", 3)
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = StoreWithEvents(world)
         for number in range(10):
             site.commit(*build.put(build.vm(number)))
         assert [event.serial for event in site.after(0)] == list(range(1, 12))
@@ -128,7 +128,7 @@ def test_memory_is_bounded_and_the_journal_has_the_rest(monkeypatch: pytest.Monk
 
 def test_the_past_of_an_object_is_found_by_kind_name_serial_and_time() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = StoreWithEvents(world)
         change_much(site)
         assert site.serials(events.Question(kind="instance")) == [2, 3, 6]
         assert site.serials(events.Question(kind="instance", name="inst1")) == [2, 3, 6]
@@ -144,10 +144,10 @@ def test_the_past_of_an_object_is_found_by_kind_name_serial_and_time() -> None:
 
 def test_a_check_of_the_journal_names_file_and_offset_of_what_was_changed() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = StoreWithEvents(world)
         change_much(site)
         build.on(world, site.machine, site.store.close())
-        site = Site(world)
+        site = StoreWithEvents(world)
         assert build.on(world, site.machine, site.past.check()) == history.Check(1, 1)
         newest = build.on(world, site.machine, site.past.check(most=1))
         assert (newest.problem, newest.oldest) == ("", 1)

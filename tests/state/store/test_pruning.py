@@ -26,7 +26,7 @@ LIMITS = transaction.Limits(records=6)
 ARCHIVE = f"{build.WHERE.queue}/archive"
 
 
-class Site:
+class PrunedMaster:
     """A master with candidates and its pruning; ``run`` commits jobs that end and are archived."""
 
     def __init__(
@@ -97,7 +97,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("small")
 def test_sections_beyond_the_size_are_removed_and_those_after_the_checkpoint_stay() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, journal="8M", archive="forever")
+        site = PrunedMaster(world, journal="8M", archive="forever")
         site.run(20)
         before = history_of(site)
         site.prune()
@@ -116,7 +116,7 @@ def test_sections_beyond_the_size_are_removed_and_those_after_the_checkpoint_sta
         assert build.content(site.store.durable) == content
 
 
-def interrupted(site: Site, visit: int, end: Callable[[str], None]) -> bool:
+def interrupted(site: PrunedMaster, visit: int, end: Callable[[str], None]) -> bool:
     """Prune, and end the machine at a visit to the disk; return False if there are fewer visits."""
     visits = iter(range(visit, -1, -1))
     site.machine.disk.on_visit = lambda: end("node0") if next(visits, None) == 0 else None
@@ -126,13 +126,13 @@ def interrupted(site: Site, visit: int, end: Callable[[str], None]) -> bool:
     return task.cancelled()
 
 
-def history_of(site: Site) -> list[int]:
+def history_of(site: PrunedMaster) -> list[int]:
     return [record.serial for record in history.records(site.machine.disk, build.WHERE.journal)]
 
 
 def test_sections_beyond_the_age_are_removed_on_an_idle_cluster_too() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, journal="80s", archive="60s")
+        site = PrunedMaster(world, journal="80s", archive="60s")
         site.run(1)
         last = site.store.durable_serial
         build.on(world, site.machine, _start(site.pruning))
@@ -152,7 +152,7 @@ async def _start(rounds: pruning.Pruning) -> None:
 
 def test_forever_removes_nothing() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, journal="forever", archive="forever")
+        site = PrunedMaster(world, journal="forever", archive="forever")
         site.run(20)
         wait(world, 4000)
         site.prune()
@@ -163,7 +163,7 @@ def test_forever_removes_nothing() -> None:
 @pytest.mark.usefixtures("small")
 def test_archived_jobs_are_removed_in_the_order_of_their_numbers_and_no_number_is_given_again() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, archive="3M")
+        site = PrunedMaster(world, archive="3M")
         site.run(20)
         sizes = [len(site.machine.disk.read(f"{ARCHIVE}/0/job-{number}")) for number in site.archived()]
         site.prune()
@@ -182,7 +182,7 @@ def test_archived_jobs_are_removed_in_the_order_of_their_numbers_and_no_number_i
 def test_a_folder_that_another_job_will_need_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "ARCHIVE_SIZE", 10)
     with simulated.World(seed=1) as world:
-        site = Site(world, archive="60s")
+        site = PrunedMaster(world, archive="60s")
         site.run(7)
         site.commit(states.Put(build.queued(8)))
         site.jobs = 8
@@ -202,7 +202,7 @@ def test_a_folder_that_another_job_will_need_stays(monkeypatch: pytest.MonkeyPat
 def test_the_work_of_a_round_does_not_grow_with_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "ARCHIVE_SIZE", 5)
     with simulated.World(seed=1) as world:
-        site = Site(world, archive="100M")
+        site = PrunedMaster(world, archive="100M")
         site.run(100)
         wait(world, 10)
         site.prune()
@@ -224,7 +224,7 @@ def test_the_work_of_a_round_does_not_grow_with_the_archive(monkeypatch: pytest.
 @pytest.mark.usefixtures("small")
 def test_candidates_prune_their_own_files_and_open_as_masters() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, candidates=2, journal="8M", archive="3M")
+        site = PrunedMaster(world, candidates=2, journal="8M", archive="3M")
         site.run(30)
         wait(world, 5)
         site.prune()
@@ -237,7 +237,7 @@ def test_candidates_prune_their_own_files_and_open_as_masters() -> None:
 @pytest.mark.usefixtures("small")
 def test_a_candidate_keeps_what_it_needs_itself() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, candidates=1, journal="1M")
+        site = PrunedMaster(world, candidates=1, journal="1M")
         # It does not get a newer checkpoint, so that all frames since its first one are needed.
         machine = site.cables.machines["n1"]
         machine.disk.broken = {build.WHERE.incoming: 1.0}
@@ -252,7 +252,7 @@ def test_a_candidate_keeps_what_it_needs_itself() -> None:
 @pytest.mark.usefixtures("small")
 def test_a_lagging_candidate_gets_the_frames_that_it_lacks_after_a_pruning() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, candidates=2, journal="1M")
+        site = PrunedMaster(world, candidates=2, journal="1M")
         site.run(4)
         wait(world, 5)
         site.cables.down.add("n2")
@@ -292,7 +292,7 @@ def test_a_candidate_that_gets_the_whole_state_anyway_keeps_no_section(monkeypat
 def test_a_crash_at_any_write_of_a_pruning_leaves_a_state_without_a_gap(power: bool) -> None:
     for visit in itertools.count():
         with simulated.World(seed=visit) as world:
-            site = Site(world, journal="8M", archive="3M")
+            site = PrunedMaster(world, journal="8M", archive="3M")
             site.run(15)
             content = build.content(site.store.durable)
             if not interrupted(site, visit, world.crash if power else world.kill):
@@ -312,7 +312,7 @@ def test_a_crash_at_any_write_of_a_pruning_leaves_a_state_without_a_gap(power: b
 @pytest.mark.usefixtures("small")
 def test_an_event_follower_behind_the_first_kept_record_must_start_over() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, journal="4M")
+        site = PrunedMaster(world, journal="4M")
         site.run(20)
         site.prune()
         first = site.first()
@@ -332,7 +332,7 @@ def test_an_event_follower_behind_the_first_kept_record_must_start_over() -> Non
 @pytest.mark.usefixtures("small")
 def test_a_node_prunes_for_the_cluster_only_and_names_a_failing_disk() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, candidates=1, journal="8M", archive="3M")
+        site = PrunedMaster(world, candidates=1, journal="8M", archive="3M")
         site.run(10)
         copy: replica.Replica = site.cables.replicas["n1"]
         call = calls.ReplicaPrune(
@@ -351,7 +351,7 @@ def test_a_node_prunes_for_the_cluster_only_and_names_a_failing_disk() -> None:
 
 def test_recovery_needs_no_record_before_the_checkpoint() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = PrunedMaster(world)
         site.run(10)
         serial = site.store.checkpointer.last.serial
         world.kill("node0")
@@ -365,7 +365,7 @@ def test_recovery_needs_no_record_before_the_checkpoint() -> None:
 @pytest.mark.usefixtures("small")
 def test_a_frozen_candidate_delays_neither_the_master_nor_others() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, candidates=2, journal="8M", archive="3M")
+        site = PrunedMaster(world, candidates=2, journal="8M", archive="3M")
         site.run(20)
         wait(world, 5)
         site.cables.slow["n2"] = 1000.0
@@ -382,7 +382,7 @@ def test_a_frozen_candidate_delays_neither_the_master_nor_others() -> None:
 @pytest.mark.usefixtures("small")
 def test_no_section_is_removed_while_the_past_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, journal="4M")
+        site = PrunedMaster(world, journal="4M")
         site.run(20)
         compute = site.machine.compute
 
@@ -404,7 +404,7 @@ def test_no_section_is_removed_while_the_past_is_read(monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("small")
 def test_without_a_newer_checkpoint_no_record_after_the_old_one_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world)
+        site = PrunedMaster(world)
         site.run(2)
         serial = site.store.checkpointer.last.serial
 
@@ -429,7 +429,7 @@ def test_pruning_goes_on_after_the_disk_did_not_say_which_sections_there_are(mon
         raise OSError(24, "Too many open files")
 
     with simulated.World(seed=1) as world:
-        site = Site(world, journal="1M")
+        site = PrunedMaster(world, journal="1M")
 
         async def start() -> None:
             site.pruning.start()
@@ -448,7 +448,7 @@ def test_pruning_goes_on_after_the_disk_did_not_say_which_sections_there_are(mon
 @pytest.mark.usefixtures("small")
 def test_for_a_candidate_that_has_not_answered_yet_everything_that_it_may_need_stays() -> None:
     with simulated.World(seed=1) as world:
-        site = Site(world, journal="1M")
+        site = PrunedMaster(world, journal="1M")
         site.run(10)
         site.prune()
         first = site.first()

@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 
-class Node:
+class KvmDrivers:
     """The drivers of a node whose programs run in a namespace, and a view of what is left behind."""
 
     def __init__(self, folders: paths.Paths, namespace: str) -> None:
@@ -55,8 +55,8 @@ class Node:
 
 
 @pytest.fixture
-async def node(folders: paths.Paths, namespace: str) -> AsyncIterator[Node]:
-    new_node = Node(folders, namespace)
+async def node(folders: paths.Paths, namespace: str) -> AsyncIterator[KvmDrivers]:
+    new_node = KvmDrivers(folders, namespace)
     try:
         yield new_node
     finally:
@@ -71,7 +71,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 async def test_a_guest_gets_its_disks_and_nics_and_takes_them_along_when_it_stops(
-    node: Node, folders: paths.Paths
+    node: KvmDrivers, folders: paths.Paths
 ) -> None:
     disk = samples.disk(folders)
     await node.registry.block_device("file").create(disk, owner="vm1")
@@ -86,7 +86,7 @@ async def test_a_guest_gets_its_disks_and_nics_and_takes_them_along_when_it_stop
     assert await node.registry.block_device("file").find(disk)
 
 
-async def test_a_guest_that_died_is_noticed_and_cleared_away(node: Node) -> None:
+async def test_a_guest_that_died_is_noticed_and_cleared_away(node: KvmDrivers) -> None:
     await node.kvm.start(samples.instance(nics=(samples.nic(),)), paused=False)
     pid = node.pid()
     os.kill(pid, signal.SIGKILL)
@@ -100,7 +100,7 @@ async def test_a_guest_that_died_is_noticed_and_cleared_away(node: Node) -> None
     assert node.pid() != pid
 
 
-async def test_a_process_that_got_the_id_of_a_dead_guest_is_not_taken_for_it(node: Node) -> None:
+async def test_a_process_that_got_the_id_of_a_dead_guest_is_not_taken_for_it(node: KvmDrivers) -> None:
     await node.kvm.start(samples.instance(), paused=False)
     files = node.guests.files("vm1")
     pid = node.pid()
@@ -111,14 +111,14 @@ async def test_a_process_that_got_the_id_of_a_dead_guest_is_not_taken_for_it(nod
     assert await node.kvm.info("vm1") is None
 
 
-async def test_a_guest_that_ignores_the_power_button_is_ended_after_the_timeout(node: Node) -> None:
+async def test_a_guest_that_ignores_the_power_button_is_ended_after_the_timeout(node: KvmDrivers) -> None:
     await node.kvm.start(samples.instance(), paused=False)
     pid = node.pid()
     await node.kvm.stop("vm1", timeout=0.3)
     await until(lambda: not node.runtime.processes.alive(pid))
 
 
-async def test_a_qemu_that_hangs_is_killed(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_qemu_that_hangs_is_killed(node: KvmDrivers, monkeypatch: pytest.MonkeyPatch) -> None:
     await node.kvm.start(samples.instance(nics=(samples.nic(),)), paused=False)
     monkeypatch.setattr("gantry.node.hypervisors.kvm.power.ANSWER_TIMEOUT_SECONDS", 0.2)
     monkeypatch.setattr("gantry.node.hypervisors.kvm.power.QUIT_TIMEOUT_SECONDS", 0.0)
@@ -131,7 +131,7 @@ async def test_a_qemu_that_hangs_is_killed(node: Node, monkeypatch: pytest.Monke
     assert (node.taps(), node.remains()) == ([], [])
 
 
-async def test_a_start_that_fails_says_what_qemu_said_and_leaves_nothing(node: Node) -> None:
+async def test_a_start_that_fails_says_what_qemu_said_and_leaves_nothing(node: KvmDrivers) -> None:
     vm = samples.instance(hvparams=samples.kvm(cpu_type="nonsense"), nics=(samples.nic(),))
     with pytest.raises(
         errors.HypervisorError, match=r"exited immediately: .*unable to find CPU model.*log/kvm/vm1.log"
@@ -140,7 +140,7 @@ async def test_a_start_that_fails_says_what_qemu_said_and_leaves_nothing(node: N
     assert (node.taps(), node.remains()) == ([], [])
 
 
-async def test_a_machine_that_qemu_does_not_know_is_refused_with_the_nearest_name(node: Node) -> None:
+async def test_a_machine_that_qemu_does_not_know_is_refused_with_the_nearest_name(node: KvmDrivers) -> None:
     parameters = samples.kvm(machine_version="pc-i440fx-7.22")
     with pytest.raises(
         errors.InvalidError, match=r"QEMU of node node1 does not support machine type .*did you mean pc-i440fx-7.2\?"
@@ -148,32 +148,32 @@ async def test_a_machine_that_qemu_does_not_know_is_refused_with_the_nearest_nam
         await node.kvm.validate(parameters)
 
 
-async def test_the_machine_type_is_fixed_while_the_guest_runs(node: Node) -> None:
+async def test_the_machine_type_is_fixed_while_the_guest_runs(node: KvmDrivers) -> None:
     await node.kvm.start(samples.instance(), paused=False)
     record = node.guests.record("vm1")
     assert record is not None
     assert re.fullmatch(r"pc-i440fx-\d+\.\d+", record.kind)
 
 
-async def test_a_missing_bridge_stops_the_start_before_qemu_runs(node: Node) -> None:
+async def test_a_missing_bridge_stops_the_start_before_qemu_runs(node: KvmDrivers) -> None:
     vm = samples.instance(nics=(samples.nic(), samples.nic(index=1, link="br9")))
     with pytest.raises(errors.EnvironmentFaultError, match="no bridge br9"):
         await node.kvm.start(vm, paused=False)
     assert (node.taps(), node.remains()) == ([], [])
 
 
-async def test_a_missing_disk_is_what_qemu_says(node: Node, folders: paths.Paths) -> None:
+async def test_a_missing_disk_is_what_qemu_says(node: KvmDrivers, folders: paths.Paths) -> None:
     with pytest.raises(errors.HypervisorError, match="No such file or directory"):
         await node.kvm.start(samples.instance(disks=(samples.disk(folders),)), paused=False)
 
 
 @pytest.mark.parametrize("parameter", ["kernel_path", "cdrom_image_path", "kvm_path"])
-async def test_a_file_that_a_parameter_names_must_be_there(node: Node, parameter: str) -> None:
+async def test_a_file_that_a_parameter_names_must_be_there(node: KvmDrivers, parameter: str) -> None:
     with pytest.raises(errors.InvalidError, match=f"{parameter}: there is no file /nothing on node node1"):
         await node.kvm.validate(samples.kvm(**{parameter: "/nothing"}))
 
 
-async def test_a_guest_whose_serial_console_is_a_socket_can_be_read(node: Node) -> None:
+async def test_a_guest_whose_serial_console_is_a_socket_can_be_read(node: KvmDrivers) -> None:
     await node.kvm.start(samples.instance(), paused=False)
     console = await node.kvm.console("vm1")
     if shutil.which("socat") is None:
@@ -184,7 +184,7 @@ async def test_a_guest_whose_serial_console_is_a_socket_can_be_read(node: Node) 
     assert "serial" in os.listdir(node.guests.files("vm1").folder)
 
 
-async def test_one_program_at_a_time_is_connected_to_a_serial_console(node: Node) -> None:
+async def test_one_program_at_a_time_is_connected_to_a_serial_console(node: KvmDrivers) -> None:
     with pytest.raises(errors.WrongStateError, match="instance vm1 does not run"):
         await node.kvm.connect_console("vm1", "serial")
     await node.kvm.start(samples.instance(), paused=False)
@@ -200,7 +200,7 @@ async def test_one_program_at_a_time_is_connected_to_a_serial_console(node: Node
     writer.close()
 
 
-async def test_a_console_that_a_guest_was_started_without_is_named(node: Node) -> None:
+async def test_a_console_that_a_guest_was_started_without_is_named(node: KvmDrivers) -> None:
     await node.kvm.start(samples.instance(hvparams=samples.kvm(serial_console=False)), paused=False)
     with pytest.raises(errors.WrongStateError, match="vm1 was started without a serial console"):
         await node.kvm.connect_console("vm1", "serial")
@@ -210,7 +210,7 @@ async def test_a_console_that_a_guest_was_started_without_is_named(node: Node) -
 
 @pytest.mark.parametrize("where", ["127.0.0.1", "0.0.0.0", "folder"])
 async def test_vnc_is_reached_wherever_it_listens_and_asks_for_its_password(
-    node: Node, folders: paths.Paths, where: str, tmp_path: Path
+    node: KvmDrivers, folders: paths.Paths, where: str, tmp_path: Path
 ) -> None:
     password = tmp_path / "password"
     password.write_text("secret\n")
@@ -227,7 +227,7 @@ async def test_vnc_is_reached_wherever_it_listens_and_asks_for_its_password(
         writer.close()
 
 
-async def test_vnc_with_its_own_encryption_is_refused(node: Node) -> None:
+async def test_vnc_with_its_own_encryption_is_refused(node: KvmDrivers) -> None:
     await node.kvm.start(samples.instance(hvparams=samples.kvm(vnc_bind_address="127.0.0.1")), paused=False)
     record = node.guests.record("vm1")
     assert record
@@ -238,7 +238,7 @@ async def test_vnc_with_its_own_encryption_is_refused(node: Node) -> None:
         await node.kvm.connect_console("vm1", "vnc")
 
 
-async def test_the_accelerator_and_resources_of_an_instance_are_reported(node: Node) -> None:
+async def test_the_accelerator_and_resources_of_an_instance_are_reported(node: KvmDrivers) -> None:
     await node.kvm.start(samples.instance(memory=24), paused=False)
     assert await node.kvm.info("vm1") == calls.RunningInstance(
         name="vm1",
@@ -254,7 +254,7 @@ async def test_the_accelerator_and_resources_of_an_instance_are_reported(node: N
 
 
 async def test_a_nic_that_a_guest_does_not_release_stays_with_its_tap(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: KvmDrivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gantry.node.hypervisors.kvm.hotplug.RELEASE_TIMEOUT_SECONDS", 0.3)
     monkeypatch.setattr("gantry.node.hypervisors.kvm.hotplug.REQUEST_INTERVAL_SECONDS", 0.1)
@@ -266,7 +266,7 @@ async def test_a_nic_that_a_guest_does_not_release_stays_with_its_tap(
     assert await node.kvm.update_nic(vm, nic)
 
 
-async def test_a_nic_that_cannot_be_plugged_in_leaves_nothing(node: Node) -> None:
+async def test_a_nic_that_cannot_be_plugged_in_leaves_nothing(node: KvmDrivers) -> None:
     q35 = samples.instance(hvparams=samples.kvm(machine_version="q35"), nics=(samples.nic(),))
     await node.kvm.start(q35, paused=False)
     info = await node.kvm.info("vm1")
@@ -282,7 +282,7 @@ async def test_a_nic_that_cannot_be_plugged_in_leaves_nothing(node: Node) -> Non
     assert [nic.uuid for nic in record.nics] == [samples.nic().uuid]
 
 
-async def test_a_guest_in_an_empty_root_folder_is_not_touched_by_a_hot_change(node: Node) -> None:
+async def test_a_guest_in_an_empty_root_folder_is_not_touched_by_a_hot_change(node: KvmDrivers) -> None:
     vm = samples.instance(hvparams=samples.kvm(use_chroot=True), nics=(samples.nic(),))
     await node.kvm.start(vm, paused=False)
     info = await node.kvm.info("vm1")
@@ -302,7 +302,7 @@ def close_to_others(path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-async def test_a_guest_of_another_user_gets_a_disk_that_only_root_may_open(node: Node) -> None:
+async def test_a_guest_of_another_user_gets_a_disk_that_only_root_may_open(node: KvmDrivers) -> None:
     hvparams = samples.kvm(security_model="user", security_domain="nobody")
     await node.kvm.start(samples.instance(hvparams=hvparams), paused=False)
     disk = samples.disk(node.folders)
@@ -314,12 +314,12 @@ async def test_a_guest_of_another_user_gets_a_disk_that_only_root_may_open(node:
     assert info.devices == (disk.uuid,)
 
 
-async def test_what_a_daemon_plugged_in_another_one_takes_away(node: Node, folders: paths.Paths) -> None:
+async def test_what_a_daemon_plugged_in_another_one_takes_away(node: KvmDrivers, folders: paths.Paths) -> None:
     vm = samples.instance(nics=(samples.nic(),))
     await node.kvm.start(vm, paused=False)
     await node.kvm.plug_nic(vm, samples.nic(index=1))
     assert len(node.taps()) == 2
-    later = Node(folders, node.namespace)
+    later = KvmDrivers(folders, node.namespace)
     await later.kvm.stop("vm1", timeout=0)
     assert (node.taps(), node.remains()) == ([], [])
 
@@ -341,7 +341,7 @@ def _record_of_version(version: int, current: dict[str, object]) -> dict[str, ob
 
 @pytest.mark.promise("networks-73")
 @pytest.mark.parametrize("version", range(guest_records.VERSION))
-async def test_the_file_of_a_running_guest_is_rewritten_in_the_current_form(node: Node, version: int) -> None:
+async def test_the_file_of_a_running_guest_is_rewritten_in_the_current_form(node: KvmDrivers, version: int) -> None:
     bare = msgspec.structs.replace(samples.nic(index=1), addresses=())
     vm = samples.instance(nics=(samples.nic(), bare))
     await node.kvm.start(vm, paused=False)
@@ -372,7 +372,7 @@ async def test_the_file_of_a_running_guest_is_rewritten_in_the_current_form(node
 
 
 @pytest.mark.promise("networks-73")
-async def test_a_guest_that_an_older_daemon_started_is_taken_over(node: Node) -> None:
+async def test_a_guest_that_an_older_daemon_started_is_taken_over(node: KvmDrivers) -> None:
     vm, nic = samples.instance(nics=(samples.nic(),)), samples.nic()
     await node.kvm.start(vm, paused=False)
     path = f"{node.guests.files('vm1').folder}/record"

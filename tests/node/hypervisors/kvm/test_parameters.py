@@ -27,7 +27,7 @@ pytestmark = [
 OVMF = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 
 
-class Node:
+class KvmDriver:
     def __init__(self, folders: paths.Paths) -> None:
         self.runtime = samples.runtime()
         accelerators = accelerator_probe.Accelerators(self.runtime, folders, bootid="")
@@ -44,8 +44,8 @@ class Node:
 
 
 @pytest.fixture
-async def node(folders: paths.Paths) -> AsyncIterator[Node]:
-    new_node = Node(folders)
+async def node(folders: paths.Paths) -> AsyncIterator[KvmDriver]:
+    new_node = KvmDriver(folders)
     try:
         yield new_node
     finally:
@@ -53,7 +53,7 @@ async def node(folders: paths.Paths) -> AsyncIterator[Node]:
             await new_node.kvm.stop(running.name, timeout=0)
 
 
-async def started(node: Node, folders: paths.Paths, hvparams: dict[str, calls.Value], *, port: int = 0) -> None:
+async def started(node: KvmDriver, folders: paths.Paths, hvparams: dict[str, calls.Value], *, port: int = 0) -> None:
     disks = (samples.disk(folders), samples.disk(folders, index=1))
     for disk in disks:
         await node.registry.block_device("file").create(disk, owner="vm1")
@@ -82,11 +82,11 @@ async def started(node: Node, folders: paths.Paths, hvparams: dict[str, calls.Va
     ],
     ids=lambda parameters: ",".join(parameters),
 )
-async def test_a_guest_starts_with(node: Node, folders: paths.Paths, hvparams: dict[str, calls.Value]) -> None:
+async def test_a_guest_starts_with(node: KvmDriver, folders: paths.Paths, hvparams: dict[str, calls.Value]) -> None:
     await started(node, folders, hvparams)
 
 
-async def test_images_of_every_kind_are_put_in(node: Node, folders: paths.Paths) -> None:
+async def test_images_of_every_kind_are_put_in(node: KvmDriver, folders: paths.Paths) -> None:
     images: dict[str, calls.Value] = {}
     for name in ("cdrom_image_path", "cdrom2_image_path", "floppy_image_path"):
         images[name] = f"{folders.srv}/{name}"
@@ -95,7 +95,7 @@ async def test_images_of_every_kind_are_put_in(node: Node, folders: paths.Paths)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-async def test_a_guest_runs_as_the_user_it_shall_run_as(node: Node, folders: paths.Paths) -> None:
+async def test_a_guest_runs_as_the_user_it_shall_run_as(node: KvmDriver, folders: paths.Paths) -> None:
     await started(node, folders, {"security_model": "user", "security_domain": "nobody"})
     pid = node.guests.pid("vm1")
     assert pid is not None
@@ -105,7 +105,7 @@ async def test_a_guest_runs_as_the_user_it_shall_run_as(node: Node, folders: pat
 
 
 async def test_vnc_with_a_password_is_the_console_of_a_guest_without_a_serial_one(
-    node: Node, folders: paths.Paths
+    node: KvmDriver, folders: paths.Paths
 ) -> None:
     samples.write(f"{folders.etc}/secret", "secret")
     await started(
@@ -118,7 +118,7 @@ async def test_vnc_with_a_password_is_the_console_of_a_guest_without_a_serial_on
     assert console.port == console.display + 5900
 
 
-async def test_spice_is_served_at_the_port_of_the_instance(node: Node, folders: paths.Paths) -> None:
+async def test_spice_is_served_at_the_port_of_the_instance(node: KvmDriver, folders: paths.Paths) -> None:
     parameters: dict[str, calls.Value] = {"spice_bind": "127.0.0.1", "serial_console": False}
     with pytest.raises(errors.InvalidError, match="spice_bind needs a network port, and instance vm1 has none"):
         await started(node, folders, parameters)
@@ -131,7 +131,7 @@ async def test_spice_is_served_at_the_port_of_the_instance(node: Node, folders: 
 
 
 @pytest.mark.skipif(not os.path.exists(OVMF), reason="ovmf is not installed")
-async def test_a_guest_boots_with_uefi_and_with_variables_of_its_own(node: Node, folders: paths.Paths) -> None:
+async def test_a_guest_boots_with_uefi_and_with_variables_of_its_own(node: KvmDriver, folders: paths.Paths) -> None:
     await started(node, folders, {"firmware": "uefi", "firmware_path": OVMF})
     own, fresh = node.guests.files("vm1").firmware, requirements.variables_path(OVMF)
     assert os.stat(own).st_size == os.stat(fresh).st_size
@@ -158,7 +158,7 @@ async def test_a_guest_boots_with_uefi_and_with_variables_of_its_own(node: Node,
     ],
 )
 async def test_what_this_node_cannot_give_is_refused(
-    node: Node, hvparams: dict[str, calls.Value], message: str
+    node: KvmDriver, hvparams: dict[str, calls.Value], message: str
 ) -> None:
     with pytest.raises(errors.GantryError) as refused:
         await node.kvm.validate(samples.kvm(**hvparams))
@@ -166,7 +166,7 @@ async def test_what_this_node_cannot_give_is_refused(
 
 
 async def test_a_mask_for_another_number_of_processors_is_refused_and_nothing_stays(
-    node: Node, folders: paths.Paths
+    node: KvmDriver, folders: paths.Paths
 ) -> None:
     with pytest.raises(errors.InvalidError, match="cpu_mask has 2 lists, instance vm1 1 virtual processors"):
         await started(node, folders, {"cpu_mask": "0:all"})
@@ -175,6 +175,6 @@ async def test_a_mask_for_another_number_of_processors_is_refused_and_nothing_st
 
 
 @pytest.mark.skipif(os.path.exists(requirements.VHOST), reason="this machine has vhost-net")
-async def test_a_missing_vhost_module_is_named(node: Node) -> None:
+async def test_a_missing_vhost_module_is_named(node: KvmDriver) -> None:
     with pytest.raises(errors.EnvironmentFaultError, match="vhost_net: node node1 has no /dev/vhost-net; load"):
         await node.kvm.validate(samples.kvm(vhost_net=True))

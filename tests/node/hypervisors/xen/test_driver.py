@@ -18,7 +18,7 @@ from gantry.runtime import paths
 NAME = "vm1"
 
 
-class Node:
+class XenDriver:
     """A driver, and the folder of its stand-in."""
 
     def __init__(self, folders: paths.Paths, kind: str = machine.PARAVIRTUAL) -> None:
@@ -53,11 +53,11 @@ class Node:
 
 
 @pytest.fixture
-def node(folders: paths.Paths) -> Node:
-    return Node(folders)
+def node(folders: paths.Paths) -> XenDriver:
+    return XenDriver(folders)
 
 
-async def test_a_start_that_xl_refuses_leaves_nothing_and_says_why(node: Node) -> None:
+async def test_a_start_that_xl_refuses_leaves_nothing_and_says_why(node: XenDriver) -> None:
     (node.state / "fail").write_text("create not enough free memory")
     with pytest.raises(errors.HypervisorError, match=r"vm1 cannot start on node node1: not enough free memory$"):
         await node.xen.start(node.instance(), paused=False)
@@ -65,7 +65,7 @@ async def test_a_start_that_xl_refuses_leaves_nothing_and_says_why(node: Node) -
     assert await node.xen.running() == ()
 
 
-async def test_a_guest_that_does_not_listen_is_destroyed_when_its_time_is_over(node: Node) -> None:
+async def test_a_guest_that_does_not_listen_is_destroyed_when_its_time_is_over(node: XenDriver) -> None:
     (node.state / "deaf").touch()
     await node.xen.start(node.instance(), paused=False)
     await node.xen.stop(NAME, timeout=1)
@@ -73,7 +73,7 @@ async def test_a_guest_that_does_not_listen_is_destroyed_when_its_time_is_over(n
     assert node.remains() == []
 
 
-async def test_a_guest_that_does_not_reboot_by_itself_is_rebuilt_with_its_plugged_devices(node: Node) -> None:
+async def test_a_guest_that_does_not_reboot_by_itself_is_rebuilt_with_its_plugged_devices(node: XenDriver) -> None:
     (node.state / "deaf").touch()
     await node.xen.start(node.instance(), paused=False)
     await node.xen.plug_nic(node.instance(), samples.nic(index=1))
@@ -84,7 +84,7 @@ async def test_a_guest_that_does_not_reboot_by_itself_is_rebuilt_with_its_plugge
 
 
 @pytest.mark.parametrize(("reason", "how"), [(0, "shutdown"), (3, "crashed"), (4, "crashed")])
-async def test_how_a_guest_ended_is_reported_until_it_starts_again(node: Node, reason: int, how: str) -> None:
+async def test_how_a_guest_ended_is_reported_until_it_starts_again(node: XenDriver, reason: int, how: str) -> None:
     await node.xen.start(node.instance(), paused=False)
     node.change(reason=reason)
     assert await node.xen.info(NAME) is None
@@ -96,7 +96,7 @@ async def test_how_a_guest_ended_is_reported_until_it_starts_again(node: Node, r
 
 
 async def test_a_guest_that_reboots_is_without_a_domain_for_a_while(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: XenDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await node.xen.start(node.instance(), paused=False)
     before = node.domains()
@@ -113,7 +113,9 @@ async def test_a_guest_that_reboots_is_without_a_domain_for_a_while(
     assert ending.how == "unknown"
 
 
-async def test_a_rebooting_guest_that_xl_does_not_watch_is_rebuilt(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_rebooting_guest_that_xl_does_not_watch_is_rebuilt(
+    node: XenDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await node.xen.start(node.instance(), paused=False)
     before = node.domains()[NAME]["id"]
     node.change(reason=domains.REBOOT)
@@ -126,7 +128,7 @@ async def test_a_rebooting_guest_that_xl_does_not_watch_is_rebuilt(node: Node, m
     assert await node.xen.endings() == ()
 
 
-async def test_a_guest_that_shall_not_reboot_has_ended(node: Node) -> None:
+async def test_a_guest_that_shall_not_reboot_has_ended(node: XenDriver) -> None:
     await node.xen.start(node.instance(reboot_behavior="exit"), paused=False)
     node.change(reason=domains.REBOOT)
     assert await node.xen.running() == ()
@@ -134,20 +136,20 @@ async def test_a_guest_that_shall_not_reboot_has_ended(node: Node) -> None:
     assert ending.how == "shutdown"
 
 
-async def test_domains_of_others_are_left_alone(node: Node) -> None:
+async def test_domains_of_others_are_left_alone(node: XenDriver) -> None:
     await node.xen.start(node.instance(), paused=False)
     other = stand_in.driver(machine.FULL, node.folders)
     assert await other.running() == ()
     await other.stop(NAME, timeout=0)
     assert list(node.domains()) == [NAME]
     with pytest.raises(errors.ExistsError, match="node1 has a domain vm1 that Gantry did not start"):
-        await other.start(Node(node.folders, machine.FULL).instance(), paused=False)
+        await other.start(XenDriver(node.folders, machine.FULL).instance(), paused=False)
 
 
 @pytest.mark.slow
-async def test_a_guest_goes_on_when_its_migration_breaks_off(node: Node, tmp_path: Path) -> None:
+async def test_a_guest_goes_on_when_its_migration_breaks_off(node: XenDriver, tmp_path: Path) -> None:
     vm = node.instance()
-    target = Node(paths.Paths.below(str(tmp_path)))
+    target = XenDriver(paths.Paths.below(str(tmp_path)))
     await node.xen.start(vm, paused=False)
     info = await node.xen.migration_info(vm)
     (node.state / "slow").touch()
@@ -166,9 +168,9 @@ async def test_a_guest_goes_on_when_its_migration_breaks_off(node: Node, tmp_pat
     assert [guest.state for guest in await node.xen.running()] == ["running"]
 
 
-async def test_a_guest_that_cannot_be_restored_goes_on_at_its_source(node: Node, tmp_path: Path) -> None:
+async def test_a_guest_that_cannot_be_restored_goes_on_at_its_source(node: XenDriver, tmp_path: Path) -> None:
     vm = node.instance()
-    target = Node(paths.Paths.below(str(tmp_path)))
+    target = XenDriver(paths.Paths.below(str(tmp_path)))
     (target.state / "fail").write_text("restore out of memory")
     await node.xen.start(vm, paused=False)
     info = await node.xen.migration_info(vm)
@@ -183,7 +185,9 @@ async def test_a_guest_that_cannot_be_restored_goes_on_at_its_source(node: Node,
     assert node.domains()[NAME]["paused"] is False
 
 
-async def test_memory_that_a_guest_does_not_release_is_reported(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_that_a_guest_does_not_release_is_reported(
+    node: XenDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vm = node.instance()
     await node.xen.start(vm, paused=False)
     monkeypatch.setattr(devices, "BALLOON_TIMEOUT_SECONDS", 0.0)
@@ -210,12 +214,12 @@ async def test_what_this_node_cannot_give_is_refused(
     folders: paths.Paths, kind: str, changes: dict[str, calls.Value], message: str
 ) -> None:
     with pytest.raises(errors.InvalidError) as refused:
-        await Node(folders, kind).xen.validate(stand_in.parameters(kind, **changes))
+        await XenDriver(folders, kind).xen.validate(stand_in.parameters(kind, **changes))
     assert message in str(refused.value)
 
 
 async def test_a_node_without_xen_says_so(folders: paths.Paths) -> None:
-    node = Node(folders)
+    node = XenDriver(folders)
     assert await node.xen.verify() == []
     (node.state / "fail").write_text("info cannot open privcmd")
     assert await node.xen.verify() == ["Xen does not answer on node node1: cannot open privcmd"]
@@ -312,7 +316,9 @@ def test_disks_leave_the_place_of_the_cd_rom_free_and_keep_theirs() -> None:
         records.record_of(samples.instance(machine.FULL, hvparams=vm.hvparams, disks=tuple(disks)))
 
 
-async def test_a_nic_in_a_vlan_or_segment_is_refused_because_xens_script_would_not_put_it_there(node: Node) -> None:
+async def test_a_nic_in_a_vlan_or_segment_is_refused_because_xens_script_would_not_put_it_there(
+    node: XenDriver,
+) -> None:
     inside = msgspec.structs.replace(samples.nic(index=1), vlan="5")
     tunnelled = msgspec.structs.replace(samples.nic(index=1), mtu=1450)
     await node.xen.start(node.instance(), paused=False)
@@ -325,7 +331,7 @@ async def test_a_nic_in_a_vlan_or_segment_is_refused_because_xens_script_would_n
         with pytest.raises(errors.EnvironmentFaultError, match="cannot connect a NIC to a VLAN"):
             await node.xen.update_nic(node.instance(), guest)
         with pytest.raises(errors.EnvironmentFaultError, match="cannot connect a NIC to a VLAN"):
-            await Node(node.folders).xen.start(
+            await XenDriver(node.folders).xen.start(
                 msgspec.structs.replace(node.instance(), name="vm2", nics=(guest,)), paused=False
             )
     assert node.config() == before
