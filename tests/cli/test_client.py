@@ -22,6 +22,19 @@ def test_a_request_is_json_and_a_byte_and_answers_come_in_order(luxi: client.Cli
     assert master.requests[0] == ("Echo", [0, "ä"])
 
 
+def test_a_text_that_is_not_utf8_is_refused_before_it_is_sent(gnt: Gnt, master: Master) -> None:
+    """As a terminal of ISO 8859-1 sends it: Python keeps each byte that is not UTF-8 as half a surrogate pair."""
+    ran = gnt("gnt-network info n\udce4tz")
+    assert ran.code == 1
+    assert "'\\udce4' in the request is not a character of UTF-8; set terminal and locale to UTF-8" in ran.err
+    assert master.requests == []
+
+
+def test_a_character_beyond_the_first_plane_is_sent(luxi: client.Client, master: Master) -> None:
+    master.answers["Echo"] = lambda text: text
+    assert luxi.call("Echo", "\U0001f600 \u2028") == "\U0001f600 \u2028"
+
+
 def test_a_big_answer_is_put_together(luxi: client.Client, master: Master) -> None:
     master.answers["Big"] = "x" * 3_000_000
     assert luxi.call("Big") == "x" * 3_000_000

@@ -62,6 +62,18 @@ def expect(value: object, kind: type[T]) -> T:
     return value
 
 
+def _encoded(request: Mapping[str, object]) -> bytes:
+    """Return a request as sent; InvalidError for a text with bytes that are not UTF-8, as a terminal may send them."""
+    text = json.dumps(request, separators=(",", ":"), ensure_ascii=False)
+    try:
+        return text.encode() + ETX
+    except UnicodeEncodeError as error:
+        raise errors.InvalidError(
+            f"{text[error.start : error.end]!a} in the request is not a character of UTF-8",
+            hint="set terminal and locale to UTF-8, as in LANG=C.UTF-8, and type the text again",
+        ) from None
+
+
 class Client:
     """A connection to the master daemon, which the first call opens."""
 
@@ -81,7 +93,7 @@ class Client:
 
     def call(self, method: str, *arguments: object) -> object:
         """Send one request and return its result."""
-        request = json.dumps({"method": method, "args": arguments}, separators=(",", ":")).encode() + ETX
+        request = _encoded({"method": method, "args": arguments})
         for _ in range(BUSY_ATTEMPTS - 1):
             answer = self._answer(self._exchange(method, request))
             busy_seconds = answer.get("retry_after")
