@@ -50,7 +50,7 @@ NEEDS = [
 Answer = TypeVar("Answer")
 
 
-def until(condition: Callable[[], Answer | None], what: str | Callable[[], str], *, timeout: float = 90) -> Answer:
+def until(condition: Callable[[], Answer | None], what: str | Callable[[], str], *, timeout: float = 300) -> Answer:
     """Return the result of ``condition`` as soon as it is true; ``what`` describes the failure after the timeout."""
     deadline = time.monotonic() + timeout
     while not (result := condition()):
