@@ -8,7 +8,7 @@ from tests.operations import build
 from tests.operations.disk import test_disks
 
 from gantry import errors
-from gantry.model import instance, opcodes
+from gantry.model import instance, lock, opcodes
 from gantry.rpc import calls
 from gantry.state.objects import snapshot as states
 
@@ -84,6 +84,18 @@ async def test_a_mirrored_disk_keeps_its_minors_and_port(house: build.House) -> 
     assert house.state.instance("new").disks[2].mirror == mirror
     await house.run(opcodes.InstanceRemove(instance_name="new"))
     assert instance.Number(instance.PORTS, mirror.port) not in house.state.numbers
+
+
+async def test_an_attach_shares_the_node_of_a_copy_that_the_instance_gets_with_the_disk(house: build.House) -> None:
+    old = await test_disks.mirrored(house, "old")
+    await house.run(change("old", ["detach", 1, {}], ["detach", 0, {}]))
+    await create_instance(house, "new", template="diskless")
+    attach = change("new", ["attach", {"uuid": old.disks[0].uuid}])
+    locks = house.unit(attach).locks(house.state)
+    assert house.state.instance("new").nodes == ("n2",)
+    assert {locks.get((lock.Level.NODE, node)) for node in old.nodes} == {lock.Mode.SHARED}
+    await house.run(attach)
+    assert {*house.state.instance("new").nodes} == {*old.nodes}
 
 
 @pytest.mark.parametrize(

@@ -73,12 +73,19 @@ def edit(change: opcodes.DiskChange) -> Edit:
 
 
 def locks(snapshot: states.Snapshot, vm: instance.Instance, changes: Sequence[opcodes.DiskChange]) -> lock.LockSet:
-    """Take the disks to attach; for a detach, take all disks of the instance."""
+    """Take the disks to attach, and share their nodes; for a detach, take all disks of the instance.
+
+    A mirrored disk gives an instance without disks a secondary node, which the instance's own locks do not have.
+    """
     edits = [edit(change) for change in changes]
-    uuids = {snapshot.detached_disk(_attached_disk(change)).uuid for change in edits if change.action == "attach"}
+    attached = [snapshot.detached_disk(_attached_disk(change)) for change in edits if change.action == "attach"]
+    uuids = {detached.uuid for detached in attached}
     if any(change.action == "detach" for change in edits):
         uuids |= {disk.uuid for disk in vm.disks}
-    return {(lock.Level.INSTANCE, uuid): lock.Mode.EXCLUSIVE for uuid in uuids}
+    return {
+        **{(lock.Level.INSTANCE, uuid): lock.Mode.EXCLUSIVE for uuid in uuids},
+        **{(lock.Level.NODE, node): lock.Mode.SHARED for detached in attached for node in detached.nodes},
+    }
 
 
 def _attached_disk(change: Edit) -> str:
