@@ -2,9 +2,9 @@
 
     simulation_coverage.py [--seeds FIRST-LAST] [--bound PERCENT] [--missing] [--processes N]
 
-Prints a line for each file and the totals: of all statements, as coverage.py counts them, and of those in functions
-alone, without the declarations that importing the modules executes. The exit code is 1 if the share of all statements
-is below the bound, or if a seed breaks a promise. Each process measures its own seeds.
+Prints a line for each file and the share of all: of the statements in functions, without the declarations that
+importing the modules executes, and beside it of all statements, as coverage.py counts them. The exit code is 1 if the
+share in functions is below the bound, or if a seed breaks a promise. Each process measures its own seeds.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from pathlib import Path
 import coverage
 
 PACKAGE = "gantry.operations"
-BOUND = 80.0
+BOUND = 62.0
+"""Percent of the statements in functions, as measured before there were chores; the target is 80."""
 SEEDS = "0-199"
 
 Lines = Mapping[str, frozenset[int]]
@@ -96,13 +97,16 @@ def files(parts: Sequence[Part]) -> list[File]:
 
 
 def share(measured_files: Sequence[File]) -> float:
-    """Return the percentage of executed statements."""
-    total = sum(len(file.statements) for file in measured_files)
-    return 100.0 * (total - sum(len(file.missing) for file in measured_files)) / total
+    """Return the percentage of executed statements in functions."""
+    return _percentage(sum(file.inside for file in measured_files), measured_files)
 
 
-def _share_inside(measured_files: Sequence[File]) -> float:
-    total = sum(file.inside for file in measured_files)
+def _share_of_all(measured_files: Sequence[File]) -> float:
+    return _percentage(sum(len(file.statements) for file in measured_files), measured_files)
+
+
+def _percentage(total: int, measured_files: Sequence[File]) -> float:
+    # What importing executes is never missing.
     return 100.0 * (total - sum(len(file.missing) for file in measured_files)) / total
 
 
@@ -121,16 +125,16 @@ def report(measured_files: Sequence[File], *, missing: bool) -> str:
     """Return the table."""
     rows = []
     for file in measured_files:
-        if not file.statements:
+        if not file.inside:
             continue
         name = file.path.rpartition("/gantry/operations/")[2]
-        percent = 100.0 * (len(file.statements) - len(file.missing)) / len(file.statements)
         lines = f"  {_runs(file.missing)}" if missing else ""
         rows.append(
-            f"{name:<40} {len(file.statements):5} statements, {len(file.missing):4} missing {percent:4.0f} %{lines}"
+            f"{name:<40} {file.inside:5} statements in functions, {len(file.missing):4} missing "
+            f"{share([file]):4.0f} %{lines}"
         )
-    everywhere, inside = share(measured_files), _share_inside(measured_files)
-    rows.append(f"statements executed: {everywhere:.1f} %; of those in functions: {inside:.1f} %")
+    everywhere, inside = _share_of_all(measured_files), share(measured_files)
+    rows.append(f"statements in functions executed: {inside:.1f} %; of all statements: {everywhere:.1f} %")
     return "\n".join(rows)
 
 
@@ -158,7 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if broken := sorted(seed for part in parts for seed in part.broken):
         print(f"seeds that broke a promise: {', '.join(map(str, broken))}")
     if share(measured_files) < options.bound:
-        print(f"fewer than {options.bound:g} % of {Path(PACKAGE.replace('.', '/'))}")
+        print(f"fewer than {options.bound:g} % of the statements in functions of {Path(PACKAGE.replace('.', '/'))}")
     return 1 if broken or share(measured_files) < options.bound else 0
 
 

@@ -12,11 +12,15 @@ FILE = measured.File(
 )
 
 
-def test_the_share_counts_all_statements_and_those_in_functions_apart() -> None:
-    text = measured.report([FILE], missing=True)
-    assert measured.share([FILE]) == 62.5
-    assert "a.py                                         8 statements,    3 missing   62 %  3-4, 8" in text
-    assert text.endswith("statements executed: 62.5 %; of those in functions: 50.0 %")
+DECLARATIONS = measured.File("/src/gantry/operations/b.py", frozenset({1, 2}), frozenset({1, 2}), frozenset())
+
+
+def test_the_share_is_that_of_the_statements_in_functions() -> None:
+    text = measured.report([FILE, DECLARATIONS], missing=True)
+    assert measured.share([FILE, DECLARATIONS]) == 50.0
+    assert "a.py                                         6 statements in functions,    3 missing   50 %  3-4, 8" in text
+    assert "b.py" not in text
+    assert text.endswith("statements in functions executed: 50.0 %; of all statements: 70.0 %")
 
 
 @pytest.mark.parametrize("bound, code", [("99.9", 1), ("20", 0)])
