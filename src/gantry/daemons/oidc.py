@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from gantry import errors, security
 from gantry.doors.http import sessions
-from gantry.doors.rapi.oidc import claims, login, urls
+from gantry.doors.rapi.oidc import claims, login
 from gantry.doors.rapi.oidc import provider as oidc_provider
+from gantry.model import urls
 from gantry.runtime import interface, paths
 
 SCOPES = "openid profile"

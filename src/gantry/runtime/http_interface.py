@@ -116,10 +116,18 @@ ANSWER_LIMIT = 64 << 20
 """The longest body of an answer that ``Client.request`` receives, in bytes."""
 
 
-def answer_too_long(limit: int) -> OSError:
+class AnswerTooLongError(OSError):
+    """An answer whose body is longer than a client reads; ``status`` is that of the answer."""
+
+    status: int
+
+
+def answer_too_long(limit: int, status: int) -> AnswerTooLongError:
     """Return the error for an answer with more than ``limit`` bytes."""
     size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB"
-    return OSError(errno.EMSGSIZE, f"the answer has more than {size}")
+    error = AnswerTooLongError(errno.EMSGSIZE, f"the answer has more than {size}")
+    error.status = status
+    return error
 
 
 class UncheckedContext(ssl.SSLContext):
@@ -158,8 +166,8 @@ class Client(Protocol):
     ) -> Response:
         """Send one request of any method; arguments and errors are those of ``post``.
 
-        Raises OSError EMSGSIZE for an answer with more than ``answer_limit`` bytes, by default ``ANSWER_LIMIT``, and
-        reads no more of it.
+        Raises AnswerTooLongError (EMSGSIZE) for an answer with more than ``answer_limit`` bytes, by default
+        ``ANSWER_LIMIT``, and reads no more of it.
         """
         ...
 

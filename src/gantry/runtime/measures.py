@@ -9,7 +9,8 @@ import asyncio
 import bisect
 import contextlib
 import enum
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -69,6 +70,7 @@ class Measures:
 
     def __init__(self) -> None:
         self._values: dict[Measure, dict[tuple[str, ...], _Value]] = {}
+        self._sources: list[Callable[[], Iterable[Family]]] = []
 
     def count(self, measure: Measure, *labels: str, amount: float = 1.0) -> None:
         """Add to a counter."""
@@ -90,8 +92,18 @@ class Measures:
         finally:
             self.took(measure, loop.time() - begin, *labels)
 
+    def add_source(self, source: Callable[[], Iterable[Family]]) -> None:
+        """Add what ``source`` returns to each answer of ``families``: measures whose values are those of the moment."""
+        self._sources.append(source)
+
     def families(self) -> list[Family]:
-        """Return all measures that have values, by name."""
+        """Return all measures that have values: those that were counted by name, then those of the sources."""
+        return [
+            *self._counted(),
+            *itertools.chain.from_iterable(source() for source in self._sources),
+        ]
+
+    def _counted(self) -> list[Family]:
         return [
             Family(
                 measure.name,

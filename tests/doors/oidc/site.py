@@ -13,7 +13,8 @@ from joserfc import jwk, jws
 from gantry.daemons import oidc, remote
 from gantry.doors import http
 from gantry.doors.http import sessions
-from gantry.doors.rapi.oidc import claims, provider, urls
+from gantry.doors.rapi.oidc import claims, provider
+from gantry.model import urls
 from gantry.runtime import http_interface, interface
 from gantry.sim import cluster
 

@@ -62,7 +62,7 @@ async def _body(answer: aiohttp.ClientResponse, limit: int) -> bytes:
         body += piece
         if len(body) > limit:
             answer.close()
-            raise http_interface.answer_too_long(limit)
+            raise http_interface.answer_too_long(limit, answer.status)
     return bytes(body)
 
 

@@ -64,7 +64,7 @@ class HttpClient(http_interface.Client):
         answer = await self._send(method, host, port, path, body=body, timeout=timeout, headers=headers)
         limit = answer_limit or http_interface.ANSWER_LIMIT
         if len(answer.body) > limit:
-            raise http_interface.answer_too_long(limit)
+            raise http_interface.answer_too_long(limit, answer.status)
         if answer.pieces is None:
             return answer
         async with asyncio.timeout(timeout), contextlib.aclosing(answer.pieces):

@@ -23,7 +23,8 @@ from urllib import parse
 import msgspec
 
 from gantry import errors
-from gantry.doors.rapi.oidc import id_token, urls
+from gantry.doors.rapi.oidc import id_token
+from gantry.model import urls
 from gantry.runtime import http_interface, interface
 
 T = TypeVar("T")

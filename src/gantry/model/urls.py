@@ -1,4 +1,4 @@
-"""Addresses of an OpenID provider, and of the console: with TLS, except on the loopback."""
+"""URLs to which a daemon sends requests or leads browsers: with TLS, except on the loopback."""
 
 import ipaddress
 import re
@@ -23,23 +23,30 @@ class Url:
     secure: bool
 
     @classmethod
-    def parse(cls, text: str, what: str) -> "Url":
-        """Parse the URL of ``what``; InvalidError, also without TLS unless it is on the loopback."""
+    def parse(cls, text: str, what: str, *, without_tls: bool = False, confidential: bool = False) -> "Url":
+        """Parse the URL of ``what``; InvalidError, also without TLS unless it is on the loopback or ``without_tls``.
+
+        The error about a ``confidential`` URL does not contain it.
+        """
+        quoted = "" if confidential else f": {text[:200]!r}"
         try:
             parts = parse.urlsplit(text if _CHARACTERS.fullmatch(text) else "")
             port, host = parts.port or _PORTS.get(parts.scheme, 0), parts.hostname or ""
         except ValueError:
             parts, port, host = parse.urlsplit(""), 0, ""
         if parts.scheme not in _PORTS or not port or not host or "#" in text or "@" in parts.netloc:
-            raise errors.InvalidError(
-                f"{what} is not a URL: {text[:200]!r}", hint="write, for example, https://login.example"
-            )
+            raise errors.InvalidError(f"{what} is not a URL{quoted}", hint="write, for example, https://login.example")
         is_secure = parts.scheme == "https"
-        if not is_secure and not is_loopback(host):
+        if not (is_secure or without_tls or is_loopback(host)):
             raise errors.InvalidError(
-                f"{what} has no TLS: {text[:200]}", hint="only a loopback address may have http instead of https"
+                f"{what} has no TLS{quoted}", hint="only a loopback address may have http instead of https"
             )
         return cls(text, host, port, (parts.path or "/") + (f"?{parts.query}" if parts.query else ""), is_secure)
+
+    @property
+    def origin(self) -> str:
+        """Return the URL without its path."""
+        return f"{parse.urlsplit(self.text).scheme}://{parse.urlsplit(self.text).netloc}"
 
     def below(self, path: str) -> "Url":
         """Return the URL with a path added, which begins with a slash; this one has no query."""

@@ -3,7 +3,7 @@
 import pytest
 
 from gantry import errors
-from gantry.doors.rapi.oidc import urls
+from gantry.model import urls
 
 
 @pytest.mark.parametrize(
