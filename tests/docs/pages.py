@@ -4,8 +4,8 @@ A block that begins with ```` ```console ```` is run. Lines after ``$`` are comm
 after ``node2$``, or on all of them after ``all$``; a command goes on over lines that end in a backslash. What follows
 is its output, where ``...`` stands for any part of a line, or alone on a line for any lines; a command without output
 may print what it likes. A command must fail where its output shows a failure, and succeed otherwise. A block that
-begins with ```` ```sh PATH ```` or ```` ```yaml PATH ```` is the content of that file; without a path its commands are
-only parsed. Ages at the end of a line, or of an event, may be others.
+begins with ```` ```sh PATH ````, ```` ```yaml PATH ```` or ```` ```python PATH ```` is the content of that file;
+without a path its commands are only parsed. Ages at the end of a line, or of an event, may be others.
 """
 
 import re
@@ -80,7 +80,7 @@ def steps(page: Path) -> Iterator[File | Command]:
     for block in blocks(page):
         if block.words[:1] == ["console"]:
             yield from _commands(block)
-        elif block.words[:1] in (["sh"], ["yaml"]) and len(block.words) == 2:
+        elif block.words[:1] in (["sh"], ["yaml"], ["python"]) and len(block.words) == 2:
             yield File(block.line, block.words[1], "".join(f"{line}\n" for line in block.lines))
 
 

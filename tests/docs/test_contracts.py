@@ -18,6 +18,7 @@ OWN_CODES = {
     "EINSTANCECONFLICT",
     "EINSTANCEDEVICES",
     "EINSTANCEUNWANTED",
+    "EWEBHOOK",
 }
 OWN_PARAMETERS = {"accel", "firmware", "firmware_path"}
 """What no release of Ganeti has."""

@@ -18,4 +18,5 @@ def lab() -> Iterator[cluster.SimulatedCluster]:
                 {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "vm1", "disk_template": "diskless", "start": False}
             )
         )
+        simulated.run(simulated.done({"OP_ID": "OP_WEBHOOK_ADD", "name": "hook", "url": "https://hooks.example/in"}))
         yield simulated

@@ -55,6 +55,9 @@ METHODS: dict[str, tuple[object, ...]] = {
     "ExplainAccess": (["user:bob"], "cluster"),
     "QueryOwnAccess": (),
     "ProveToken": ("0000000000", "0" * 64),
+    "ReadWebhooks": (),
+    "ReadWebhookSecret": ("hook",),
+    "StoreWebhookPositions": ([["0" * 8, 5, "", None]],),
 }
 """Valid arguments for each method; ``job`` stands for a job number."""
 

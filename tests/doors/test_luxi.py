@@ -121,6 +121,9 @@ RESULTS: dict[str, object] = {
     "ExportConfig": dict[str, object],
     "UseInvitation": dict[str, object],
     "ProveInvitation": dict[str, object],
+    "ReadWebhooks": dict[str, object],
+    "ReadWebhookSecret": str,
+    "StoreWebhookPositions": None,
 }
 
 
@@ -598,9 +601,12 @@ def test_a_reader_may_use_exactly_the_methods_that_change_nothing(
         "ChangeJobPriority",
         "ChangePackages",
         "OpenConsole",
+        "ReadWebhookSecret",
+        "ReadWebhooks",
         "RunJob",
         "SetDrainFlag",
         "SetWatcherPause",
+        "StoreWebhookPositions",
         "SubmitJob",
         "SubmitJobToDrainedQueue",
         "SubmitManyJobs",

@@ -15,6 +15,8 @@ KNOWN = {
     "^(user|group)": WHOS,
     "^[A-Za-z0-9]{10}": st.from_regex(r"\A[A-Za-z0-9]{10}\Z"),
     "^[A-Za-z0-9][A-Za-z0-9._-]": st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,20}\Z"),
+    "^[a-z0-9][a-z0-9._-]": st.from_regex(r"\A[a-z0-9][a-z0-9._-]{0,20}\Z"),
+    "^[a-z]+": st.from_regex(r"\A[a-z]{1,9}(\.[a-z]{1,9})?\Z"),
     r"^[^\s:]": st.from_regex(r"\A[^\s:]{1,20}\Z"),
 }
 """Values of texts with a pattern, by the beginning of the pattern; all others are names."""

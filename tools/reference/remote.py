@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gantry.doors import http, rapi
+from gantry.doors import http, rapi, webhooks
 from gantry.doors.luxi import figures
 from gantry.doors.rapi import metrics
 from gantry.doors.rapi import openapi as description
@@ -54,7 +54,7 @@ def render() -> str:
     resources = page.table(("method", "path", "who", "query", ""), rows)
     measure_rows = [
         (page.code(measure.name), measure.kind.value, ", ".join(map(page.code, measure.labels)), measure.text)
-        for measure in (*figures.MEASURES, http.REQUESTS)
+        for measure in (*figures.MEASURES, http.REQUESTS, *webhooks.MEASURES)
     ]
     return page.render(
         "Remote API",

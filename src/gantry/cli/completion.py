@@ -19,6 +19,7 @@ NAMES = {
     "job": "gnt-job list --no-headers -o id",
     "range": "gantry segment range list --no-headers -o uuid",
     "token": "gantry token list --no-headers -o name",
+    "webhook": "gantry webhook list --no-headers -o name",
     "template": "echo diskless drbd ext file plain sharedfile",
     "shell": "echo bash fish zsh",
     **{kind: f"echo {' '.join(names)}" for kind, names in opcode_fields.PARAMETERS.items()},

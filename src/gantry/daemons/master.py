@@ -50,7 +50,7 @@ from gantry.mastership import (
     role,
     witnesses,
 )
-from gantry.model import job, opcodes
+from gantry.model import job, opcodes, webhook
 from gantry.operations import base
 from gantry.operations.query import engine
 from gantry.operations.segment import ranges_file
@@ -247,6 +247,7 @@ class Master:
             secret=lambda: runtime.random.token(32).hex(),
             pause_watcher=self._pause_watcher,
             note=self._note,
+            store_positions=self._store_positions,
             folders=self._folders,
             now=runtime.clock.now,
         )
@@ -263,6 +264,11 @@ class Master:
     async def _note(self, cause: transaction.Cause) -> None:
         """Record that something was done which changes no object of the state."""
         await self.store.commit((), cause)
+
+    async def _store_positions(self, positions: Sequence[webhook.Position]) -> None:
+        """Record how far the receivers of webhooks are; they survive a change of the master."""
+        reason = "positions of webhooks"
+        await self.store.commit([snapshot.Put(each) for each in positions], transaction.Cause(reason=reason))
 
     def _watch_for_the_end(self, journal_record: record.Record, _: snapshot.Snapshot) -> None:
         """Set ``destroyed`` when the success of the job that destroys the cluster is acknowledged."""

@@ -5,12 +5,13 @@
                 [--keystone-url URL ...] [--oidc-issuer URL ...] [--debug] [--check]
 
 The remote API (contracts/remote-api.md#design), with /metrics beside it, is always served, the console
-(``doors.console``) unless ``--no-console``, the Neutron API only with ``--neutron-port``. The process has no state but
-the sessions of people in a browser: it may start and stop at any time, and does not wait for the master
-daemon. Its TLS certificate and key are in ``lib/rapi.pem``; without that file it uses those that the master daemon
-issues for it (``remote_files``) or those of the machine's node. Renewed files are loaded within seconds. Its logs are
-``log/rapi-daemon.log`` and ``log/rapi-access.log``, its users are in ``lib/users``. Its options can be in
-``etc/api.toml`` (``options.config_file``), which SIGHUP reads again.
+(``doors.console``) unless ``--no-console``, the Neutron API only with ``--neutron-port``. It also sends events to the
+receivers of webhooks (``doors.webhooks``). The process has no state but the sessions of people in a browser: it may
+start and stop at any time, and does not wait for the master daemon. Its TLS certificate and key are in
+``lib/rapi.pem``; without that file it uses those that the master daemon issues for it (``remote_files``) or those of
+the machine's node. Renewed files are loaded within seconds. Its logs are ``log/rapi-daemon.log`` and
+``log/rapi-access.log``, its users are in ``lib/users``. Its options can be in ``etc/api.toml``
+(``options.config_file``), which SIGHUP reads again.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from collections.abc import Sequence
 from gantry import __version__, errors
 from gantry.daemons import certificate_files, keystone, logs, oidc, program
 from gantry.daemons.options import config_file, limit_options, parsers
-from gantry.doors import console, http, neutron, rapi
+from gantry.doors import console, http, neutron, rapi, webhooks
 from gantry.doors.http import sessions, tokens, users
 from gantry.doors.neutron import access, identity
 from gantry.doors.rapi import rights, wire
@@ -41,6 +42,9 @@ PORT = 5080
 
 WAITING_CONNECTIONS = 30
 """How many requests of the remote API wait at the master at a time, for changes of jobs that pages show."""
+
+WEBHOOK_CONNECTIONS = 8
+"""How many requests to the master webhooks make at a time; one of them waits for news."""
 
 DEFAULT_LIMITS = limits.HttpLimits()
 """For each of the two APIs; they make as many calls to the master as they have requests in work."""
@@ -103,6 +107,14 @@ def neutron_server(
         scheme=scheme,
     )
     return http.Server(runtime, application, allowed=allowed, counts=counts, api="neutron")
+
+
+def sender(
+    runtime: interface.Runtime, folders: paths.Paths, *, counts: measures.Measures | None = None
+) -> webhooks.Webhooks:
+    """Wire the webhooks of a master; they run on the machine that has its socket, and rest on all others."""
+    master = luxi.Pool(runtime.network, folders.luxi_socket, remote=True, connections=WEBHOOK_CONNECTIONS)
+    return webhooks.Webhooks(runtime, master, counts=counts or measures.Measures())
 
 
 def _check_open(options: argparse.Namespace) -> None:
@@ -188,7 +200,7 @@ async def _serve(
             runtime, folders, everybody=everybody, tokens=tokens, scheme=scheme, allowed=allowed, counts=counts
         )
         servers["Neutron"] = (networking, options.neutron_port)
-    following: list[asyncio.Task[None]] = []
+    following = [asyncio.create_task(sender(runtime, folders, counts=counts).run())]
     try:
         certificate = _certificate(runtime, folders, options)
         tls = certificate.context if certificate else None
@@ -204,6 +216,7 @@ async def _serve(
     finally:
         for task in following:
             task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
         for http_server, _ in servers.values():
             await http_server.close()
         for client in (tokens, provider):

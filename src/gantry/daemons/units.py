@@ -19,6 +19,7 @@ from gantry.operations.os import diagnose
 from gantry.operations.port import port
 from gantry.operations.segment import defaults as segment_defaults
 from gantry.operations.segment import segment_range
+from gantry.operations.webhook import webhook
 
 _UNITS = (
     access_rules.AccessAdd,
@@ -96,6 +97,10 @@ _UNITS = (
     tags.TagsDel,
     tags.TagsSearch,
     tags.TagsSet,
+    webhook.WebhookAdd,
+    webhook.WebhookRemove,
+    webhook.WebhookSetParams,
+    webhook.WebhookTest,
 )
 
 # The units have different opcode types, so their only common type is that of the registry.

@@ -4,7 +4,7 @@
 their values. *Secret* parameters are for a single job: the stored opcode has ``BLANK`` (``split_secrets``), the queue
 keeps the values in memory, and the processor restores them when the opcode runs (``with_secrets``). Scripts receive
 both. The URL of the IPAM database is stored like private parameters, and displayed without its password. Join tokens,
-and the hashes of invitations' secrets, are stored and never displayed.
+the hashes of invitations' secrets, and the URLs of webhooks are stored and never displayed.
 """
 
 import re
@@ -25,6 +25,8 @@ PRIVATE_CLUSTER = "osparams_private_cluster"
 DATABASE = "ipam_database"
 ADMISSIONS = ("join_token", "secret_hash")
 """What lets a machine into a cluster, or proves the cluster to a machine."""
+WEBHOOK_URL = "url"
+"""The URL of a webhook: many receivers know their senders by a secret in it."""
 
 _LOGIN = re.compile(r"://([^:/@]*):.*@")
 _PASSWORD = re.compile(r"(pass\w*=)[^&]*", re.IGNORECASE)
@@ -53,7 +55,7 @@ def public(op: Op) -> Op:
     by_system: Mapping[str, base.Parameters] | None = getattr(op, PRIVATE_CLUSTER, None)
     if by_system:
         fields[PRIVATE_CLUSTER] = {system: blanked(values) for system, values in by_system.items()}
-    fields |= {name: BLANK for name in ADMISSIONS if getattr(op, name, "")}
+    fields |= {name: BLANK for name in (*ADMISSIONS, WEBHOOK_URL) if getattr(op, name, "")}
     if url := getattr(op, DATABASE, None):
         fields[DATABASE] = database(url)
     return structs.replace(op, **fields) if fields else op

@@ -10,6 +10,7 @@ _gantry_names() {
         job) gnt-job list --no-headers -o id ;;
         range) gantry segment range list --no-headers -o uuid ;;
         token) gantry token list --no-headers -o name ;;
+        webhook) gantry webhook list --no-headers -o name ;;
         template) echo diskless drbd ext file plain sharedfile ;;
         shell) echo bash fish zsh ;;
         backend-parameter) echo always_failover= auto_balance= maxmem= memory= minmem= spindle_use= vcpus= ;;
@@ -35,6 +36,7 @@ _gantry() {
         'gnt-cluster access') command=${COMP_WORDS[*]:1:COMP_CWORD > 2 ? 2 : COMP_CWORD - 1} ;;
         'gantry segment') command=${COMP_WORDS[*]:1:COMP_CWORD > 3 ? 3 : COMP_CWORD - 1} ;;
         'gantry token') command=${COMP_WORDS[*]:1:COMP_CWORD > 2 ? 2 : COMP_CWORD - 1} ;;
+        'gantry webhook') command=${COMP_WORDS[*]:1:COMP_CWORD > 2 ? 2 : COMP_CWORD - 1} ;;
     esac
     case "$program $command" in
         'gnt-cluster ') values='init import modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify repair-stray-guests destroy upgrade renew-crypto command copyfile verify-disks list-tags add-tags remove-tags search-tags access' ;;
@@ -1097,14 +1099,15 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gantry ') values='history audit events export-config simulate doctor completion segment token' ;;
+        'gantry ') values='history audit events export-config simulate doctor completion segment token webhook' ;;
         'gantry segment') values='show set apply range' ;;
         'gantry segment range') values='list show create set delete' ;;
         'gantry token') values='add list list-fields revoke' ;;
+        'gantry webhook') values='add list list-fields modify remove secret test' ;;
         'gantry history')
             options='--kind --name --since --limit --no-headers --separator --format -d --debug --reason -h --help'; kind=none
             case $previous in
-                --kind) values='cluster group node network port segmentrange subnetpool instance access token job'; kind=none ;;
+                --kind) values='cluster group node network port segmentrange subnetpool instance access token webhook job'; kind=none ;;
                 --name) values=''; kind=none ;;
                 --since) values=''; kind=none ;;
                 --limit) values=''; kind=none ;;
@@ -1255,6 +1258,57 @@ _gantry() {
             options='--user --all --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --user) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook add')
+            options='--events --ca --without-tls --from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --events) values=''; kind=none ;;
+                --ca) values=''; kind=file ;;
+                --from) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook list')
+            options='--no-headers --separator --format --units -o --output -v --verbose -F --filter -d --debug --reason -h --help'; kind=webhook
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook list-fields')
+            options='--no-headers --separator --format -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook modify')
+            options='--url --events --ca --without-tls --enable --disable --new-secret --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=webhook
+            case $previous in
+                --url) values=''; kind=none ;;
+                --events) values=''; kind=none ;;
+                --ca) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook remove')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=webhook
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook secret')
+            options='-d --debug --reason -h --help'; kind=webhook
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook test')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=webhook
+            case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;

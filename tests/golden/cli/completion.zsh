@@ -11,6 +11,7 @@ _gantry_names() {
         job) gnt-job list --no-headers -o id ;;
         range) gantry segment range list --no-headers -o uuid ;;
         token) gantry token list --no-headers -o name ;;
+        webhook) gantry webhook list --no-headers -o name ;;
         template) echo diskless drbd ext file plain sharedfile ;;
         shell) echo bash fish zsh ;;
         backend-parameter) echo always_failover= auto_balance= maxmem= memory= minmem= spindle_use= vcpus= ;;
@@ -35,6 +36,7 @@ _gantry() {
         'gnt-cluster access') command="${(j: :)words[2,CURRENT > 3 ? 3 : CURRENT - 1]}" ;;
         'gantry segment') command="${(j: :)words[2,CURRENT > 4 ? 4 : CURRENT - 1]}" ;;
         'gantry token') command="${(j: :)words[2,CURRENT > 3 ? 3 : CURRENT - 1]}" ;;
+        'gantry webhook') command="${(j: :)words[2,CURRENT > 3 ? 3 : CURRENT - 1]}" ;;
     esac
     case "$program $command" in
         'gnt-cluster ') options=('init:Create a cluster with this machine as its master' 'import:Create a cluster from the configuration of a cluster of Ganeti' 'modify:Change settings of the cluster' 'info:Show the cluster' 'show:Show the cluster' 'show-ispecs-cmd:Print the command that creates a cluster with the same instance sizes' 'version:Show the cluster'\''s versions' 'getmaster:Print the master'\''s name' 'master-failover:Make this node the master' 'masterfailover:Make this node the master' 'recover:Replace a damaged or incomplete state' 'master-ping:Check whether the master daemon answers' 'queue:Close or open the job queue' 'watcher:Pause or continue the watcher' 'redist-conf:Send the cluster'\''s files to all nodes again' 'verify:Check configuration, nodes and instances' 'repair-stray-guests:Stop or adopt guests that the state does not have' 'destroy:Destroy the cluster' 'upgrade:Bring all nodes to another version of Gantry' 'renew-crypto:Renew certificates and keys' 'command:Run a command on all nodes by SSH' 'copyfile:Copy a file of the master to the same path on all nodes by SSH' 'verify-disks:Activate the inactive disks of running instances' 'list-tags:List the tags of the cluster' 'add-tags:Add tags to the cluster' 'remove-tags:Remove tags from the cluster' 'search-tags:Find tags of all objects by a regular expression' 'access:access commands') ;;
@@ -1222,15 +1224,16 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gantry ') options=('history:Show the last changes of the cluster'\''s state, and the jobs that caused them' 'audit:Show who did what, from where and by which right, and what it changed' 'events:Print changes of the cluster'\''s state, each as a line of JSON' 'export-config:Print the configuration as JSON, without secrets' 'simulate:Run simulated clusters with faults, each from a seed, and report broken promises' 'doctor:Report what is wrong or missing on this machine, each with its remedy' 'completion:Print the completion of the gnt-* commands for a shell, or install it' 'segment:segment commands' 'token:token commands') ;;
+        'gantry ') options=('history:Show the last changes of the cluster'\''s state, and the jobs that caused them' 'audit:Show who did what, from where and by which right, and what it changed' 'events:Print changes of the cluster'\''s state, each as a line of JSON' 'export-config:Print the configuration as JSON, without secrets' 'simulate:Run simulated clusters with faults, each from a seed, and report broken promises' 'doctor:Report what is wrong or missing on this machine, each with its remedy' 'completion:Print the completion of the gnt-* commands for a shell, or install it' 'segment:segment commands' 'token:token commands' 'webhook:webhook commands') ;;
         'gantry segment') values='show set apply range'; kind=none ;;
         'gantry segment range') values='list show create set delete'; kind=none ;;
         'gantry token') values='add list list-fields revoke'; kind=none ;;
+        'gantry webhook') values='add list list-fields modify remove secret test'; kind=none ;;
         'gantry history')
             options=('--kind:Show only changes of this kind of object' '--name:Show only changes of this object, by name, UUID or number' '--since:Start at this serial or time' '--limit:Show at most this many of the last changes' '--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
-                --kind) values='cluster group node network port segmentrange subnetpool instance access token job'; kind=none ;;
+                --kind) values='cluster group node network port segmentrange subnetpool instance access token webhook job'; kind=none ;;
                 --name) values=''; kind=none ;;
                 --since) values=''; kind=none ;;
                 --limit) values=''; kind=none ;;
@@ -1399,6 +1402,64 @@ _gantry() {
             kind=none
             case $previous in
                 --user) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook add')
+            options=('--events:Send only these events, each as KIND or KIND.CHANGE, separated by commas; an empty text: all' '--ca:Trust the authorities in this PEM file for the receiver'\''s certificate; an empty name: those of the system' '--without-tls:Allow a URL without TLS on another machine' '--from:Begin with the event of this serial' '--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --events) values=''; kind=none ;;
+                --ca) values=''; kind=file ;;
+                --from) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook list')
+            options=('--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '--units:Set the unit of sizes; h chooses one for each' '-o:Set the columns, or +columns to add some; list-fields lists them' '--output:Set the columns, or +columns to add some; list-fields lists them' '-v:Say why a value is missing' '--verbose:Say why a value is missing' '-F:Interpret the argument as a filter, not as a name' '--filter:Interpret the argument as a filter, not as a name' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=webhook
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook list-fields')
+            options=('--no-headers:Omit the column titles' '--separator:Separate columns by this text, without padding' '--format:Set the output format' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook modify')
+            options=('--url:Post events to this URL' '--events:Send only these events, each as KIND or KIND.CHANGE, separated by commas; an empty text: all' '--ca:Trust the authorities in this PEM file for the receiver'\''s certificate; an empty name: those of the system' '--without-tls:Allow a URL without TLS on another machine' '--enable:Send events again' '--disable:Send nothing, and keep the position' '--new-secret:Make a new secret, and print it; the previous one counts for a day too' '--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=webhook
+            case $previous in
+                --url) values=''; kind=none ;;
+                --events) values=''; kind=none ;;
+                --ca) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook remove')
+            options=('--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=webhook
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook secret')
+            options=('-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=webhook
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry webhook test')
+            options=('--dry-run:Show what would be done, without changing anything' '--priority:Set the priority among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job number on the first line' '-d:Show errors in full; repeat for more detail' '--debug:Show errors in full; repeat for more detail' '--reason:Set the reason, which is stored with the job' '-h:Show this help' '--help:Show this help')
+            kind=webhook
+            case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;

@@ -6,7 +6,7 @@ from tests.operations import build
 from tests.state import build as state_build
 
 from gantry import errors
-from gantry.model import access, cluster, fields, instance, job, network, opcodes
+from gantry.model import access, cluster, fields, instance, job, network, opcodes, webhook
 from gantry.operations import fill
 from gantry.operations.query import engine
 from gantry.rpc import calls
@@ -53,7 +53,9 @@ def queries() -> Queries:
     return Queries()
 
 
-def other_objects() -> list[network.SegmentRange | network.Port | network.SubnetPool | access.Rule | access.Token]:
+def other_objects() -> list[
+    network.SegmentRange | network.Port | network.SubnetPool | access.Rule | access.Token | webhook.Webhook
+]:
     """Return one each of what a house has none of."""
     return [
         network.SegmentRange(uuid="r1", name="", network_type="vxlan", minimum=1, maximum=9),
@@ -63,6 +65,7 @@ def other_objects() -> list[network.SegmentRange | network.Port | network.Subnet
         ),
         access.Rule(uuid="a1", name="user:bob", role=access.Role.ADMIN, scope=access.Scope.GROUP, object="g"),
         access.Token(uuid="t1", name="bob:ci", id="0123456789", secret_hash="0" * 64, end=5.0),
+        webhook.Webhook(uuid="w1", name="hook", origin="https://a", secret_url="https://a/b", secret="c"),
     ]
 
 

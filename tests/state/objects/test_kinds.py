@@ -8,7 +8,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.model import access, cluster, instance, network
+from gantry.model import access, cluster, instance, network, webhook
 from gantry.state.files import checkpoint
 from gantry.state.journal import journal, record
 from gantry.state.objects import content, kinds, snapshot
@@ -58,6 +58,10 @@ EXAMPLES: dict[str, snapshot.Stored] = {
         extent=access.Extent.ROLES,
         roles=(access.RoleOn(role=access.Role.OPERATOR, scope=access.Scope.NETWORK, object="net"),),
     ),
+    "webhooks": webhook.Webhook(
+        uuid="w", name="hook", origin="https://a.example", secret_url="https://a.example/x", secret="AAAA"
+    ),
+    "webhookpositions": webhook.Position(uuid="w", name="hook", serial=7),
     "jobs": build.queued(5),
 }
 """An object of each kind, with an entry in each index of its kind."""
@@ -67,7 +71,8 @@ KIND = pytest.mark.parametrize("collection", kinds.KINDS)
 
 def before(collection: str) -> snapshot.Snapshot:
     """Return a state with all that the example of a kind refers to, and without the example."""
-    needed = [] if collection in ("cluster", "subnetpools") else [POOL]
+    needed: list[snapshot.Stored] = [] if collection in ("cluster", "subnetpools") else [POOL]
+    needed += [EXAMPLES["webhooks"]] if collection == "webhookpositions" else []
     first = build.FIRST[1:] if collection == "cluster" else build.FIRST
     return snapshot.Snapshot().apply([*first, *build.put(*needed)], serial=1)
 

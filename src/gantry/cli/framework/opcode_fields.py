@@ -618,4 +618,27 @@ FIELDS: dict[str, dict[str, Row]] = {
         'user': ('text', 'User of the remote API whose token it is', None, None, None, ()),
         'name': ('text', "Name, unique among the user's tokens", None, None, None, ()),
     },
+    'OP_WEBHOOK_ADD': {
+        'name': ('text', 'Name of the webhook', None, None, None, ()),
+        'url': ('text', 'URL to which events are posted; never displayed', None, None, None, ()),
+        'events': ('texts', 'Events that it gets, each as KIND or KIND.CHANGE; all if there are none', None, None, None, ()),
+        'authorities': ('text', "Authorities of the receiver's certificate, in PEM; empty: the system's", '', None, None, ()),
+        'without_tls': ('flag', 'Allow a URL without TLS on another machine', False, None, None, ()),
+        'begin': ('number', 'Serial of the first event that it gets; by default the next one', None, 1, None, ()),
+    },
+    'OP_WEBHOOK_REMOVE': {
+        'name': ('text', 'Name of the webhook', None, None, None, ()),
+    },
+    'OP_WEBHOOK_SET_PARAMS': {
+        'name': ('text', 'Name of the webhook', None, None, None, ()),
+        'url': ('text', 'URL to which events are posted; never displayed', None, None, None, ()),
+        'events': ('texts', 'Events that it gets, each as KIND or KIND.CHANGE; all if there are none', None, None, None, ()),
+        'authorities': ('text', "Authorities of the receiver's certificate, in PEM; empty: the system's", None, None, None, ()),
+        'without_tls': ('flag', 'Allow a URL without TLS on another machine', False, None, None, ()),
+        'enabled': ('flag', 'Send events; otherwise keep them for later', None, None, None, ()),
+        'new_secret': ('flag', 'Make a new secret; for a day, requests are signed with the previous one too', False, None, None, ()),
+    },
+    'OP_WEBHOOK_TEST': {
+        'name': ('text', 'Name of the webhook', None, None, None, ()),
+    },
 }

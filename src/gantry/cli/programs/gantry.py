@@ -1,4 +1,4 @@
-"""``gantry``: the commands without a Ganeti counterpart, from history and events to segments and API tokens."""
+"""``gantry``: the commands without a Ganeti counterpart, from history and events to API tokens and webhooks."""
 
 import json
 import os
@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator, Mapping
 
 from gantry.cli import client, errors, machine
-from gantry.cli.commands import audit, segment_ranges, segments, tokens
+from gantry.cli.commands import audit, segment_ranges, segments, tokens, webhooks
 from gantry.cli.framework import command, query
 from gantry.cli.grammar import moments, syntax
 from gantry.cli.output import documents
 
 ABOUT = """\
 Shows history, audit and events, exports the configuration, examines a machine,
-and manages segment ranges and API tokens. Instances, networks, nodes and the rest are managed by
+and manages segment ranges, API tokens and webhooks. Instances, networks, nodes and the rest are managed by
 gnt-instance, gnt-network, gnt-node and the other gnt-* programs."""
 
 KINDS = (
@@ -29,6 +29,7 @@ KINDS = (
     "instance",
     "access",
     "token",
+    "webhook",
     "job",
 )
 EVENTS_PER_REQUEST = 1000
@@ -276,4 +277,5 @@ COMMANDS = (
     *segments.COMMANDS,
     *segment_ranges.COMMANDS,
     *tokens.COMMANDS,
+    *webhooks.COMMANDS,
 )

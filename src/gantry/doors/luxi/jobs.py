@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi import consoles, invitations, packages
+from gantry.doors.luxi import consoles, invitations, packages, webhooks
 from gantry.doors.luxi.services import BY_ROOT, SUBJECT, WAIT_LIMIT, Methods, Seconds, Services, cause
 from gantry.model import allowed, job, opcodes
 from gantry.operations.access import check
@@ -242,4 +242,7 @@ METHODS: Methods = {
     ),
     "OpenConsole": (consoles.Arguments, consoles.open_for),
     "UseInvitation": (invitations.Use, invitations.use),
+    "ReadWebhooks": (tuple[()], webhooks.read),
+    "ReadWebhookSecret": (tuple[str], webhooks.read_secret),
+    "StoreWebhookPositions": (tuple[list[webhooks.Progress]], webhooks.store_positions),
 }

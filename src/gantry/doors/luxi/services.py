@@ -4,14 +4,14 @@
 """
 
 import contextvars
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
 
 from gantry.jobs import queue, reads
-from gantry.model import access
+from gantry.model import access, webhook
 from gantry.operations.query import engine
 from gantry.rpc import liveness
 from gantry.runtime import measures, paths
@@ -41,6 +41,7 @@ class Services:
 
     ``authorities`` returns the certificates of the cluster's authorities, in PEM, ``secret`` a new random text.
     ``note`` records a cause without a change, for the audit: what a subject did that changes no object of the state.
+    ``store_positions`` stores how far the receivers of webhooks are.
     """
 
     queue: queue.Queue
@@ -57,6 +58,7 @@ class Services:
     secret: Callable[[], str]
     pause_watcher: Callable[[float | None, transaction.Cause], Awaitable[None]]
     note: Callable[[transaction.Cause], Awaitable[None]]
+    store_positions: Callable[[Sequence[webhook.Position]], Awaitable[None]]
     folders: paths.Paths
     now: Callable[[], float]
 

@@ -151,6 +151,20 @@ _TOKEN = (
     Field("ctime", "CTime", T, "Time of creation"),
 )
 
+_WEBHOOK = (
+    Field("name", "Webhook", doc="Name"),
+    Field("origin", "Receiver", doc="URL of the receiver without its path, which may be a secret"),
+    Field("events", "Events", O, "Events that it gets, each as KIND or KIND.CHANGE; empty for all", form=Shape.TEXTS),
+    Field("enabled", "Enabled", B, "Whether events are sent; otherwise they are kept for later"),
+    Field("status", "Status", doc="ok, failing, behind, or disabled"),
+    Field("lag", "Lag", N, "Number of changes of the state after its position, if it fails, is behind or is disabled"),
+    Field("waiting_since", "WaitingSince", T, "Time of the first event that the receiver has not accepted"),
+    Field("failure", "Failure", doc="Why the receiver has not accepted it"),
+    Field("position", "Position", N, "Serial up to which the receiver has all its events; may be a few seconds old"),
+    Field("uuid", "UUID", doc="UUID"),
+    Field("ctime", "CTime", T, "Time of creation"),
+)
+
 _EXPORT = (
     Field("node", "Node", doc="Node with the export", live=True),
     Field("export", "Export", doc="Name of the exported instance", live=True),
@@ -187,6 +201,7 @@ REGISTRY: dict[str, dict[str, Field]] = {
     "segmentrange": _by_name(network.SEGMENT_RANGE, _COMMON),
     "access": _by_name(_ACCESS),
     "token": _by_name(_TOKEN),
+    "webhook": _by_name(_WEBHOOK),
     "job": _by_name(_JOB),
     "lock": _by_name(_LOCK),
     "export": _by_name(_EXPORT),

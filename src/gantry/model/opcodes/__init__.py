@@ -99,6 +99,7 @@ from gantry.model.opcodes.segment import (
     SegmentRangeSpec,
 )
 from gantry.model.opcodes.subnetpool import SubnetPoolAdd, SubnetPoolRemove, SubnetPoolSetParams
+from gantry.model.opcodes.webhook import WebhookAdd, WebhookRemove, WebhookSetParams, WebhookTest
 
 AnyOpcode = (
     AccessAdd
@@ -176,6 +177,10 @@ AnyOpcode = (
     | TestDelay
     | TokenAdd
     | TokenRevoke
+    | WebhookAdd
+    | WebhookRemove
+    | WebhookSetParams
+    | WebhookTest
 )
 
 ALL: tuple[type[AnyOpcode], ...] = get_args(AnyOpcode)
@@ -349,6 +354,10 @@ __all__ = [
     "TokenAdd",
     "TokenRevoke",
     "TokenRole",
+    "WebhookAdd",
+    "WebhookRemove",
+    "WebhookSetParams",
+    "WebhookTest",
     "decode",
     "encode",
 ]

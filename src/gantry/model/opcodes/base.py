@@ -19,12 +19,16 @@ _UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$(?!\n)"
 _TAG = r"^[A-Za-z0-9_.+*/:@-]+$(?!\n)"
 USER = r"^[^\s:]+$(?!\n)"
 TOKEN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$(?!\n)"
+LABEL = r"^[a-z0-9][a-z0-9._-]*$(?!\n)"
+EVENT = r"^[a-z]+(\.[a-z]+)?$(?!\n)"
 TOKEN_ID = r"^[A-Za-z0-9]{10}$(?!\n)"
 WHO = r"^(user|group):(oidc:)?[^\s:]+$(?!\n)"
 SPELLINGS = {
     WHO: "user:NAME or group:NAME",
     USER: "the name of a user, without spaces and colons",
     TOKEN: "the name of a token (letters, digits and . _ -, a letter or digit first)",
+    LABEL: "a name of small letters, digits and . _ -, with a letter or digit first",
+    EVENT: "KIND or KIND.CHANGE, as instance or job.error",
     TOKEN_ID: "ten letters and digits",
     _NAME: "a name (letters, digits and _ . + : @ -, a letter or digit first)",
     _UUID: "a UUID in lower case, with its four dashes",

@@ -13,17 +13,21 @@ from gantry.operations import base, stray_guests
 from gantry.operations.network import address_users
 from gantry.operations.node import candidate_pool
 from gantry.operations.query import network as networks
+from gantry.operations.webhook import progress
 from gantry.rpc import calls, targets
 from gantry.state.journal import history
 from gantry.state.objects import snapshot as states
+
+LAG_SECONDS = 900.0
+"""How long the receiver of a webhook fails before that is reported."""
 
 
 @dataclass(frozen=True)
 class Finding:
     """A finding of verify: the error code, the kind and name of the object, the problem.
 
-    The codes ENETWORKPOOL, ENODEJOIN, EINSTANCECONFLICT, EINSTANCEDEVICES and EINSTANCEUNWANTED are Gantry's own. A
-    warning does not make verify fail.
+    The codes ENETWORKPOOL, ENODEJOIN, EINSTANCECONFLICT, EINSTANCEDEVICES, EINSTANCEUNWANTED and EWEBHOOK are Gantry's
+    own. A warning does not make verify fail.
 
     See contracts/commands.md#cluster-verify.
     """
@@ -197,6 +201,22 @@ def check_journal(check: history.Check) -> Iterator[Finding]:
     """Report where the journal was changed."""
     if check.problem:
         yield Finding("ECLUSTERJOURNAL", "cluster", "", check.problem)
+
+
+def check_webhooks(snapshot: states.Snapshot, now: float) -> Iterator[Finding]:
+    """Report receivers of webhooks that have got nothing for long."""
+    for hook in sorted(snapshot.webhooks.values(), key=lambda hook: hook.name):
+        known, status = progress.position(snapshot, hook), progress.status(snapshot, hook)
+        message = ""
+        if status == progress.DISABLED and known.waiting_since is not None:
+            message = f"it is disabled, and its receiver failed before: {known.failure}"
+        elif status == progress.FAILING and known.waiting_since and now - known.waiting_since >= LAG_SECONDS:
+            minutes = (now - known.waiting_since) // 60
+            message = f"its receiver has not accepted an event for {minutes:.0f} minutes: {known.failure}"
+        elif status == progress.BEHIND:
+            message = f"its receiver is {progress.lag(snapshot, hook)} changes behind; does gantry-rapi run here?"
+        if message:
+            yield Finding("EWEBHOOK", "webhook", hook.name, message, is_warning=True)
 
 
 def check_pools(snapshot: states.Snapshot, ledger: embedded.Ledger) -> Iterator[Finding]:

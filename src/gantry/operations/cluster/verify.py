@@ -99,6 +99,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         log.info("* Verifying network pools")
         good &= self._report(findings.check_pools(snapshot, self.environment.ledger))
         good &= self._report(findings.check_node_addresses(snapshot))
+        good &= self._report(findings.check_webhooks(snapshot, self.environment.inputs.now))
         log.info("* Verifying journal")
         checked = await self.environment.check_journal()
         good &= self._report(findings.check_journal(checked))

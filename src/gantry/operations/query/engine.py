@@ -32,6 +32,7 @@ from gantry.operations.query import (
     port,
     segmentrange,
     token,
+    webhook,
 )
 from gantry.operations.query import job as jobs
 from gantry.rpc import calls
@@ -69,6 +70,7 @@ GETTERS: dict[str, Mapping[str, Callable[..., cells.Cell]]] = {
     "segmentrange": {**_COMMON, **segmentrange.GETTERS},
     "access": access.GETTERS,
     "token": token.GETTERS,
+    "webhook": webhook.GETTERS,
     "job": jobs.GETTERS,
     "lock": _LOCK,
     "export": export.GETTERS,
@@ -86,6 +88,7 @@ COLLECTIONS = {
     "subnetpool": "subnetpools",
     "access": "accessrules",
     "token": "apitokens",
+    "webhook": "webhooks",
 }
 _UNNAMED = {"access", "lock", "port", "subnet"}
 """Resources that are not requested by name."""

@@ -138,6 +138,7 @@ _INDEXES: Mapping[str, Mapping[str, Find]] = {
     "subnetpool": {"uuid": _of_collection("subnetpools")},
     "access": {"uuid": _of_collection("accessrules"), "who": _rules_of},
     "token": {"uuid": _of_collection("apitokens"), "user": _tokens_of},
+    "webhook": {"uuid": _of_collection("webhooks")},
     "port": {"uuid": _port, "network_uuid": _ports_in, "device_id": _ports_of, "mac": _port_with},
     "subnet": {"uuid": _subnet, "network_uuid": _subnets_in, "subnetpool": _subnets_from},
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from immutables import Map
 
 from gantry import errors
-from gantry.model import access, base, cluster_settings, instance, job, network
+from gantry.model import access, base, cluster_settings, instance, job, network, webhook
 from gantry.model import cluster as clusters
 from gantry.rpc import targets
 from gantry.state.objects import indexes, kinds
@@ -49,6 +49,8 @@ class Content:
     disks: Map[str, instance.DetachedDisk] = field(default_factory=Map)
     accessrules: Map[str, access.Rule] = field(default_factory=Map)
     apitokens: Map[str, access.Token] = field(default_factory=Map)
+    webhooks: Map[str, webhook.Webhook] = field(default_factory=Map)
+    webhookpositions: Map[str, webhook.Position] = field(default_factory=Map)
     jobs: Map[str, job.Job] = field(default_factory=Map)
     names: Map[tuple[str, str], str] = field(default_factory=Map)
     addresses: Map[tuple[str, str], kinds.AddressOwner] = field(default_factory=Map)

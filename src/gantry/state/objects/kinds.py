@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 
 from gantry import errors
-from gantry.model import access, base, instance, job, network
+from gantry.model import access, base, instance, job, network, webhook
 from gantry.model import cluster as clusters
 from gantry.state.objects import conflicts
 from gantry.state.objects.indexes import Index, Maps, Reference, SetIndex, UniqueIndex
@@ -23,7 +23,19 @@ Owner = conflicts.Owner
 
 Layer = network.Network | network.Quarantine | network.SegmentRange | network.Port | network.SubnetPool
 
-Stored = clusters.Cluster | clusters.NodeGroup | clusters.Node | Layer | Keeper | access.Rule | access.Token | job.Job
+Receiver = webhook.Webhook | webhook.Position
+
+Stored = (
+    clusters.Cluster
+    | clusters.NodeGroup
+    | clusters.Node
+    | Layer
+    | Keeper
+    | access.Rule
+    | access.Token
+    | Receiver
+    | job.Job
+)
 
 T = TypeVar("T", bound=Stored)
 
@@ -293,6 +305,16 @@ def _described() -> "Iterator[Kind[Stored]]":
                 SetIndex("tokens_on", lambda token: [(key, token.uuid) for key in {each.key for each in token.roles}]),
                 _names("apitokens"),
             ),
+        ),
+        Kind[webhook.Webhook](
+            "webhooks", webhook.Webhook, "webhook", "gantry webhook list", "webhook", indexes=(_names("webhooks"),)
+        ),
+        # A position has no events: storing one would be an event, which would move the position.
+        Kind[webhook.Position](
+            "webhookpositions",
+            webhook.Position,
+            "webhook position",
+            references=(Reference("webhooks", lambda position: (position.uuid,)),),
         ),
         Kind[job.Job]("jobs", job.Job, event="job", key=lambda record: str(record.id), in_checkpoint=False),
     ):

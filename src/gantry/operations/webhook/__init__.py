@@ -1,0 +1,1 @@
+"""Units for webhooks, and what is known about their receivers."""
