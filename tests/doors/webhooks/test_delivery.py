@@ -440,6 +440,25 @@ def test_a_dead_receiver_fills_no_log_and_no_log_has_its_url_or_secret(
     assert secret.removeprefix("whsec_") not in caplog.text
 
 
+def test_a_receiver_that_fails_now_and_then_has_a_line_for_each_cause_and_minute(
+    lab: cluster.SimulatedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        own = site.Receiver(lab.master, fault=lambda _: http_interface.Response(500, b"") if odd(own) else None)
+        async with own.listening(), site.sending(lab):
+            await add(lab, own, events=["network"])
+            expected = await networks(lab, 60)
+            await site.until(lab, lambda: own.about("network") == expected)
+        assert len(own.requests) == 2 * len(own.accepted)
+
+    def odd(own: site.Receiver) -> bool:
+        return len(own.requests) % 2 == 1
+
+    lab.run(scenario())
+    lines = [each for each in caplog.records if "has not accepted" in each.getMessage()]
+    assert 1 <= len(lines) <= 3
+
+
 def test_a_fault_of_the_program_about_one_event_ends_no_other_receiver(lab: cluster.SimulatedCluster) -> None:
     async def scenario() -> None:
         own, other = site.Receiver(lab.master, port=8001), site.Receiver(lab.master, port=8002)

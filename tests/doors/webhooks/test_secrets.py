@@ -91,5 +91,6 @@ def test_no_user_of_the_remote_api_may_use_the_methods(lab: cluster.SimulatedClu
 
 
 def test_positions_of_removed_webhooks_are_not_stored(lab: cluster.SimulatedCluster) -> None:
-    lab.run(lab.luxi("StoreWebhookPositions", [["unknown", 5, "", None]]))
-    assert lab.run(site.row(lab, "hook", "status", "failure")) == ["ok", None]
+    before = lab.run(site.row(lab, "hook", "position", "failure"))
+    lab.run(lab.luxi("StoreWebhookPositions", [["unknown", 5000, "broken", 1.0]]))
+    assert lab.run(site.row(lab, "hook", "position", "failure")) == before
