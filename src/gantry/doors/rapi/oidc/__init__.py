@@ -5,7 +5,7 @@
 
 It is the authorization code flow of OpenID Connect Core 1.0, section 3.1, with PKCE (RFC 7636). It ends in a session
 like that of a password (``http.sessions``). ``login`` has the flow, ``provider`` the requests to the provider,
-``id_token`` the checks of what it has signed, ``claims`` the user that follows, and ``urls`` the addresses.
+``id_token`` the checks of what it has signed, ``claims`` the user that follows, and ``model.urls`` the addresses.
 
 Nothing of a log-in under way is in memory: state, nonce and the verifier of PKCE are derived from a secret in a cookie
 of the browser, with a key of the process. So a log-in ends only in the browser and the process in which it began, and
