@@ -38,12 +38,13 @@ export function mayManage(instance: Ruled): boolean {
 
 /** Whether the user may start and stop any instance. */
 export function mayOperateSome(): boolean {
-  return mayWrite() || !!session.value?.rules.some((rule) => rule.role !== "network-admin" && rule.scope !== "network");
+  const operates = (rule: Rule) => (rule.role === "operator" || rule.role === "admin") && rule.scope !== "network";
+  return mayWrite() || !!session.value?.rules.some(operates);
 }
 
 /** Whether the user may change anything; the master decides about each request. */
 export function mayChange(): boolean {
-  return mayWrite() || !!session.value?.rules.length;
+  return mayWrite() || !!session.value?.rules.some((rule) => rule.role !== "viewer");
 }
 
 /** What the server answered instead of a result; `explain` is the text for people. */

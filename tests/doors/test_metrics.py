@@ -154,6 +154,7 @@ def test_a_scrape_is_one_query_for_each_kind_of_object(
         *(("Query", kind) for kind in cluster_metrics.QUERIES),
         ("QueryMeasures",),
         ("QueryUsage",),
+        ("QueryOwnAccess",),
     ]
 
 

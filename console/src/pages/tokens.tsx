@@ -125,7 +125,7 @@ const EXTENTS = [
   { value: "read", text: "reading alone" },
   { value: "roles", text: "a role on objects" },
 ];
-const ROLES = ["operator", "admin", "network-admin"].map((role) => ({ value: role, text: role }));
+const ROLES = ["viewer", "operator", "admin", "network-admin"].map((role) => ({ value: role, text: role }));
 const ENDS = [
   ...[7, 30, 90, 365].map((days) => ({ value: String(days), text: `after ${days} days` })),
   { value: "never", text: "never" },

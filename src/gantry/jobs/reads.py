@@ -15,6 +15,7 @@ import msgspec
 from gantry import errors
 from gantry.jobs import environment, execution, processor, records
 from gantry.model import opcodes
+from gantry.state.objects import snapshot as states
 
 LIMIT = 100
 """The maximum number of different questions that wait for nodes at the same time."""
@@ -44,20 +45,25 @@ class Reads:
         self._services = services
         self._questions: dict[Hashable, _Question] = {}
 
-    async def read(self, op: opcodes.AnyOpcode) -> Reading:
-        """Answer an opcode; raises its error, InvalidError if it does more than read, BusyError above ``LIMIT``."""
+    async def read(self, op: opcodes.AnyOpcode, *, part: states.Snapshot | None = None) -> Reading:
+        """Answer an opcode; raises its error, InvalidError if it does more than read, BusyError above ``LIMIT``.
+
+        The answer is about ``part``, the part of the acknowledged state that a client sees, or about all of the state.
+        """
         unit = self._units.get(type(op))
         if unit is None or not unit.READS:
             raise errors.InvalidError(f"{op.op_id} does not only read", hint="submit it as a job")
         plain_op = msgspec.structs.replace(op, reason=(), comment=None, debug_level=None, priority=0, depends=None)
-        key = (self._store.durable.serial, msgspec.json.encode(plain_op))
+        before = part or self._store.durable
+        # Two parts of one state differ. The question keeps its part alive, so its identity belongs to no other.
+        key = (before.serial, id(part) if part else 0, msgspec.json.encode(plain_op))
         question = self._questions.get(key)
         if question is None:
             if len(self._questions) >= LIMIT:
                 raise errors.BusyError(
                     f"{LIMIT} questions already wait for answers of nodes", hint="repeat the request in a few seconds"
                 )
-            question = self._questions[key] = _Question(asyncio.create_task(self._answer(unit, plain_op)))
+            question = self._questions[key] = _Question(asyncio.create_task(self._answer(unit, plain_op, before)))
         question.clients += 1
         try:
             await asyncio.wait([question.task])
@@ -68,10 +74,9 @@ class Reads:
                 del self._questions[key]
         return question.task.result()
 
-    async def _answer(self, kind: type[execution.AnyUnit], op: opcodes.AnyOpcode) -> Reading:
+    async def _answer(self, kind: type[execution.AnyUnit], op: opcodes.AnyOpcode, before: states.Snapshot) -> Reading:
         log = environment.ReadLog()
         unit = kind(op, environment.Environment(self._services, self._store, log))
-        before = self._store.durable
         unit.locks(before)  # refuses unknown names
         plan = unit.plan(before, await unit.inspect(before))
         if plan.changes or plan.steps or plan.after or plan.finish or plan.jobs is not None or plan.hooks:

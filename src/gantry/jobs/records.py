@@ -118,6 +118,11 @@ def cause(job: jobs.Job, index: int = 0) -> transaction.Cause:
     )
 
 
+def lost(number: int) -> errors.JobLostError:
+    """Return the error for a job that is not in the queue."""
+    return errors.JobLostError(f"no such job: {number}", hint="it was archived, or never existed")
+
+
 class _View(Mapping[int, jobs.Job]):
     """The jobs by number, as readers see them, in the order of their numbers."""
 
@@ -159,7 +164,7 @@ class Records:
         """Return a live job's record; raises JobLostError."""
         record = self._records.get(number)
         if record is None:
-            raise errors.JobLostError(f"no such job: {number}", hint="it was archived, or never existed")
+            raise lost(number)
         return record
 
     def get(self, number: int) -> Record | None:

@@ -3,7 +3,10 @@
 A request has a ``Subject``, whoever makes it, and a ``Need`` for each object that it changes: a right, and the keys of
 the scopes that contain the object (explanation/decisions/0065-rights-are-rules-on-objects.md). Rules only add rights:
 a need is met if one rule meets it, so another rule never takes a right away, and a right on the cluster is a right on
-each object, because the cluster contains all of them. Reading needs no right.
+each object, because the cluster contains all of them.
+
+Reading needs a right only on a cluster whose setting ``reading`` is ``rules``: what somebody sees there is in
+``operations.access.sight``, from the same rules.
 
 An API token is a second limit: a request with a token needs a right of the token's user *and* has to be what the token
 allows (explanation/decisions/0068-api-tokens.md). ``model.token_text`` has the text of a token.
@@ -24,6 +27,7 @@ from gantry.model import base
 class Role(StrEnum):
     """What a rule gives: a set of rights (``GRANTS``)."""
 
+    VIEWER = "viewer"
     OPERATOR = "operator"
     ADMIN = "admin"
     NETWORK_ADMIN = "network-admin"
@@ -42,12 +46,15 @@ class Scope(StrEnum):
 class Right(StrEnum):
     """What a request may do with an object.
 
-    With an instance: ``operate`` (start, stop, reboot, console) and ``manage`` (change, move, remove). With a network:
-    ``connect`` (NICs, whose addresses it allocates) and ``configure`` (subnets, pools, reservations, ports). With a
-    node group: ``populate`` (create instances there, move them there). With the cluster: ``wire`` (create networks,
-    connect them to node groups, subnet pools, segment ranges) and ``administer`` (everything else).
+    ``view`` is the right to see instances and node groups, ``view-network`` that to see networks. With an instance:
+    ``operate`` (start, stop, reboot, console) and ``manage`` (change, move, remove). With a network: ``connect`` (NICs,
+    whose addresses it allocates) and ``configure`` (subnets, pools, reservations, ports). With a node group:
+    ``populate`` (create instances there, move them there). With the cluster: ``wire`` (create networks, connect them to
+    node groups, subnet pools, segment ranges) and ``administer`` (everything else).
     """
 
+    VIEW = "view"
+    VIEW_NETWORK = "view-network"
     OPERATE = "operate"
     MANAGE = "manage"
     CONNECT = "connect"
@@ -57,14 +64,19 @@ class Right(StrEnum):
     ADMINISTER = "administer"
 
 
+READING = frozenset({Right.VIEW, Right.VIEW_NETWORK})
+"""The rights that change nothing."""
+
 GRANTS: dict[Role, frozenset[Right]] = {
-    Role.OPERATOR: frozenset({Right.OPERATE, Right.CONNECT}),
-    Role.NETWORK_ADMIN: frozenset({Right.CONNECT, Right.CONFIGURE, Right.WIRE}),
+    Role.VIEWER: READING,
+    Role.OPERATOR: READING | {Right.OPERATE, Right.CONNECT},
+    Role.NETWORK_ADMIN: frozenset({Right.VIEW_NETWORK, Right.CONNECT, Right.CONFIGURE, Right.WIRE}),
     Role.ADMIN: frozenset(Right),
 }
 """The rights of each role, on the objects of its scope; ``wire`` and ``administer`` are rights on the cluster alone."""
 
 SCOPES: dict[Role, tuple[Scope, ...]] = {
+    Role.VIEWER: tuple(Scope),
     Role.OPERATOR: tuple(Scope),
     Role.NETWORK_ADMIN: (Scope.CLUSTER, Scope.TAG, Scope.NETWORK),
     Role.ADMIN: (Scope.CLUSTER, Scope.GROUP, Scope.TAG, Scope.INSTANCE),
@@ -163,10 +175,10 @@ class Token(base.Entity, frozen=True):
 
     def allows(self, need: "Need") -> bool:
         """Return whether the token lets its user meet a need; no token is about tokens."""
-        if need.owner or self.extent is Extent.READ:
+        if need.owner:
             return False
-        if self.extent is Extent.EVERYTHING:
-            return True
+        if self.extent is not Extent.ROLES:
+            return self.extent is Extent.EVERYTHING or need.right in READING
         return any(each.key in need.keys and need.right in GRANTS[each.role] for each in self.roles)
 
 
@@ -231,7 +243,8 @@ class Need:
 
     ``keys`` are the keys of the scopes that contain the object, and ``example`` is the rule that an administrator could
     add: a role and an object, as ``gnt-cluster access add`` takes them. ``owner`` is the user of the remote API whose
-    tokens the request is about: that user needs no rule, and no token meets such a need.
+    tokens the request is about: that user needs no rule, and no token meets such a need. ``object`` is the UUID of the
+    object that ``what`` names, empty if it names none.
     """
 
     right: Right
@@ -239,6 +252,7 @@ class Need:
     keys: tuple[str, ...]
     example: str
     owner: str = ""
+    object: str = ""
 
 
 @dataclass(frozen=True)

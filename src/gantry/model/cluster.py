@@ -109,8 +109,8 @@ class Cluster(base.Entity, frozen=True):
     ``revoked`` are the certificates of removed nodes, and those that were replaced, until they end.
     ``invitations`` are those of machines that may join, at most one that is open for each name.
     ``journal_retention`` and ``archive_retention`` are texts of ``retention``.
-    ``stray_guests`` is the rule of ``cluster_settings.StrayGuests``. ``allowed`` has the allow-lists that
-    differ from the built-in ones (``model.allowed``).
+    ``stray_guests`` is the rule of ``cluster_settings.StrayGuests``, ``reading`` that of ``Reading``. ``allowed`` has
+    the allow-lists that differ from the built-in ones (``model.allowed``).
     The watcher is paused until ``watcher_pause``, in seconds since the epoch. While ``queue_drained`` is set, the queue
     accepts no jobs.
     """
@@ -156,6 +156,7 @@ class Cluster(base.Entity, frozen=True):
     journal_retention: str = Settings.journal_retention.default
     archive_retention: str = Settings.archive_retention.default
     stray_guests: str = Settings.stray_guests.default
+    reading: str = Settings.reading.default
     allowed: dict[str, tuple[str, ...]] = {}
     invitations: tuple[Invitation, ...] = ()
 

@@ -51,6 +51,13 @@ class StrayGuests(StrEnum):
     ADOPT = "adopt"
 
 
+class Reading(StrEnum):
+    """What users without administration may read: everything, or what access rules let them see (``model.access``)."""
+
+    ALL = "all"
+    RULES = "rules"
+
+
 @dataclass(frozen=True)
 class Setting(Generic[Default]):
     """A setting, which has the type of its default and may be limited by choices, minimum and maximum.
@@ -124,6 +131,14 @@ class Settings:
         option="--stray-guests",
         metavar="RULE",
         choices=tuple(StrayGuests),
+    )
+    reading = Setting(
+        Reading.ALL.value,
+        "Let users read all objects, or those that access rules let them see: all, rules",
+        label="reading",
+        option="--reading",
+        metavar="RULE",
+        choices=tuple(Reading),
     )
     max_running_jobs = Setting(
         1000,

@@ -28,7 +28,7 @@ TEXTS: dict[str, str] = {
     "GroupRemove.group_name": "Node group",
     "GroupAssignNodes.group_name": "Node group that the nodes join",
     # access rules
-    "role": "Role: operator, admin or network-admin",
+    "role": "Role: viewer, operator, admin or network-admin",
     # clusters and nodes
     "ClusterRenewCrypto.node_certificates": "Give all nodes new keys and certificates",
     "ClusterRenewCrypto.nodes": "Give only these nodes new keys and certificates",

@@ -51,8 +51,11 @@ class NamedUser(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 WITHOUT_RIGHTS = NamedUser("")
-USER: contextvars.ContextVar[NamedUser] = contextvars.ContextVar("USER")
-"""The user for whom a task calls the master, if its client names users; without a value it is ``WITHOUT_RIGHTS``."""
+USER: contextvars.ContextVar[NamedUser | None] = contextvars.ContextVar("USER")
+"""The user for whom a task calls the master, if its client names users; without a value it is ``WITHOUT_RIGHTS``.
+
+None is for what a daemon reads for itself, whoever gets a part of it later.
+"""
 
 
 class _Answer(msgspec.Struct):
@@ -86,7 +89,8 @@ class Client:
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
         """Call a method whose result is a ``kind``; raises the master's error, RemoteError without an answer."""
-        user = {"user": USER.get(WITHOUT_RIGHTS)} if self._naming else {}
+        named = USER.get(WITHOUT_RIGHTS) if self._naming else None
+        user = {} if named is None else {"user": named}
         # A master that does not know the key ignores it.
         identified = {"request": number} if (number := request_ids.CURRENT.get()) else {}
         body = {"method": method, "args": arguments, **self._remote, **user, **identified}

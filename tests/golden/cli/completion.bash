@@ -42,7 +42,7 @@ _gantry() {
         'gnt-cluster ') values='init import modify info show show-ispecs-cmd version getmaster master-failover masterfailover recover master-ping queue watcher redist-conf verify repair-stray-guests destroy upgrade renew-crypto command copyfile verify-disks list-tags add-tags remove-tags search-tags access' ;;
         'gnt-cluster access') values='add remove list list-fields explain' ;;
         'gnt-cluster init')
-            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --stray-guests --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --allow --disallow --maintain-node-health --use-external-mip-script --drbd-usermode-helper --enabled-data-collectors --data-collector-interval --no-etc-hosts --no-ssh-init --ssh-key-type --ssh-key-bits --primary-ip-version -d --debug --reason -h --help'; kind=none
+            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --stray-guests --reading --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --allow --disallow --maintain-node-health --use-external-mip-script --drbd-usermode-helper --enabled-data-collectors --data-collector-interval --no-etc-hosts --no-ssh-init --ssh-key-type --ssh-key-bits --primary-ip-version -d --debug --reason -h --help'; kind=none
             case $previous in
                 --node-name) values=''; kind=none ;;
                 --primary-ip) values=''; kind=none ;;
@@ -66,6 +66,7 @@ _gantry() {
                 --journal-retention) values=''; kind=none ;;
                 --archive-retention) values=''; kind=none ;;
                 --stray-guests) values=''; kind=none ;;
+                --reading) values=''; kind=none ;;
                 --max-running-jobs) values=''; kind=none ;;
                 --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;
@@ -96,7 +97,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster modify')
-            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --stray-guests --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --allow --disallow --ipam-driver --ipam-database -f --force --maintain-node-health --use-external-mip-script --drbd-usermode-helper --enabled-data-collectors --data-collector-interval --modify-etc-hosts --max-tracked-jobs --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --replication --journal-retention --archive-retention --stray-guests --reading --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --allow --disallow --ipam-driver --ipam-database -f --force --maintain-node-health --use-external-mip-script --drbd-usermode-helper --enabled-data-collectors --data-collector-interval --modify-etc-hosts --max-tracked-jobs --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
@@ -117,6 +118,7 @@ _gantry() {
                 --journal-retention) values=''; kind=none ;;
                 --archive-retention) values=''; kind=none ;;
                 --stray-guests) values=''; kind=none ;;
+                --reading) values=''; kind=none ;;
                 --max-running-jobs) values=''; kind=none ;;
                 --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;

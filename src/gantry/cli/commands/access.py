@@ -18,12 +18,13 @@ ON = "cluster|group:NAME|tag:TAG|instance:NAME|network:NAME"
 
 ADD_TEXT = """
     WHO is user:NAME, a user of the remote API's users file or a system user of the master, or group:NAME, a system
-    group. Users and groups of an OpenID provider are user:oidc:NAME and group:oidc:NAME. ROLE is operator, admin or
-    network-admin. ON is cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME.
+    group. Users and groups of an OpenID provider are user:oidc:NAME and group:oidc:NAME. ROLE is viewer, operator,
+    admin or network-admin. ON is cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME.
 
-    An operator starts, stops and reboots instances, and connects NICs to networks. An admin changes and removes
-    instances, too, and places them in node groups; on the cluster an admin may do everything. A network-admin changes
-    networks. A rule follows its object to a new name, and ends with the object.
+    A viewer changes nothing, and sees the objects on a cluster with the setting --reading rules. An operator starts,
+    stops and reboots instances, and connects NICs to networks. An admin changes and removes instances, too, and places
+    them in node groups; on the cluster an admin may do everything. A network-admin changes networks. A rule follows its
+    object to a new name, and ends with the object.
 """
 EXPLAIN_TEXT = """
     Root, the group gantry-admin, and users of the remote API with the option write may do everything, and need no rule.

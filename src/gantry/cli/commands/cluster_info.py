@@ -9,6 +9,7 @@ _REPLICATION = {
     "all": "a change needs all master candidates",
 }
 _STRAY_GUESTS = {"report": "gnt-cluster verify lists them", "stop": "they are stopped", "adopt": "they are recorded"}
+_READING = {"all": "who may read sees everything", "rules": "users see what access rules let them see"}
 
 PARAMETERS = {
     **{setting.reported_as: setting.label for setting in opcode_fields.SETTINGS.values() if setting.label},
@@ -81,6 +82,8 @@ def _cluster_parameter(key: str, value: object) -> object:
             return f"{value} ({_REPLICATION.get(value, value)})"
         case "stray_guests", str():
             return f"{value} ({_STRAY_GUESTS.get(value, value)})"
+        case "reading", str():
+            return f"{value} ({_READING.get(value, value)})"
         case "ipam_hold_time", int():
             return f"{value} s" if value else documents.Verbatim("none")
         case "network_thresholds", [warning, error]:

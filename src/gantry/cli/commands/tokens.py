@@ -142,7 +142,7 @@ COMMANDS = (
             USER,
             command.Option(
                 ("--role",),
-                "Allow this role on the object of the next --on: operator, admin or network-admin",
+                "Allow this role on the object of the next --on: viewer, operator, admin or network-admin",
                 "ROLE",
                 default=(),
                 choices=("operator", "admin", "network-admin"),

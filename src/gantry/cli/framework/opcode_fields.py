@@ -52,6 +52,7 @@ SETTINGS: dict[str, Setting] = {
     'journal_retention': Setting(('--journal-retention',), 'AGE,SIZE', 'text', 'Keep the journal, and with it the history, up to this age and size, as in 30d,4G, or forever', 'retention of the journal', 'journal_retention'),
     'archive_retention': Setting(('--archive-retention',), 'AGE,SIZE', 'text', 'Keep archived jobs up to this age and size, as in 30d,2G, or forever', 'retention of archived jobs', 'archive_retention'),
     'stray_guests': Setting(('--stray-guests',), 'RULE', 'text', 'Set what the watcher does with guests that the state does not have: report, stop, adopt', 'stray guests', 'stray_guests'),
+    'reading': Setting(('--reading',), 'RULE', 'text', 'Let users read all objects, or those that access rules let them see: all, rules', 'reading', 'reading'),
     'max_running_jobs': Setting(('--max-running-jobs',), 'COUNT', 'number', 'Limit how many jobs run at the same time', 'maximal number of jobs running simultaneously', 'max_running_jobs'),
     'ipam_hold_time': Setting(('--ipam-hold-time',), 'TIME', 'seconds', 'Quarantine released addresses for this time, as in 3600 or 1h; 0 by default', 'hold time of addresses', 'ipam_hold_time'),
     'network_thresholds': Setting(('--network-thresholds',), 'WARNING,CRITICAL', 'percentages', "Let verify warn, and fail, when this percentage of a network's pools is in use; 80,95 by default", 'network thresholds', 'network_thresholds'),
@@ -67,12 +68,12 @@ SETTINGS: dict[str, Setting] = {
 FIELDS: dict[str, dict[str, Row]] = {
     'OP_ACCESS_ADD': {
         'who': ('text', 'user:NAME or group:NAME', None, None, None, ()),
-        'role': ('choice', 'Role: operator, admin or network-admin', None, None, None, ('admin', 'network-admin', 'operator')),
+        'role': ('choice', 'Role: viewer, operator, admin or network-admin', None, None, None, ('admin', 'network-admin', 'operator', 'viewer')),
         'on': ('text', 'cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME', None, None, None, ()),
     },
     'OP_ACCESS_REMOVE': {
         'who': ('text', 'user:NAME or group:NAME', None, None, None, ()),
-        'role': ('choice', 'Role: operator, admin or network-admin', None, None, None, ('admin', 'network-admin', 'operator')),
+        'role': ('choice', 'Role: viewer, operator, admin or network-admin', None, None, None, ('admin', 'network-admin', 'operator', 'viewer')),
         'on': ('text', 'cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME', None, None, None, ()),
     },
     'OP_CLUSTER_DESTROY': {
@@ -102,6 +103,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'journal_retention': ('text', 'Keep the journal, and with it the history, up to this age and size, as in 30d,4G, or forever', None, None, None, ()),
         'archive_retention': ('text', 'Keep archived jobs up to this age and size, as in 30d,2G, or forever', None, None, None, ()),
         'stray_guests': ('text', 'Set what the watcher does with guests that the state does not have: report, stop, adopt', None, None, None, ()),
+        'reading': ('text', 'Let users read all objects, or those that access rules let them see: all, rules', None, None, None, ()),
         'max_running_jobs': ('structure', 'Limit how many jobs run at the same time', None, None, None, ()),
         'mac_prefix': ('text', 'Set the first half of generated MAC addresses, as in aa:00:00', None, None, None, ()),
         'master_netdev': ('text', "Set the network device of the master's own address", None, None, None, ()),

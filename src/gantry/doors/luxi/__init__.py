@@ -7,7 +7,9 @@ and the daemons' group. Only a peer that may use all methods may name another us
 gantry-rapi does so with each of its requests. A connection carries any number of requests, which are
 answered in order. The answer to an invalid message is an error, and then the connection ends; a message longer than
 ``MESSAGE_LIMIT`` is never completely in memory. The methods and their arguments are in contracts/luxi.md#methods, in
-two classes: methods in ``jobs`` change the cluster or its jobs, methods in ``queries`` change nothing.
+two classes: methods in ``jobs`` change the cluster or its jobs, methods in ``queries`` change nothing. Who may use the
+methods that change nothing reads everything, or on a cluster whose setting ``reading`` is ``rules`` what the access
+rules let this subject see (``reading``).
 
 While the master reaches too few master candidates (``state.candidates.replication``), methods that change something are
 refused with NotMasterError, also those that already wait for their change to be acknowledged: those go on in the
@@ -27,10 +29,10 @@ from typing import Annotated
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi import figures, jobs, queries, services
+from gantry.doors.luxi import figures, jobs, queries, reading, services
 from gantry.doors.luxi.services import Methods, Services
 from gantry.model import access
-from gantry.operations.access import check
+from gantry.operations.access import check, views
 from gantry.runtime import bounded_json, bytestream, interface, limits, repeated_logs, request_ids
 from gantry.state.objects import access_rules
 
@@ -103,6 +105,7 @@ class Door:
         self._server: interface.Server | None = None
         self._refusals = repeated_logs.RepeatedLog(log)
         self._unanswered: set[asyncio.Future[object]] = set()
+        self._views = views.Views()
 
     async def open(self) -> None:
         """Listen; root, the daemons' group and the two groups of users have access to the socket."""
@@ -130,8 +133,6 @@ class Door:
             while True:
                 message = await reader.readuntil(ETX)
                 answer, valid = await self._answer(message[:-1], peer)
-                if notice := self._services.candidates.notice():
-                    answer["notice"] = notice
                 writer.write(msgspec.json.encode(answer) + ETX)
                 await writer.drain()
                 if not valid:
@@ -160,7 +161,9 @@ class Door:
         try:
             request = bounded_json.decode(message, _Request)
         except bounded_json.UnreadableError as error:
-            return {"success": False, "result": f"Failed to parse request: {errors.readable(str(error))}"}, False
+            text = f"Failed to parse request: {errors.readable(str(error))}"
+            return self._noticed({"success": False, "result": text}, None, b""), False
+        subject: access.Subject | None = None
         services.BY_ROOT.set(peer.is_root and not request.remote and request.user is None)
         request_ids.CURRENT.set(request_ids.accepted(request.request))
         begin, outcome = self._runtime.clock.monotonic(), "canceled"
@@ -168,23 +171,36 @@ class Door:
             subject = self._subject(request, peer.subject)
             services.SUBJECT.set(subject)
             self._check_method(request, subject)
-            result, outcome = await self._call(request), "done"
-            return {"success": True, "result": result}, True
+            result, outcome = await self._call(request, subject), "done"
+            return self._noticed({"success": True, "result": result}, subject, message), True
         except errors.GantryError as error:
             outcome = type(error).__name__
             if isinstance(error, errors.ForbiddenError):
                 who = f"user {(request.user.name if request.user else peer.subject.user)!r}"
                 self._refusals.write(logging.INFO, f"requests of {who}", "a request of %s is refused: %s", who, error)
-            return _failure(error), True
+            failure = {"success": False, "result": self._visible(error.luxi_pair(), subject, message)}
+            return self._noticed(failure, subject, message), True
         except Exception:  # a bug in one method must not end the daemon
             outcome = errors.InternalError.__name__
             log.exception("method %s failed", request.method)
-            return _failure(errors.InternalError(f"method {request.method} failed", hint="see the master's log")), True
+            failure = _failure(errors.InternalError(f"method {request.method} failed", hint="see the master's log"))
+            return self._noticed(failure, subject, message), True
         finally:
             # A method that does not exist is a text of the client, of which there may be any number.
             method = request.method if request.method in METHODS else "unknown"
             seconds = self._runtime.clock.monotonic() - begin
             self._services.counts.took(figures.REQUESTS, seconds, method, outcome)
+
+    def _noticed(self, answer: dict[str, object], subject: access.Subject | None, message: bytes) -> dict[str, object]:
+        """Return an answer with what the client has to know beside it."""
+        if notice := self._services.candidates.notice():
+            answer["notice"] = self._visible(notice, subject, message)
+        return answer
+
+    def _visible(self, value: object, subject: access.Subject | None, message: bytes) -> object:
+        """Return a text, or a failure, that names no object which is neither in the request nor visible."""
+        view = self._views.of(self._services.snapshot(), subject) if subject else None
+        return view.veil(message)(value) if view else value
 
     def _subject(self, request: _Request, peer: access.Subject) -> access.Subject:
         """Return who makes a request; ForbiddenError if a peer names another user without being allowed to."""
@@ -233,9 +249,10 @@ class Door:
             hint=f"run the command as root, or add your user to {ADMINISTRATORS} and log in again",
         )
 
-    async def _call(self, request: _Request) -> object:
+    async def _call(self, request: _Request, subject: access.Subject) -> object:
         if request.method not in METHODS:
             raise errors.ProtocolError(f"no such method: {request.method}")
+        services_of_call = reading.services_of(self._services, self._views, subject, request.method)
         arguments, method = _DECODERS[request.method], METHODS[request.method][1]
         try:
             values = arguments.decode(request.args)
@@ -244,11 +261,11 @@ class Door:
                 f"arguments of {request.method} are not valid: {errors.readable(str(error))}"
             ) from None
         if request.method not in _CHANGES:
-            return await method(self._services, *values)
+            return await method(services_of_call, *values)
         if self._services.candidates.stalled.is_set() and (answer := await self._given_up(request.method, values)):
             return answer
         self._services.candidates.check_ready()
-        return await self._while_ready(asyncio.ensure_future(method(self._services, *values)))
+        return await self._while_ready(asyncio.ensure_future(method(services_of_call, *values)))
 
     async def _given_up(self, method: str, values: Sequence[object]) -> object:
         """Return the answer to a request that ends the wait for candidates, None for any other request."""

@@ -6,15 +6,16 @@ QueryNetworkHistory.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from gantry import errors
+from gantry.doors.luxi import reading
 from gantry.doors.luxi.services import Services
 from gantry.model import base, network
 from gantry.operations.query import addresses
-from gantry.state.journal import origin, owners
+from gantry.state.journal import origin, owners, record
 
 ROW_LIMIT = 100_000
 """The maximum number of rows that a request may ask for."""
@@ -39,15 +40,24 @@ async def query(services: Services, text: str, moment: float | None, past: bool,
         dated = True
     else:
         finder = addresses.Finder(services.snapshot(), services.source.ledger)
-        facts = list(itertools.islice(finder.find(subject), limit + 1))
+        facts = list(itertools.islice(_visible(services, finder.find(subject)), limit + 1))
         if not facts and (subject.run is None or subject.is_single):
             raise errors.NotFoundError(
                 _nothing(subject), hint=f"former owners: gnt-network address --history {subject.text}"
             )
         dated = len(facts) <= ORIGINS
         origins = await _origins(services, facts) if dated else [origin.Origin()] * len(facts)
-        rows = [_present(fact.row, since) for fact, since in zip(facts, origins, strict=True)]
+        rows = [_present(services, fact.row, since) for fact, since in zip(facts, origins, strict=True)]
     return {"since": since, "rows": rows[:limit], "complete": len(rows) <= limit, "dated": dated}
+
+
+def _visible(services: Services, facts: Iterable[addresses.Fact]) -> Iterable[addresses.Fact]:
+    """Return facts about visible owners, and about the networks that the subject sees whole."""
+    view = services.view()
+    if view is None:
+        return facts
+    whole = view.networks
+    return (fact for fact in facts if fact.row.owner_uuid or fact.row.network_uuid in whole)
 
 
 def _nothing(subject: addresses.Subject) -> str:
@@ -77,8 +87,8 @@ def _search(services: Services, fact: addresses.Fact) -> origin.Search | None:
     return origin.Search(value, has, value.uuid, value.mtime)
 
 
-def _present(row: addresses.Row, beginning: origin.Origin) -> dict[str, object]:
-    cause = beginning.cause
+def _present(services: Services, row: addresses.Row, beginning: origin.Origin) -> dict[str, object]:
+    cause = _cause(services, beginning.cause)
     return {
         **msgspec.to_builtins(row),
         "from": beginning.time,
@@ -89,6 +99,11 @@ def _present(row: addresses.Row, beginning: origin.Origin) -> dict[str, object]:
     }
 
 
+def _cause(services: Services, cause: record.Cause) -> record.Cause:
+    view = services.view()
+    return cause if view is None else reading.visible_cause(view, cause)
+
+
 async def _former(
     services: Services, subject: addresses.Subject, moment: float | None, limit: int
 ) -> list[dict[str, object]]:
@@ -96,21 +111,25 @@ async def _former(
     if ("networks", subject.text) in services.snapshot().names:
         hint = f"the past of its addresses: gnt-network history {subject.text}"
         raise errors.InvalidError(f"{subject.text} is a network, not an address or its owner", hint=hint)
+    view, is_about = services.view(), addresses.matches(subject)
     past = await services.history.everywhere(
-        addresses.matches(subject),
-        shows=lambda net: any(addresses.reservations(net, subject)),
+        is_about
+        if view is None
+        else lambda owner, use: is_about(owner, use) and reading.sees_allocation(view, owner, use),
+        shows=lambda net: (view is None or net.uuid in view.networks) and any(addresses.reservations(net, subject)),
         needles=addresses.needles(subject),
         moment=moment,
         limit=limit,
     )
-    rows = [_holding(holding, past.names, was=moment is None) for holding in past.holdings]
+    rows = [_holding(services, holding, past.names, was=moment is None) for holding in past.holdings]
     if moment is not None:
         reserved = (row for net in past.nets for row in addresses.reservations(net, subject))
-        rows += [_present(row, origin.Origin()) for row in itertools.islice(reserved, limit)]
+        rows += [_present(services, row, origin.Origin()) for row in itertools.islice(reserved, limit)]
     return rows
 
 
-def _holding(holding: owners.Holding, names: Mapping[str, str], *, was: bool) -> dict[str, object]:
+def _holding(services: Services, holding: owners.Holding, names: Mapping[str, str], *, was: bool) -> dict[str, object]:
+    freed = _cause(services, holding.freed)
     row = addresses.Row(
         address=holding.address,
         state=addresses.WAS_IN_USE if was and holding.end is not None else addresses.IN_USE,
@@ -122,9 +141,9 @@ def _holding(holding: owners.Holding, names: Mapping[str, str], *, was: bool) ->
         to=holding.end,
     )
     return {
-        **_present(row, origin.Origin(holding.start, holding.given)),
-        "end_job": holding.freed.job or None,
-        "end_opcode": holding.freed.opcode,
-        "end_user": holding.freed.user,
-        "end_reason": holding.freed.reason,
+        **_present(services, row, origin.Origin(holding.start, holding.given)),
+        "end_job": freed.job or None,
+        "end_opcode": freed.opcode,
+        "end_user": freed.user,
+        "end_reason": freed.reason,
     }

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi import consoles, invitations, packages, webhooks
+from gantry.doors.luxi import consoles, invitations, packages, reading, webhooks
 from gantry.doors.luxi.services import BY_ROOT, SUBJECT, WAIT_LIMIT, Methods, Seconds, Services, cause
 from gantry.model import allowed, job, opcodes
 from gantry.operations.access import check
@@ -118,6 +118,7 @@ async def _run(
             return [0, REFUSED, [index]]
     decoded = [_decoded(op) for op in ops]
     ended = await services.queue.run(decoded, timeout=min(seconds, WAIT_LIMIT), submitter=SUBJECT.get())
+    ended = services.source.veil(ended)
     answer: list[object] = [ended.id, ended.status.value, [step.result for step in ended.ops]]
     if query and ended.status is job.Status.SUCCESS:
         rows = await engine.query(services.source, query.kind, query.fields, filter_=query.filter)
@@ -137,6 +138,8 @@ async def _wait_for_change(
 
     Besides the fields of jobs there is ``progress``: how far the present work is (not in Ganeti).
     """
+    reading.check_job(services, number)
+    entry = services.queue.jobs().get(number)
     getters = engine.GETTERS["job"]
     unknown = [name for name in names if name not in getters and name != PROGRESS]
     if unknown:
@@ -152,7 +155,10 @@ async def _wait_for_change(
 
     limit = min(timeout, WAIT_LIMIT)
     change = await services.queue.wait_for_change(number, values, previous=previous, serial=serial, timeout=limit)
-    return "nochange" if change is None else change
+    if change is None:
+        return "nochange"
+    view = services.view()
+    return (change[0], view.veiled_log(entry, change[1])) if view and entry else change
 
 
 async def _drain(services: Services, drained: bool) -> bool:
@@ -176,6 +182,7 @@ def _check_owner(services: Services, number: int) -> str:
 
     Returns by which right, for the audit.
     """
+    reading.check_job(services, number)
     subject, entry = SUBJECT.get(), services.queue.jobs().get(number)
     if entry is None or (entry.submitter and subject.has_jobs_of(entry.submitter)):
         return "own job"

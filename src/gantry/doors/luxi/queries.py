@@ -1,5 +1,6 @@
 """The query methods of LUXI: they change nothing, take no locks, make no jobs (contracts/luxi.md#methods)."""
 
+import asyncio
 import math
 from collections.abc import Sequence
 from typing import Annotated
@@ -7,10 +8,11 @@ from typing import Annotated
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi import addresses, figures, invitations, packages, tokens, usage
+from gantry.address import ranges
+from gantry.doors.luxi import addresses, figures, invitations, packages, reading, tokens, usage
 from gantry.doors.luxi.services import SUBJECT, WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
-from gantry.operations.access import check, explain
+from gantry.operations.access import check, explain, views
 from gantry.operations.query import cluster, engine, similar
 from gantry.state.files import export
 from gantry.state.journal import owners
@@ -77,7 +79,8 @@ async def _config_values(services: Services, names: Sequence[str]) -> list[objec
 
 
 async def _cluster_info(services: Services) -> dict[str, object]:
-    return cluster.info(services.snapshot(), file_storage_dir=services.folders.file_storage)
+    is_part = services.view() is not None
+    return cluster.info(services.snapshot(), file_storage_dir=services.folders.file_storage, is_part=is_part)
 
 
 async def _query_tags(services: Services, kind: str, name: str) -> Sequence[str]:
@@ -97,7 +100,11 @@ async def _query_similar_names(services: Services, what: str, name: str) -> list
 
 async def _read_opcode(services: Services, op: dict[str, object]) -> list[object]:
     """Return result and warnings of an opcode that only reads, without a job (not in Ganeti)."""
-    return list(await services.reads.read(opcodes.decode(op)))
+    decoded, view = opcodes.decode(op), services.view()
+    if view is None:
+        return list(await services.reads.read(decoded))
+    reading.check_readable(decoded)
+    return list(await services.reads.read(decoded, part=view.state))
 
 
 async def _query_network_history(
@@ -105,8 +112,25 @@ async def _query_network_history(
 ) -> dict[str, object]:
     """Return the past owners of a network's addresses (not in Ganeti; ``state.journal.owners`` defines the answer)."""
     _check_limit(limit)
-    past = await services.history.addresses(name, address=address or "", moment=moment, limit=limit)
-    return {"since": past.since, "network": past.net, "rows": [_holding(holding) for holding in past.holdings]}
+    view = services.view()
+    if view is None:
+        past = await services.history.addresses(name, address=address or "", moment=moment, limit=limit)
+        return {"since": past.since, "network": past.net, "rows": [_holding(holding) for holding in past.holdings]}
+    # The past of a removed network, or of one with another name, is nobody's who does not see everything.
+    uuid, ip = view.state.network(name).uuid, str(ranges.parse_address(address)) if address else ""
+    past = await services.history.everywhere(
+        lambda owner, use: use.network == uuid and ip in ("", use.ip) and reading.sees_allocation(view, owner, use),
+        shows=lambda _: False,
+        needles=(msgspec.json.encode(ip),) if ip else (),
+        moment=moment,
+        limit=limit,
+    )
+    return {"since": past.since, "network": None, "rows": [_visible_holding(view, each) for each in past.holdings]}
+
+
+def _visible_holding(view: views.View, holding: owners.Holding) -> dict[str, object]:
+    causes = {name: reading.visible_cause(view, getattr(holding, name)) for name in ("given", "freed")}
+    return _holding(msgspec.structs.replace(holding, **causes))
 
 
 def _check_limit(limit: int) -> None:
@@ -144,8 +168,13 @@ async def _query_history(
     _check_limit(limit)
     if kind and kind not in events.KINDS:
         raise errors.InvalidError(f"no such kind of object: {kind}", hint=f"the kinds are {', '.join(events.KINDS)}")
+    view = services.view()
     question = events.Question(kind=kind or "", name=name or "", serial=serial or 0, time=moment or 0.0)
+    if view is not None:
+        question = reading.VisibleQuestion(question.kind, question.name, question.serial, question.time, view)
     past_events = await services.events.past(question, limit=limit)
+    if view is not None:
+        past_events = [*reading.visible_events(view, past_events)]
     return {"events": past_events, "serial": services.events.serial, "since": await services.events.start()}
 
 
@@ -174,8 +203,29 @@ async def _query_audit(services: Services, request: _AuditQuestion) -> audit.Ans
 async def _wait_for_events(services: Services, after: int, limit: int, timeout: float) -> dict[str, object]:
     """Return events after a serial; none if none happened before the timeout (not in Ganeti)."""
     _check_limit(limit)
-    new_events = await services.events.after(after, limit=min(limit, EVENT_LIMIT), timeout=min(timeout, WAIT_LIMIT))
+    limit, timeout = min(limit, EVENT_LIMIT), min(timeout, WAIT_LIMIT)
+    if services.view() is not None:
+        return await _wait_for_visible_events(services, after, limit, timeout)
+    new_events = await services.events.after(after, limit=limit, timeout=timeout)
     return {"events": new_events, "serial": services.events.serial}
+
+
+async def _wait_for_visible_events(services: Services, after: int, limit: int, timeout: float) -> dict[str, object]:
+    """Return the visible events after a serial, and the serial up to which there are no others.
+
+    ``mark`` is the same in two answers if the same objects are visible.
+    """
+    end = asyncio.get_running_loop().time() + timeout
+    while True:
+        remaining = max(0.0, end - asyncio.get_running_loop().time())
+        new_events = await services.events.after(after, limit=EVENT_LIMIT, timeout=remaining)
+        view = services.view()
+        visible = new_events if view is None else [*reading.visible_events(view, new_events)]
+        after = new_events[-1].serial if new_events else services.events.serial
+        if visible or not new_events:
+            cut = visible[:limit]
+            serial = cut[-1].serial if len(visible) > limit else after
+            return {"events": cut, "serial": serial, **({"mark": view.mark} if view else {})}
 
 
 async def _export(services: Services) -> dict[str, object]:
@@ -184,6 +234,11 @@ async def _export(services: Services) -> dict[str, object]:
 
 async def _explain_access(services: Services, names: Sequence[str], on: str) -> list[explain.Explained]:
     """Return what the rules of a user and the user's groups allow with an object, and by which rule (not in Ganeti)."""
+    if services.view() is not None and not {*names} <= {*SUBJECT.get().names}:
+        raise errors.ForbiddenError(
+            "the rules of other users and groups can be explained only to who sees the whole cluster",
+            hint="ask about your own user and groups",
+        )
     return explain.explain(services.snapshot(), names, on)
 
 
@@ -193,6 +248,7 @@ async def _query_own_access(services: Services) -> dict[str, object]:
     return {
         "user": subject.user,
         "is_admin": subject.is_admin,
+        "sees_all": services.view() is None,
         "rules": explain.rules_of(services.snapshot(), subject.names),
     }
 

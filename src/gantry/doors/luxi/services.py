@@ -12,6 +12,7 @@ import msgspec
 
 from gantry.jobs import queue, reads
 from gantry.model import access, webhook
+from gantry.operations.access import views
 from gantry.operations.query import engine
 from gantry.rpc import liveness
 from gantry.runtime import measures, paths
@@ -35,9 +36,16 @@ Methods = dict[str, tuple[object, Method]]
 """Methods by name: the type of the argument list, and the function that is called with services and arguments."""
 
 
+def _everything() -> views.View | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Services:
     """The parts of the master that the methods use; ``snapshot`` returns the acknowledged state.
+
+    ``view`` returns what the subject of the request sees, None if that is everything. With a view, ``snapshot``,
+    ``source`` and their parts have nothing else (``reading``).
 
     ``authorities`` returns the certificates of the cluster's authorities, in PEM, ``secret`` a new random text.
     ``note`` records a cause without a change, for the audit: what a subject did that changes no object of the state.
@@ -61,6 +69,7 @@ class Services:
     store_positions: Callable[[Sequence[webhook.Position]], Awaitable[None]]
     folders: paths.Paths
     now: Callable[[], float]
+    view: Callable[[], views.View | None] = _everything
 
 
 def cause(reason: str, right: str) -> transaction.Cause:

@@ -29,7 +29,20 @@ async def now(services: Services) -> list[Used]:
     state = services.snapshot()
     online = [state.target(node) for node in state.nodes.values() if not node.offline]
     answers = await services.source.nodes.fan_out(online, calls.UsageNow())
-    return [_used(answer.target.name, usage) for answer in answers for usage in answer.value or ()]
+    return [
+        _used(answer.target.name, usage)
+        for answer in answers
+        for usage in answer.value or ()
+        if _is_visible(services, answer.target.uuid, usage.name)
+    ]
+
+
+def _is_visible(services: Services, node_uuid: str, instance: str) -> bool:
+    """Return whether the subject sees a running instance, or all of a node: the node's values are those of all."""
+    view = services.view()
+    if view is None:
+        return True
+    return node_uuid in view.nodes if instance == calls.OF_NODE else ("instances", instance) in view.state.names
 
 
 async def history(services: Services, kind: str, name: str, since: float) -> list[Used]:
@@ -37,6 +50,11 @@ async def history(services: Services, kind: str, name: str, since: float) -> lis
     state = services.snapshot()
     if kind == "node":
         node, of = state.node(name), calls.OF_NODE
+        if not _is_visible(services, node.uuid, of):
+            raise errors.ForbiddenError(
+                f"what node {node.name} uses is not only what instances that you see use",
+                hint="read what your instances use",
+            )
     elif kind == "instance":
         instance = state.instance(name)
         node, of = state.nodes[instance.primary_node], instance.name

@@ -8,10 +8,15 @@
 A client that reconnects sends the id of its last message (the header Last-Event-ID), and gets what happened since then
 if it is not more than ``feed.KEPT`` events; ``?after=N`` does the same. A stream without news sends a comment every
 ``PING_SECONDS``, so that both sides notice a lost connection.
+
+On a cluster whose setting ``reading`` is ``rules``, a user who does not see everything gets the events that the master
+lets this user see. When other objects are visible than before, ``lost`` makes the client read the state again, and so
+forget what is not visible any more.
 """
 
 import asyncio
 import contextlib
+import contextvars
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
 import msgspec
@@ -68,22 +73,32 @@ class _Streams:
 
     def __init__(self, master: luxi.Caller, waiting: luxi.Caller, clock: interface.Clock) -> None:
         self._feed = feed.Feed(master, clock)
+        self._master = master
         self._waiting = waiting
         self._clock = clock
 
     def response(self, request: wire.Request, is_live: Callable[[], Awaitable[bool]]) -> http_interface.Response:
         """Return a stream that lasts as long as ``is_live``; InvalidError for an argument that is not a number."""
         after = _number("Last-Event-ID", request.raw.headers.get("last-event-id", "")) or _argument(request, "after")
-        pieces = self._pieces(after, _argument(request, "job"), is_live)
+        user = luxi.USER.get(luxi.WITHOUT_RIGHTS)
+        pieces = self._pieces(after, _argument(request, "job"), is_live, user=user)
         return http_interface.Response(200, b"", _FORM, _HEADERS, pieces=pieces)
 
     async def _pieces(
-        self, after: int | None, job: int | None, is_live: Callable[[], Awaitable[bool]]
+        self,
+        after: int | None,
+        job: int | None,
+        is_live: Callable[[], Awaitable[bool]],
+        *,
+        user: luxi.NamedUser | None,
     ) -> AsyncGenerator[bytes, None]:
         queue: asyncio.Queue[bytes] = asyncio.Queue(_WAITING_PIECES)
-        tasks = [asyncio.create_task(self._changes(queue, after))]
+        # The tasks call the master for the user of the request, whichever task reads the pieces.
+        context = contextvars.copy_context()
+        context.run(luxi.USER.set, user)
+        tasks = [asyncio.create_task(self._changes(queue, after), context=context)]
         if job is not None:
-            tasks.append(asyncio.create_task(self._follow_job(queue, job)))
+            tasks.append(asyncio.create_task(self._follow_job(queue, job), context=context))
         try:
             while True:
                 piece = b":\n\n"
@@ -100,14 +115,20 @@ class _Streams:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _changes(self, queue: asyncio.Queue[bytes], after: int | None) -> None:
+        visible = _VisibleEvents(self._master, self._clock)
         async with contextlib.aclosing(self._feed.follow(after)) as followed:
             async for item in followed:
                 if item is None:
-                    await queue.put(_message("lost", b"{}"))
+                    visible.skip()
+                    await queue.put(_LOST)
                 elif isinstance(item, int):
+                    await visible.begin(item)
                     await queue.put(_message("begin", msgspec.json.encode({"serial": item})))
+                    if after is not None and visible.is_limited:
+                        await queue.put(_LOST)
                 else:
-                    await queue.put(_message("change", item.content, item.serial))
+                    for message in await visible.messages(item):
+                        await queue.put(message)
 
     async def _follow_job(self, queue: asyncio.Queue[bytes], number: int) -> None:
         """Report each change of a job until it ends, or until the master does not know it."""
@@ -134,10 +155,91 @@ class _Streams:
                 return
 
 
+class _Visible(msgspec.Struct):
+    """The master's answer: the events that a user sees after a serial, up to another one.
+
+    ``mark`` says which objects the user sees; it is missing if those are all.
+    """
+
+    events: list[msgspec.Raw]
+    serial: int
+    mark: str | None = None
+
+
+class _Serial(msgspec.Struct):
+    serial: int
+
+
+class _VisibleEvents:
+    """The events of a stream that its user sees, by what the master says of them; the task names the user.
+
+    While a user sees everything, the master is asked only about events on which that depends (``feed.OF_READING``).
+    """
+
+    def __init__(self, master: luxi.Caller, clock: interface.Clock) -> None:
+        self._master = master
+        self._clock = clock
+        self._position: int | None = None
+        self._mark: str | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Return whether the user does not see everything."""
+        return self._mark is not None
+
+    async def begin(self, serial: int) -> None:
+        """Begin after a serial; waits until the master answers."""
+        self._position = serial
+        while True:
+            try:
+                self._mark = (await self._ask(feed.END)).mark
+                return
+            except errors.GantryError:
+                await self._clock.sleep(feed.RETRY_SECONDS)
+
+    def skip(self) -> None:
+        """Go on with the next event, wherever that is: the client reads the state again."""
+        self._position = None
+
+    async def messages(self, event: feed.Event) -> list[bytes]:
+        """Return the messages for an event: none if the user does not see it, or has it already."""
+        position = event.serial - 1 if self._position is None else self._position
+        self._position = max(position, event.serial)
+        if event.serial <= position:
+            return []
+        if not self.is_limited and not event.is_of_reading:
+            return [_message("change", event.content, event.serial)]
+        messages: list[bytes] = []
+        while position < event.serial:
+            try:
+                answer = await self._ask(position)
+            except errors.GantryError:
+                return [*messages, _LOST]
+            if answer.mark != self._mark:
+                self._mark = answer.mark
+                messages.append(_LOST)
+            if answer.mark is None:
+                return [*messages, _message("change", event.content, event.serial)]
+            messages += (
+                _message("change", bytes(content), msgspec.json.decode(content, type=_Serial).serial)
+                for content in answer.events
+            )
+            # The answer of a master that begins with an earlier serial does not lead on.
+            position = max(answer.serial, position + 1)
+        self._position = position
+        return messages
+
+    async def _ask(self, serial: int) -> _Visible:
+        return await self._master.call(_Visible, "WaitForEvents", serial, feed.AT_ONCE, 0.0)
+
+
 def _message(kind: str, content: bytes, serial: int | None = None) -> bytes:
     """Return a message; its content is JSON, and so has no line breaks."""
     number = b"" if serial is None else b"id: %d\n" % serial
     return b"event: %s\n%sdata: %s\n\n" % (kind.encode(), number, content)
+
+
+_LOST = _message("lost", b"{}")
 
 
 def _argument(request: wire.Request, name: str) -> int | None:

@@ -30,22 +30,34 @@ WAIT_SECONDS = 60.0
 RETRY_SECONDS = 1.0
 """The wait until a master that does not answer is asked again."""
 
-_AT_ONCE = 1000
-_END = (1 << 63) - 1
+AT_ONCE = 1000
+"""The events of one answer of the master."""
+
+END = (1 << 63) - 1
 """A serial that no event reaches: the answer has the newest serial, and no events."""
 
 
 class Event(NamedTuple):
-    """An event: its serial, and all of it as JSON."""
+    """An event: its serial, all of it as JSON, and whether it may change what users see (``OF_READING``)."""
 
     serial: int
     content: bytes
+    is_of_reading: bool = False
+
+
+OF_READING = frozenset({"cluster", "access", "token"})
+"""The kinds of objects on which it depends what a user sees: the setting, and what gives rights."""
+
+
+class _Kind(msgspec.Struct):
+    kind: str
 
 
 class _Numbered(msgspec.Struct):
     """The part of an event that the feed reads."""
 
     serial: int
+    changes: tuple[_Kind, ...] = ()
 
 
 class _Answer(msgspec.Struct):
@@ -109,16 +121,16 @@ class Feed:
     async def _read(self) -> None:
         """Read events until nobody follows them; those that happened while nobody did are read if they are few."""
         is_behind, is_pruned = True, False
-        # Events need no right, and the user or token of the first follower may end before the others.
-        luxi.USER.set(luxi.WITHOUT_RIGHTS)
+        # All events, for all followers: ``event_stream`` asks the master which of them a user may see.
+        luxi.USER.set(None)
         while True:
             try:
                 if is_behind:
-                    newest = (await self._master.call(_Answer, "WaitForEvents", _END, 1, 0.0)).serial
+                    newest = (await self._master.call(_Answer, "WaitForEvents", END, 1, 0.0)).serial
                     if is_pruned or not 0 <= newest - self._serial <= KEPT:
                         self._begin_at(newest)
                     is_behind = is_pruned = False
-                answer = await self._master.call(_Answer, "WaitForEvents", self._serial, _AT_ONCE, WAIT_SECONDS)
+                answer = await self._master.call(_Answer, "WaitForEvents", self._serial, AT_ONCE, WAIT_SECONDS)
             except errors.GantryError as error:
                 log.info("the events cannot be read: %s", error)
                 is_behind, is_pruned = True, isinstance(error, errors.PrunedError)
@@ -137,8 +149,10 @@ class Feed:
 
     def _add(self, contents: list[msgspec.Raw]) -> None:
         for content in contents:
-            self._serial = msgspec.json.decode(content, type=_Numbered).serial
-            self._newest.append(Event(self._serial, bytes(content)))
+            event = msgspec.json.decode(content, type=_Numbered)
+            self._serial = event.serial
+            is_of_reading = any(change.kind in OF_READING for change in event.changes)
+            self._newest.append(Event(self._serial, bytes(content), is_of_reading))
         self._wake()
 
     def _wake(self) -> None:

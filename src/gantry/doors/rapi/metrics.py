@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+import msgspec
 from prometheus_client import core
 
 from gantry import __version__, errors, security
@@ -52,6 +53,12 @@ METRICS = {
 """All metrics by name; the reference page is generated from this table."""
 
 
+class _Own(msgspec.Struct):
+    """What the user of a scrape sees; the answer of an older master lacks it, and that shows everything."""
+
+    sees_all: bool = True
+
+
 class Metrics:
     """The metrics of the cluster, as this machine sees it."""
 
@@ -73,14 +80,15 @@ class Metrics:
         objects = await self._objects(deadline)
         measured = await self._answer(list[measures.Family], "QueryMeasures", deadline) if objects else []
         used = await self._answer(list[cluster_metrics.Used], "QueryUsage", deadline) if objects else []
+        sees_all = await self._sees_all(deadline) if objects else True
         ends = core.GaugeMetricFamily(
             CERTIFICATE_END, METRICS[CERTIFICATE_END].text, labels=METRICS[CERTIFICATE_END].labels
         )
         for node, end in (own_end if objects is None else _recorded_ends(objects["node"])).items():
             ends.add_metric(("node", node, ""), end)
-        for facts in self._facts(f"{self._folders.certificates}/authority.pem"):
+        for facts in self._facts(f"{self._folders.certificates}/authority.pem") if sees_all else ():
             ends.add_metric(("authority", name, facts.serial), facts.end)
-        if self._disk.exists(self._folders.remote_certificate):
+        if sees_all and self._disk.exists(self._folders.remote_certificate):
             # Certificates that follow the first one are those of its issuers.
             for facts in self._facts(self._folders.remote_certificate)[:1]:
                 ends.add_metric(("remote_api", name, facts.serial), facts.end)
@@ -90,8 +98,20 @@ class Metrics:
             ends,
             *(cluster_metrics.families(objects) if objects else ()),
             *(cluster_metrics.usage_families(used) if objects else ()),
-            *map(exposition.measured, (*self._counts.families(), *measured)),
+            *map(exposition.measured, (*(self._counts.families() if sees_all else ()), *measured)),
         ]
+
+    async def _sees_all(self, deadline: float) -> bool:
+        """Return whether the user sees the whole cluster, and so may know this machine and what it has counted."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                return (await self._master.call(_Own, "QueryOwnAccess")).sees_all
+        except errors.ProtocolError:
+            # A master without this method limits no reader.
+            return True
+        except (TimeoutError, errors.GantryError) as error:
+            log.warning("/metrics has only what every user may see: %s", error)
+            return False
 
     async def _answer(self, kind: type[list[T]], method: str, deadline: float) -> list[T]:
         """Return the answer of the master to a question, empty without one, as from a master that is older."""

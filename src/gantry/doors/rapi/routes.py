@@ -71,7 +71,8 @@ class Master:
 
         Raises BusyError while ``READING_JOBS`` of them have not ended.
         """
-        key = msgspec.json.encode(ops)
+        # The job of another user may be one that this user does not see.
+        key = msgspec.json.encode((luxi.USER.get(luxi.WITHOUT_RIGHTS), ops))
         async with self.reading.lock:
             await self._forget_ended()
             number = self.reading.jobs.get(key)

@@ -15,7 +15,7 @@ On = Annotated[
         description="cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME",
     ),
 ]
-RoleName = Literal["operator", "admin", "network-admin"]
+RoleName = Literal["viewer", "operator", "admin", "network-admin"]
 
 
 class AccessAdd(Opcode, frozen=True):

@@ -101,6 +101,7 @@ class ClusterSetParams(Opcode, frozen=True):
     journal_retention: Annotated[str, Meta(max_length=32)] | None = None
     archive_retention: Annotated[str, Meta(max_length=32)] | None = None
     stray_guests: Annotated[str, Meta(max_length=16)] | None = None
+    reading: Annotated[str, Meta(max_length=16)] | None = None
     max_running_jobs: Number | None = None
     mac_prefix: Annotated[str, Meta(max_length=17)] | None = None
     master_netdev: Annotated[str, Meta(max_length=15)] | None = None

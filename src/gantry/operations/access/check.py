@@ -1,11 +1,11 @@
 """The check of a request against the rules, for the job queue and its processor."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gantry import errors
 from gantry.model import access, instance, opcodes
-from gantry.operations.access import needs, rights, scopes
+from gantry.operations.access import needs, rights, scopes, sight
 from gantry.state.objects import access_rules
 from gantry.state.objects import snapshot as states
 
@@ -17,14 +17,49 @@ def check(snapshot: states.Snapshot, subject: access.Subject | None, op: opcodes
     """Raise ForbiddenError for the first need of an opcode that no rule meets; None is the cluster itself.
 
     Returns by which right it is allowed, for the audit: the rules that decide, such as ``operator on instance web1``,
-    or ``ADMINISTRATOR``; empty if the opcode needs none. Raises NotFoundError for an unknown name, as reading is not
-    restricted.
+    or ``ADMINISTRATOR``; empty if the opcode needs none. Raises NotFoundError for an unknown name. The name of an
+    object that the subject does not see (``sight``) is one, and no refusal names such an object.
     """
     if subject is None:
         return ""
     if subject.is_admin and subject.token is None:
         return ADMINISTRATOR
-    return ", ".join(dict.fromkeys(filter(None, (_right(snapshot, subject, need) for need in needs.of(snapshot, op)))))
+    seen = sight.of(snapshot, subject)
+    if seen is None:
+        return _title(_right(snapshot, subject, need) for need in needs.of(snapshot, op))
+    named = seen.named()
+    needed = needs.of(named, op)
+    check_reading(named, op)
+    used = [_right(snapshot, subject, need) for need in needed if named.may_name(need)]
+    try:
+        used += [_right(snapshot, subject, need) for need in needed if not named.may_name(need)]
+    except errors.ForbiddenError:
+        raise errors.ForbiddenError(
+            f"user {subject.user} may not submit {op.op_id} about all that it concerns: no access rule gives the right",
+            hint="name the objects in the request that it is to concern, or ask an administrator of the cluster",
+        ) from None
+    return _title(used)
+
+
+def _title(used: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(filter(None, used)))
+
+
+def check_reading(state: states.Snapshot, op: opcodes.Opcode) -> None:
+    """Raise ForbiddenError for an opcode that only reads, and says more than a subject with a ``Sight`` may know.
+
+    Its result is that of a job, which reads all objects. ``state`` knows the visible names alone.
+    """
+    if not needs.only_reads(op):
+        return
+    if isinstance(op, opcodes.InstanceQueryData) and op.instances:
+        for name in op.instances:
+            state.instance(name)
+        return
+    raise errors.ForbiddenError(
+        f"{op.op_id} reads more than the access rules let you see",
+        hint="name instances that you see, or use the lists: their rows are those that you see",
+    )
 
 
 def _right(snapshot: states.Snapshot, subject: access.Subject, need: access.Need) -> str:

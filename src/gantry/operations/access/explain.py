@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from gantry.model import access
+from gantry.model import access, cluster_settings
 from gantry.operations.access import rights, scopes
 from gantry.state.objects import access_rules
 from gantry.state.objects import snapshot as states
@@ -61,25 +61,28 @@ def explain(snapshot: states.Snapshot, names: Sequence[str], on: str) -> list[Ex
 
 def _needs(snapshot: states.Snapshot, on: str) -> Iterator[access.Need]:
     scope, uuid = scopes.parse(snapshot, on)
+    is_limited = snapshot.the_cluster.reading == cluster_settings.Reading.RULES
+    of_instances = (access.Right.VIEW, *_OF_INSTANCES) if is_limited else _OF_INSTANCES
+    of_networks = (access.Right.VIEW_NETWORK, *_OF_NETWORKS) if is_limited else _OF_NETWORKS
     match scope:
         case access.Scope.INSTANCE:
             vm = snapshot.instances[uuid]
-            yield from (rights.on_instance(snapshot, vm, right) for right in _OF_INSTANCES)
+            yield from (rights.on_instance(snapshot, vm, right) for right in of_instances)
         case access.Scope.NETWORK:
-            yield from (rights.on_network(snapshot.networks[uuid], right) for right in _OF_NETWORKS)
+            yield from (rights.on_network(snapshot.networks[uuid], right) for right in of_networks)
         case access.Scope.GROUP:
             group = snapshot.nodegroups[uuid]
             keys = scopes.of_group(group)
-            yield from (_each(right, f"each instance in node group {group.name}", keys) for right in _OF_INSTANCES)
+            yield from (_each(right, f"each instance in node group {group.name}", keys) for right in of_instances)
             yield rights.on_group(group)
         case access.Scope.TAG:
             keys = (access.CLUSTER_KEY, access.tag_key(uuid))
-            yield from (_each(right, f"each instance with tag {uuid}", keys) for right in _OF_INSTANCES)
-            yield from (_each(right, f"each network with tag {uuid}", keys) for right in _OF_NETWORKS)
+            yield from (_each(right, f"each instance with tag {uuid}", keys) for right in of_instances)
+            yield from (_each(right, f"each network with tag {uuid}", keys) for right in of_networks)
         case access.Scope.CLUSTER:
             keys = (access.CLUSTER_KEY,)
-            yield from (_each(right, "each instance", keys) for right in _OF_INSTANCES)
-            yield from (_each(right, "each network", keys) for right in _OF_NETWORKS)
+            yield from (_each(right, "each instance", keys) for right in of_instances)
+            yield from (_each(right, "each network", keys) for right in of_networks)
             yield rights.wire("create networks and segment ranges")
             yield rights.administer("administer the cluster")
 
@@ -89,5 +92,4 @@ _OF_NETWORKS = (access.Right.CONNECT, access.Right.CONFIGURE)
 
 
 def _each(right: access.Right, objects: str, keys: tuple[str, ...]) -> access.Need:
-    verb = "connect NICs to" if right is access.Right.CONNECT else right.value
-    return access.Need(right, f"{verb} {objects}", keys, "")
+    return access.Need(right, f"{rights.VERBS.get(right, right.value)} {objects}", keys, "")

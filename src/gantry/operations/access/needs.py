@@ -152,6 +152,11 @@ NEEDS: Mapping[type[opcodes.Opcode], Finder] = {
 """The finder of each opcode's needs."""
 
 
+def only_reads(op: opcodes.Opcode) -> bool:
+    """Return whether an opcode only reads, and so needs nothing."""
+    return NEEDS.get(type(op), _cluster) is _nothing
+
+
 def of(snapshot: states.Snapshot, op: opcodes.Opcode) -> list[access.Need]:
     """Return what an opcode needs in a state; NotFoundError or InvalidError if it names an object that does not exist.
 

@@ -1,5 +1,6 @@
 """The needs of rights on objects, and what the rows of all opcodes share: fields, parameters, tags, node groups."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import cast
@@ -43,21 +44,36 @@ def wire(what: str) -> access.Need:
     return access.Need(Right.WIRE, what, (access.CLUSTER_KEY,), "network-admin cluster")
 
 
+_LEAST = {Right.VIEW: "viewer", Right.VIEW_NETWORK: "viewer", Right.OPERATE: "operator", Right.CONNECT: "operator"}
+"""The role with the fewest rights that gives a right on an object; for the rights that several roles have."""
+
+
+VERBS = {Right.VIEW_NETWORK: "view", Right.CONNECT: "connect NICs to"}
+"""The verbs of the rights whose own words are no verbs."""
+
+
 def on_instance(snapshot: states.Snapshot, vm: instance.Instance, right: Right) -> access.Need:
     """Return the need of a right on an instance; a guest that can leave its hypervisor is the administrators'."""
     if vm.hypervisor in allowed.ROOT_HYPERVISORS and right is Right.MANAGE:
-        return administer(f"change instance {vm.name}, whose guest is not apart from its node ({vm.hypervisor})")
-    role = "operator" if right is Right.OPERATE else "admin"
+        need = administer(f"change instance {vm.name}, whose guest is not apart from its node ({vm.hypervisor})")
+        return dataclasses.replace(need, object=vm.uuid)
+    role = _LEAST.get(right, "admin")
     return access.Need(
-        right, f"{right} instance {vm.name}", scopes.of_instance(snapshot, vm), f"{role} instance:{vm.name}"
+        right,
+        f"{right} instance {vm.name}",
+        scopes.of_instance(snapshot, vm),
+        f"{role} instance:{vm.name}",
+        object=vm.uuid,
     )
 
 
 def on_network(net: network.Network, right: Right) -> access.Need:
     """Return the need of a right on a network."""
-    role = "operator" if right is Right.CONNECT else "network-admin"
-    verb = "connect NICs to" if right is Right.CONNECT else right.value
-    return access.Need(right, f"{verb} network {net.name}", scopes.of_network(net), f"{role} network:{net.name}")
+    role = _LEAST.get(right, "network-admin")
+    verb = VERBS.get(right, right.value)
+    return access.Need(
+        right, f"{verb} network {net.name}", scopes.of_network(net), f"{role} network:{net.name}", object=net.uuid
+    )
 
 
 def on_group(group: cluster.NodeGroup) -> access.Need:
@@ -67,6 +83,7 @@ def on_group(group: cluster.NodeGroup) -> access.Need:
         f"populate node group {group.name}",
         scopes.of_group(group),
         f"admin group:{group.name}",
+        object=group.uuid,
     )
 
 

@@ -146,6 +146,9 @@ class Finder:
             )  # fmt: skip
         elif foreign := ledger.foreign.owner(key):
             yield Fact(msgspec.structs.replace(_row(net, key[1], ELSEWHERE), owner=foreign))
+        elif used:
+            # Its owner is not in this state, because the reader does not see it.
+            yield Fact(_row(net, key[1], IN_USE))
 
     def _owner(self, key: tuple[str, str]) -> Fact | None:
         reference = self._state.addresses.get(key)

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TypeVar
 
 from gantry.ipam import embedded
-from gantry.model import fields
+from gantry.model import fields, job
 from gantry.operations import stray_guests
 from gantry.rpc import calls, targets
 from gantry.state.objects import snapshot as states
@@ -47,13 +47,19 @@ NOTHING_LIVE = Live()
 """For fields that need no live data."""
 
 
+def unveiled(entry: job.Job) -> job.Job:
+    """Return a job as it is, for a reader who sees everything."""
+    return entry
+
+
 @dataclass(frozen=True)
 class Context:
-    """What a getter may read besides the object."""
+    """What a getter may read besides the object; ``veil`` removes from a job's texts what the reader may not know."""
 
     state: states.Snapshot
     ledger: embedded.Ledger
     live: Live
+    veil: Callable[[job.Job], job.Job]
 
 
 Getter = Callable[[Context, T], Cell]

@@ -45,10 +45,13 @@ _WITHOUT: Final[Mapping[str, object]] = {
 """Values that clients request and Gantry does not have, each with its neutral value."""
 
 
-def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
-    """Describe the cluster; values that Gantry does not have are neutral."""
+def info(state: states.Snapshot, *, file_storage_dir: str, is_part: bool = False) -> dict[str, object]:
+    """Describe the cluster; values that Gantry does not have are neutral.
+
+    A part of the state may lack the master, and does not say which policy of replication the number of nodes gives.
+    """
     owner = state.the_cluster
-    master = state.nodes[owner.master_node]
+    master = state.nodes.get(owner.master_node)
     return {
         **_WITHOUT,
         **{setting.reported_as or name: getattr(owner, name) for name, setting in cluster_settings.ALL.items()},
@@ -58,7 +61,7 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "config_version": checkpoint.VERSION,
         "architecture": ["64bit", "x86_64"],
         "name": owner.name,
-        "master": master.name,
+        "master": master.name if master else None,
         "uuid": owner.uuid,
         "ctime": owner.ctime,
         "mtime": owner.mtime,
@@ -89,9 +92,9 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "blacklisted_os": owner.blacklisted_os,
         "allowed": {name: allowed.entries(owner, name) for name in allowed.LISTS},
         "ipolicy": msgspec.to_builtins(_policy(owner)),
-        "replication": state.replication_policy,
+        "replication": (owner.replication or None) if is_part else state.replication_policy,
         "max_tracked_jobs": owner.max_running_jobs,
-        "primary_ip_version": ranges.parse_address(master.primary_ip).family.value,
+        "primary_ip_version": ranges.parse_address(master.primary_ip).family.value if master else 4,
         "file_storage_dir": file_storage_dir,
         "enabled_disk_templates": owner.enabled_disk_templates,
         # Clients expect None if no such template is enabled.

@@ -103,7 +103,11 @@ ORDERS: dict[str, Callable[[object], tuple[object, ...]]] = {
 
 @dataclass(frozen=True)
 class Source:
-    """What queries read."""
+    """What queries read.
+
+    Of a reader who does not see everything, the parts have what is visible. ``whole_nodes`` are then the UUIDs of the
+    nodes that may be asked about all that they have, and ``veil`` removes invisible names from the texts of a job.
+    """
 
     snapshot: Callable[[], states.Snapshot]
     ledger: embedded.Ledger
@@ -112,6 +116,8 @@ class Source:
     archived_job: Callable[[int], job.Job | None]
     archived_numbers: Callable[[], Iterable[int]]
     locks: Callable[[], Iterable[LockRow]]
+    whole_nodes: Collection[str] | None = None
+    veil: Callable[[job.Job], job.Job] = cells.unveiled
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,7 @@ class _Chosen:
 
 def context(source: Source, live: cells.Live = cells.NOTHING_LIVE) -> cells.Context:
     """Return what getters read, for the current state."""
-    return cells.Context(source.snapshot(), source.ledger, live)
+    return cells.Context(source.snapshot(), source.ledger, live, source.veil)
 
 
 async def query(source: Source, what: str, names: Sequence[str], *, filter_: object = None) -> Result:
@@ -160,7 +166,8 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
     if not names_in_filter:
         filters.check(filter_, {field.name: field for field in filtered_by})
     objects = (
-        await export.objects(source.nodes, state, names_in_filter)
+        # An export belongs to no instance, so who does not see everything sees none.
+        (await export.objects(source.nodes, state, names_in_filter) if source.whole_nodes is None else [])
         if what == "export"
         else lookup.by_uuid(state, what, uuids)
         if uuids
@@ -180,7 +187,7 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
             live = await _with_strays(source, state, live)
         if any(field.name == "console" for field in (*selected, *filtered_by)):
             live = replace(live, consoles=await _consoles(source, state, live, objects))
-    sight = cells.Context(state, source.ledger, live)
+    sight = cells.Context(state, source.ledger, live, source.veil)
     if not names_in_filter and not uuids and filter_ is not None:
         objects = [entity for entity in objects if predicate(_row(known, sight, entity))]
     return _Chosen(selected, known, sight, objects)
@@ -327,7 +334,9 @@ async def _ask(
     Nodes examine their storage only if a field needs it, so that a slow disk does not make a node look silent.
     """
     if what == "node":
-        queried = [entity for entity in objects if isinstance(entity, cluster.Node) and entity.vm_capable]
+        nodes = [entity for entity in objects if isinstance(entity, cluster.Node)]
+        whole = state.nodes if source.whole_nodes is None else source.whole_nodes
+        queried = [entity for entity in nodes if entity.vm_capable and entity.uuid in whole]
         ask = calls.NodeInfo(storage=disk_spec.cluster_units(state) if storage else ())
         answers = await source.nodes.fan_out([state.target(entity) for entity in queried], ask)
         return cells.Live(nodes={answer.target.uuid: answer for answer in answers})
@@ -361,6 +370,8 @@ async def _switched_off(
 
 async def _with_strays(source: Source, state: states.Snapshot, live: cells.Live) -> cells.Live:
     """Ask all nodes for their guests: whether one is stray depends on its primary node too."""
+    if source.whole_nodes is not None:  # a guest that the reader does not see would count as stray
+        return replace(live, silent=dict.fromkeys(state.nodes, cells.Missing.NO_DATA))
     nodes = [state.target(entity) for entity in state.nodes.values() if entity.vm_capable]
     ask = calls.InstanceList(hypervisors=state.the_cluster.enabled_hypervisors)
     answers = await source.nodes.fan_out(nodes, ask)

@@ -13,6 +13,10 @@ def _each(read: Callable[[job.Step], cells.Cell]) -> cells.Getter[job.Job]:
     return lambda _, entry: [read(step) for step in entry.ops]
 
 
+def _each_veiled(read: Callable[[job.Step], cells.Cell]) -> cells.Getter[job.Job]:
+    return lambda context, entry: [read(step) for step in context.veil(entry).ops]
+
+
 def _summary(entry: job.Job) -> str:
     if len(entry.ops) == 1:
         return entry.ops[0].input.summary
@@ -47,9 +51,9 @@ GETTERS: dict[str, cells.Getter[job.Job]] = {
     "priority": lambda _, entry: entry.priority,
     "archived": lambda context, entry: str(entry.id) not in context.state.jobs,
     "ops": _each(lambda step: opcodes.encode(confidential.public(step.input))),
-    "opresult": _each(lambda step: step.result),
+    "opresult": _each_veiled(lambda step: step.result),
     "opstatus": _each(lambda step: step.status.value),
-    "oplog": _each(lambda step: list(step.log)),
+    "oplog": _each_veiled(lambda step: list(step.log)),
     "opstart": _each(lambda step: step.start_timestamp),
     "opexec": _each(lambda step: step.exec_timestamp),
     "opend": _each(lambda step: step.end_timestamp),
@@ -58,7 +62,7 @@ GETTERS: dict[str, cells.Getter[job.Job]] = {
     "dry_run": lambda _, entry: all(step.input.dry_run for step in entry.ops),
     "user": lambda _, entry: _user(entry),
     "request": lambda _, entry: entry.request,
-    "error": lambda _, entry: _error(entry),
+    "error": lambda context, entry: _error(context.veil(entry)),
     "received_ts": lambda _, entry: entry.received_timestamp,
     "start_ts": lambda _, entry: entry.start_timestamp,
     "end_ts": lambda _, entry: entry.end_timestamp,

@@ -4,7 +4,7 @@
 indexes are written out here, because the type checker has to know them; a test compares them with ``kinds.KINDS``.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from immutables import Map
@@ -17,6 +17,18 @@ from gantry.state.objects import indexes, kinds
 
 _UUID_LENGTH = 36
 _UUID_DASHES = 4
+
+
+def ambiguous(kind: str, name: str, matching: Iterable[str]) -> errors.InvalidError:
+    """Return the error for a name that fits several objects."""
+    return errors.InvalidError(f"{kinds.KINDS[kind].noun} name {name} is ambiguous: {', '.join(sorted(matching)[:5])}")
+
+
+def unknown(kind: str, name: str) -> errors.NotFoundError:
+    """Return the error for a name that no object has."""
+    command = kinds.KINDS[kind].list_command
+    hint = f"{command} shows those there are" if command else ""
+    return errors.NotFoundError(f"no such {kinds.KINDS[kind].noun}: {name}", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -104,28 +116,28 @@ class Content:
         Raises NotFoundError, or InvalidError when a short name, or one that need not be unique, fits several
         (contracts/opcodes.md#value-coercion).
         """
-        if name in self.collection(kind):
-            return name
-        uuid = self.names.get((kind, name))
-        if uuid is not None:
+        if uuid := self.named(kind, name):
             return uuid
+        matching_uuids = self.matching(kind, name)
+        if len(matching_uuids) == 1:
+            return next(iter(matching_uuids.values()))
+        if matching_uuids:
+            raise ambiguous(kind, name, matching_uuids)
+        raise unknown(kind, name)
+
+    def named(self, kind: str, name: str) -> str:
+        """Return the UUID of the object with a UUID or whole name, empty without one."""
+        return name if name in self.collection(kind) else self.names.get((kind, name), "")
+
+    def matching(self, kind: str, name: str) -> dict[str, str]:
+        """Return the UUIDs of the objects that a short name, or one that need not be unique, fits, by whole name."""
         # A collection that may be large is not searched for an unknown UUID.
         is_uuid = not kinds.KINDS[kind].unique_names and len(name) == _UUID_LENGTH and name.count("-") == _UUID_DASHES
         known = self.collection(kind).values() if name and not is_uuid else ()
         entities = [entity for entity in known if isinstance(entity, base.Entity)]
         if not kinds.KINDS[kind].unique_names:
-            matching_uuids = {entity.uuid: entity.uuid for entity in entities if entity.name == name}
-        else:
-            matching_uuids = {entity.name: entity.uuid for entity in entities if entity.name.startswith(f"{name}.")}
-        if len(matching_uuids) == 1:
-            return next(iter(matching_uuids.values()))
-        if matching_uuids:
-            raise errors.InvalidError(
-                f"{kinds.KINDS[kind].noun} name {name} is ambiguous: {', '.join(sorted(matching_uuids)[:5])}"
-            )
-        command = kinds.KINDS[kind].list_command
-        hint = f"{command} shows those there are" if command else ""
-        raise errors.NotFoundError(f"no such {kinds.KINDS[kind].noun}: {name}", hint=hint)
+            return {entity.uuid: entity.uuid for entity in entities if entity.name == name}
+        return {entity.name: entity.uuid for entity in entities if entity.name.startswith(f"{name}.")}
 
     def node(self, name: str) -> clusters.Node:
         """Return a node by name or UUID; NotFoundError."""

@@ -33,6 +33,17 @@ class Snapshot(content.Content):
         To load a whole configuration, apply the puts of all objects to an empty snapshot.
         """
         touched = tuple(changes)
+        after = self.part(touched, serial=serial)
+        for change in touched:
+            if isinstance(change, Put):
+                integrity.check(self, after, change.value)
+            else:
+                integrity.check_unused(self, after, change)
+        return after
+
+    def part(self, changes: Iterable[Change], *, serial: int) -> Snapshot:
+        """Return the snapshot after ``changes`` without the checks of references: for a part of a checked state."""
+        touched = tuple(changes)
         new = draft.Draft(self)
         entering = [change for change in touched if new.begin(change)]
         for change in entering:
@@ -42,9 +53,4 @@ class Snapshot(content.Content):
         # Takes over all attributes at once: the constructor would cost more than most changes.
         after = object.__new__(Snapshot)
         object.__setattr__(after, "__dict__", vars(new))
-        for change in touched:
-            if isinstance(change, Put):
-                integrity.check(self, after, change.value)
-            else:
-                integrity.check_unused(self, after, change)
         return after
