@@ -8,7 +8,9 @@ import base64
 import json
 import random
 import re
+import types
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import msgspec
 import pytest
@@ -18,7 +20,8 @@ from tests.doors import talk
 
 from gantry.daemons import remote
 from gantry.doors import http
-from gantry.doors.luxi import METHODS, reading
+from gantry.doors.luxi import METHODS, reading, usage
+from gantry.doors.luxi.services import Services
 from gantry.model import access, fields, token_text
 from gantry.operations.access import scopes, views
 from gantry.operations.query import engine
@@ -350,6 +353,8 @@ def test_a_network_that_is_seen_whole_says_which_addresses_are_in_use_but_not_by
     assert states_of["198.18.1.60"] == states_of["198.18.1.61"] == ("in use", "", "")
     assert states_of["198.18.1.77"][:2] == ("in use", "port-holly")
     assert states_of["198.18.1.1"] == ("gateway", "", "")
+    result = msgspec.convert(site.result("Query", "network", ["quarantine", "used_count"], None), dict[str, object])
+    assert result["data"] == [[[0, []], [0, 1]]]
 
 
 def test_everybody_who_reads_sees_everything_without_the_setting(site: Site) -> None:
@@ -394,6 +399,51 @@ def test_users_see_their_own_jobs_alone(site: Site) -> None:
         refusals = [site.luxi(method, each, *more) for each in (first.id, 99_999)]
         assert not refusals[0][0]
         assert str(refusals[0][1]).replace(str(first.id), "X") == str(refusals[1][1]).replace("99999", "X")
+
+
+def test_events_without_a_visible_change_are_left_out_and_causes_of_jobs_of_others_too(site: Site) -> None:
+    site.rule(("viewer", "instance:vm-elder"))
+    last = site.state.serial
+    site.do("OP_TAGS_SET", kind="instance", name="vm-cedar", tags=["t1"])
+    site.do("OP_TAGS_SET", kind="instance", name="vm-elder", tags=["t2"], reason=[["gnt:user", "for order 17", 1]])
+    for method, arguments in (("WaitForEvents", (last, 100, 0)), ("QueryHistory", (None, None, last + 1, None, 100))):
+        answer = msgspec.convert(site.result(method, *arguments), dict[str, object])
+        (event,) = msgspec.convert(answer["events"], list[dict[str, object]])
+        changes = msgspec.convert(event["changes"], list[dict[str, str]])
+        assert [(each["kind"], each["name"]) for each in changes] == [("instance", "vm-elder")]
+        assert event["cause"] == {"opcode": "OP_TAGS_SET"}
+        assert answer["serial"] == site.state.serial
+
+
+def test_a_lock_is_visible_to_who_sees_everything(site: Site) -> None:
+    site.rule(("operator", "instance:vm-elder"))
+    site.become("root")
+    op = {"OP_ID": "OP_TEST_DELAY", "duration": 50, "on_nodes": ["node3"]}
+    number = site.simulated.run(site.simulated.submit(op))
+    site.simulated.run(site.simulated.master.clock.sleep(1))
+    assert "node/" in json.dumps(site.result("Query", "lock", ["name", "owner"], None, user="root"))
+    result = msgspec.convert(site.result("Query", "lock", ["name", "owner"], None), dict[str, object])
+    assert result["data"] == []
+    site.become("root")
+    site.simulated.run(site.simulated.wait(number))
+
+
+def test_what_a_node_uses_is_visible_to_who_sees_it_whole(site: Site) -> None:
+    site.rule(("viewer", "instance:vm-elder"), ("viewer", "group:group2"))
+    assert site.luxi("QueryUsageHistory", "node", "node2", 0)[0]
+    is_done, result = site.luxi("QueryUsageHistory", "node", "node3", 0)
+    assert not is_done
+    assert "is not only what instances that you see use" in str(result)
+    # Simulated nodes measure nothing, so the filter of their answers is called with the names of these.
+    services = cast("Services", types.SimpleNamespace(view=lambda: views.Views().of(site.state, BOB)))
+    named = [
+        (node.name, name)
+        for node in sorted(site.state.nodes.values(), key=lambda node: node.name)
+        for name in ("", *INSTANCES)
+        if usage._is_visible(services, node.uuid, name)
+    ]
+    assert [node for node, name in named if not name] == ["node2"]
+    assert {name for _, name in named} == {"", "vm-birch", "vm-cedar", "vm-elder"}
 
 
 def test_the_result_of_a_job_does_not_name_the_owner_of_an_address(site: Site) -> None:
