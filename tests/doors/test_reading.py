@@ -282,6 +282,10 @@ def questions_about(text: str) -> Iterator[tuple[str, tuple[object, ...]]]:
     yield "SubmitJob", ([{"OP_ID": "OP_NODE_EVACUATE", "node_name": text, "mode": "all"}],)
     yield "SubmitJob", ([{"OP_ID": "OP_TAGS_SET", "kind": "network", "name": text, "tags": ["x"]}],)
     yield "SubmitJob", ([{"OP_ID": "OP_PORT_REMOVE", "port": text}],)
+    token = {"OP_ID": "OP_TOKEN_ADD", "user": "bob", "name": "x", "id": "0" * 10, "secret_hash": "0" * 64}
+    for on in ("instance", "network", "group"):
+        roles = [{"role": "viewer", "on": f"{on}:{text}"}]
+        yield "SubmitJob", ([{**token, "extent": "roles", "roles": roles}],)
     yield "RunJob", ([talk.DELAY], 1, [["instance", ["=", "name", text]]])
 
 
@@ -330,8 +334,8 @@ def test_lists_and_counts_have_visible_objects_and_what_these_use(site: Site) ->
     result = msgspec.convert(site.result("Query", "node", columns, None), dict[str, object])
     # How much memory a node has free says what others use.
     assert result["data"] == [
-        [[0, "node1"], [0, 1], [0, ["vm-apple"]], [2, None]],
-        [[0, "node2"], [0, 1], [0, ["vm-birch"]], [2, None]],
+        [[0, "node1"], [0, 1], [0, ["vm-apple"]], [3, None]],
+        [[0, "node2"], [0, 1], [0, ["vm-birch"]], [3, None]],
     ]
     columns = ["name", "inst_list", "used_count", "pools", "quarantined_count", "external_reservations"]
     result = msgspec.convert(site.result("Query", "network", columns, None), dict[str, object])
@@ -484,7 +488,7 @@ def test_the_remote_api_lists_what_its_user_sees(site: Site) -> None:
     assert (info["master"], info["name"]) == (None, "lab.example")
     metrics = site.http("bob", "GET", "/metrics").body.decode()
     assert 'gantry_instances{node="node3",status="running"} 1.0' in metrics
-    assert not re.search("node1|node2|vm-apple|luxi_request", metrics)
+    assert not re.search("node1|node2|vm-apple|luxi_request|node_up{", metrics)
     assert "node1" in site.http("alice", "GET", "/metrics").body.decode()
 
 

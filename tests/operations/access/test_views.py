@@ -194,11 +194,15 @@ def test_an_opcode_about_an_invisible_object_is_about_none() -> None:
     snapshot = state(rule(Role.ADMIN, Scope.INSTANCE, "i5"))
     check.check(snapshot, BOB, opcodes.InstanceStartup(instance_name="web.a"))
     messages = []
+    rapi = structs.replace(BOB, door="rapi")
     for name in ("db.far", "xy.far"):
-        with pytest.raises(errors.NotFoundError) as caught:
-            check.check(snapshot, BOB, opcodes.InstanceStartup(instance_name=name))
-        messages.append(str(caught.value).replace(name, ""))
-    assert messages[0] == messages[1]
+        roles = (opcodes.TokenRole(role="viewer", on=f"instance:{name}"),)
+        token = opcodes.TokenAdd(user="bob", name="x", id="", secret_hash="", extent="roles", roles=roles)
+        for op in (opcodes.InstanceStartup(instance_name=name), token):
+            with pytest.raises(errors.NotFoundError) as caught:
+                check.check(snapshot, rapi, op)
+            messages.append(str(caught.value).replace(name, ""))
+    assert messages[:2] == messages[2:]
 
 
 def test_a_refusal_names_no_invisible_object() -> None:

@@ -12,6 +12,7 @@ import msgspec
 from prometheus_client import core
 
 from gantry.doors.rapi import routes
+from gantry.model import fields
 
 MIB = float(1 << 20)
 
@@ -42,7 +43,9 @@ METRICS: Mapping[str, Metric] = {
     "gantry_node_role": Metric(
         ("node", "role"), "1 for the role of a node: M master, C candidate, R regular, D drained, O offline."
     ),
-    "gantry_node_up": Metric(("node",), "1 if the node answers, 0 if it does not; missing for a node that is offline."),
+    "gantry_node_up": Metric(
+        ("node",), "1 if the node answers, 0 if it does not; missing for a node that is offline or not asked."
+    ),
     "gantry_node_processors": Metric(("node",), "Processors of a node."),
     "gantry_node_memory_bytes": Metric(("node",), "Memory of a node."),
     "gantry_node_memory_free_bytes": Metric(("node",), "Free memory of a node."),
@@ -117,6 +120,9 @@ Row = Mapping[str, object]
 """The values of an object by field; a value that the master does not have is missing."""
 
 
+_UNAVAILABLE = int(fields.ResultStatus.UNAVAILABLE)
+
+
 class Answer(msgspec.Struct):
     """The master's answer to a query: status and value of each field, for each object."""
 
@@ -132,10 +138,17 @@ class _Pool(msgspec.Struct):
 
 
 def rows(kind: str, answer: Answer) -> list[Row]:
-    """Return the objects of an answer."""
-    fields = QUERIES[kind][0]
-    named = (zip(fields, cells, strict=True) for cells in answer.data)
-    return [{field: value for field, (status, value) in cells if status == 0 and value is not None} for cells in named]
+    """Return the objects of an answer; the memory of a node that is not asked is None."""
+    names = QUERIES[kind][0]
+    named = (list(zip(names, cells, strict=True)) for cells in answer.data)
+    return [
+        {
+            name: value
+            for name, (status, value) in cells
+            if (status == 0 and value is not None) or (name == "mtotal" and status == _UNAVAILABLE)
+        }
+        for cells in named
+    ]
 
 
 def families(objects: Mapping[str, Sequence[Row]]) -> list[core.Metric]:
@@ -165,7 +178,8 @@ def _nodes(nodes: Sequence[Row], add: _Add) -> None:
     for node in nodes:
         name, role = str(node["name"]), str(node["role"])
         add("node_role", [name, role], 1)
-        if role != "O":
+        is_asked = node.get("mtotal", 0) is not None
+        if role != "O" and is_asked:
             add("node_up", [name], int("mtotal" in node))
         add("node_processors", [name], node.get("ctotal"))
         for metric, field in _SIZES.items():

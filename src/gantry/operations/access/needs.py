@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 from gantry.model import access, opcodes
-from gantry.operations.access import of_instances, of_networks, rights
+from gantry.operations.access import of_instances, of_networks, rights, scopes
 from gantry.operations.access.rights import Finder, Needs, Right
 from gantry.state.objects import snapshot as states
 
@@ -36,7 +36,9 @@ def _wire(snapshot: states.Snapshot, op: opcodes.Opcode) -> Needs:
 
 
 def _tokens(snapshot: states.Snapshot, op: opcodes.TokenAdd | opcodes.TokenRevoke) -> Needs:
-    del snapshot
+    for role in op.roles if isinstance(op, opcodes.TokenAdd) else ():
+        # Unknown names are refused here, where those of invisible objects are unknown.
+        scopes.parse(snapshot, role.on)
     yield rights.tokens_of(op.user, f"{'create' if isinstance(op, opcodes.TokenAdd) else 'revoke'} tokens of {op.user}")
     yield from rights.beyond(op, "user", "name", "id", "secret_hash", "extent", "roles", "until")
 

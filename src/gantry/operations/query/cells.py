@@ -33,6 +33,8 @@ class Live:
 
     nodes: Mapping[str, targets.Answer[calls.NodeStatus]] = field(default_factory=dict)
     running: Mapping[str, tuple[str, calls.RunningInstance]] = field(default_factory=dict)
+    unasked: frozenset[str] = frozenset()
+    """UUIDs of nodes that were not asked, because the reader does not see all that they have."""
     silent: Mapping[str, Missing] = field(default_factory=dict)
     """Nodes that did not answer the list of instances, by UUID."""
     strays: Sequence[stray_guests.Stray] = ()

@@ -339,7 +339,8 @@ async def _ask(
         queried = [entity for entity in nodes if entity.vm_capable and entity.uuid in whole]
         ask = calls.NodeInfo(storage=disk_spec.cluster_units(state) if storage else ())
         answers = await source.nodes.fan_out([state.target(entity) for entity in queried], ask)
-        return cells.Live(nodes={answer.target.uuid: answer for answer in answers})
+        unasked = frozenset(entity.uuid for entity in nodes if entity.uuid not in whole)
+        return cells.Live(nodes={answer.target.uuid: answer for answer in answers}, unasked=unasked)
     nodes = sorted(state.nodes.values(), key=_nice_name)
     nodes_with_instances = [entity for entity in nodes if entity.vm_capable and entity.uuid in state.on_node]
     hypervisors = state.the_cluster.enabled_hypervisors

@@ -12,7 +12,7 @@ def _live(read: Callable[[calls.NodeStatus], cells.Cell]) -> cells.Getter[cluste
         answer = context.live.nodes.get(node.uuid)
         if node.offline:
             return cells.Missing.OFFLINE
-        if not node.vm_capable:
+        if not node.vm_capable or node.uuid in context.live.unasked:
             return cells.Missing.UNAVAILABLE
         if answer is None or answer.value is None:
             return cells.Missing.NO_DATA
