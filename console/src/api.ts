@@ -172,7 +172,13 @@ interface Answered {
   readonly data: readonly (readonly Cell[])[];
 }
 
-/** Return the objects of a kind as records by field name; a value that is missing is null. */
+/** The status of a cell whose object does not have the value, or does not show it to this user. */
+const UNAVAILABLE = 3;
+
+/**
+ * Return the objects of a kind as records by field name; a value that is missing is null. Nodes have the names of their
+ * unavailable fields in `unavailable`: a node without memory is silent, unless it is not asked.
+ */
 export async function query<Row>(kind: string, fields: readonly string[], filter?: readonly unknown[]): Promise<Row[]> {
   const body = filter ? { fields, qfilter: filter } : { fields };
   const answer = await request<Answered>("PUT", `/2/query/${kind}`, body).catch((error: unknown) => {
@@ -183,6 +189,7 @@ export async function query<Row>(kind: string, fields: readonly string[], filter
   return answer.data.map((cells) => {
     const row: Record<string, unknown> = {};
     for (const [i, field] of fields.entries()) row[field] = cells[i]?.[0] === 0 ? cells[i][1] : null;
+    if (kind === "node") row.unavailable = fields.filter((_, i) => cells[i]?.[0] === UNAVAILABLE);
     return row as Row;
   });
 }

@@ -31,6 +31,7 @@ export interface Node {
   readonly ctotal: number | null;
   readonly certificate_end: number | null;
   readonly stray_guests: readonly string[] | null;
+  readonly unavailable?: readonly string[];
 }
 
 export interface Group {
@@ -153,15 +154,21 @@ export function nodeRole(role: string): string {
   return ROLES[role] ?? role;
 }
 
+/** Whether the user sees a node only because instances are on it: the master does not say what else it has. */
+function isInPart(node: Node): boolean {
+  return node.vm_capable && !!node.unavailable?.includes("mtotal");
+}
+
 /** Whether a node that should answer does not. */
 export function isSilent(node: Node): boolean {
-  return node.role !== "O" && node.vm_capable && node.mtotal === null;
+  return node.role !== "O" && node.vm_capable && node.mtotal === null && !isInPart(node);
 }
 
 export function nodeStatus(node: Node): Status {
   if (node.role === "O")
     return { tone: "idle", word: "offline", about: "Marked offline: the master does not contact it" };
   if (isSilent(node)) return { tone: "bad", word: "silent", about: "The node does not answer the master" };
+  if (isInPart(node)) return { tone: "idle", word: "in part", about: "You see the instances on it that you may see" };
   if (node.role === "D") return { tone: "warn", word: "drained", about: "It gets no new instances" };
   return { tone: "good", word: "up", about: "The node answers the master" };
 }

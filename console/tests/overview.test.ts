@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { capacity, concerns, countByStatus } from "../src/logic/overview.ts";
-import type { Instance, Job, Network, Node } from "../src/model.ts";
+import { type Instance, type Job, type Network, type Node, nodeStatus } from "../src/model.ts";
 
 const NOW = 1_800_000_000;
 const node = (more: Partial<Node>): Node => ({
@@ -90,6 +90,12 @@ test("errors come before warnings, whatever they are about", () => {
       "warn: 1 job failed in the last 24 hours",
     ],
   );
+});
+
+test("a node that is seen in part is not silent", () => {
+  const inPart = node({ name: "node2", mtotal: null, unavailable: ["mtotal"] });
+  assert.deepEqual(concerns({ ...calm, nodes: [node({}), inPart] }), []);
+  assert.equal(nodeStatus(inPart).word, "in part");
 });
 
 test("many silent nodes are one line", () => {

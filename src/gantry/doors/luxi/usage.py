@@ -52,7 +52,7 @@ async def history(services: Services, kind: str, name: str, since: float) -> lis
         node, of = state.node(name), calls.OF_NODE
         if not _is_visible(services, node.uuid, of):
             raise errors.ForbiddenError(
-                f"what node {node.name} uses is not only what instances that you see use",
+                f"what node {node.name} uses is visible to users with a role on its node group",
                 hint="read what your instances use",
             )
     elif kind == "instance":
