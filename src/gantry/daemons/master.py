@@ -52,7 +52,7 @@ from gantry.mastership import (
 )
 from gantry.model import job, opcodes, webhook
 from gantry.operations import base
-from gantry.operations.query import engine
+from gantry.operations.query import engine, lock
 from gantry.operations.segment import ranges_file
 from gantry.rpc import client, liveness, silence
 from gantry.rpc.calls import reach
@@ -320,7 +320,7 @@ class Master:
                 await disk.remove(path)
 
 
-def _lock_row(usage: lock_table.Usage) -> engine.LockRow:
+def _lock_row(usage: lock_table.Usage) -> lock.Row:
     owners = [f"job/{owner}" for owner in usage.owners]
     pending = [(mode, [f"job/{owner}" for owner in waiting]) for mode, waiting in usage.pending]
     waits = [(f"job/{waiter}", [(f"job/{owner}", why) for owner, why in owners_]) for waiter, owners_ in usage.waits]

@@ -89,8 +89,7 @@ class Client:
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
         """Call a method whose result is a ``kind``; raises the master's error, RemoteError without an answer."""
-        named = USER.get(WITHOUT_RIGHTS) if self._naming else None
-        user = {} if named is None else {"user": named}
+        user = {"user": USER.get(WITHOUT_RIGHTS)} if self._naming else {}
         # A master that does not know the key ignores it.
         identified = {"request": number} if (number := request_ids.CURRENT.get()) else {}
         body = {"method": method, "args": arguments, **self._remote, **user, **identified}

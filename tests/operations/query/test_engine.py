@@ -8,7 +8,7 @@ from tests.state import build as state_build
 from gantry import errors
 from gantry.model import access, cluster, fields, instance, job, network, opcodes, webhook
 from gantry.operations import fill
-from gantry.operations.query import engine
+from gantry.operations.query import engine, lock
 from gantry.rpc import calls
 
 NORMAL, UNKNOWN, NO_DATA, UNAVAILABLE, OFFLINE = (int(status) for status in fields.ResultStatus)
@@ -22,7 +22,7 @@ class Queries:
         self.house = build.House()
         self.jobs: dict[int, job.Job] = {}
         self.archive: dict[int, job.Job] = {}
-        self.locks: list[engine.LockRow] = []
+        self.locks: list[lock.Row] = []
         self.source = engine.Source(
             snapshot=lambda: self.house.state,
             ledger=self.house.ledger,

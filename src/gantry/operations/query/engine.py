@@ -26,6 +26,7 @@ from gantry.operations.query import (
     filters,
     group,
     instance,
+    lock,
     lookup,
     network,
     node,
@@ -40,8 +41,6 @@ from gantry.state.objects import kinds
 from gantry.state.objects import snapshot as states
 
 T = TypeVar("T")
-LockRow = tuple[str, str | None, list[str] | None, list[tuple[str, list[str]]], list[tuple[str, list[tuple[str, str]]]]]
-"""Name, mode, owners, pending requests (mode and owners), and waiting jobs (with the jobs they wait for and why)."""
 
 _COMMON: dict[str, cells.Getter[entities.Entity]] = {
     "ctime": lambda _, entity: entity.ctime,
@@ -49,14 +48,6 @@ _COMMON: dict[str, cells.Getter[entities.Entity]] = {
     "uuid": lambda _, entity: entity.uuid,
     "serial_no": lambda _, entity: entity.serial_no,
     "tags": lambda _, entity: list(entity.tags),
-}
-
-_LOCK: dict[str, cells.Getter[LockRow]] = {
-    "name": lambda _, row: row[0],
-    "mode": lambda _, row: row[1],
-    "owner": lambda _, row: row[2],
-    "pending": lambda _, row: [list(entry) for entry in row[3]],
-    "waits": lambda _, row: [list(entry) for entry in row[4]],
 }
 
 GETTERS: dict[str, Mapping[str, Callable[..., cells.Cell]]] = {
@@ -72,7 +63,7 @@ GETTERS: dict[str, Mapping[str, Callable[..., cells.Cell]]] = {
     "token": token.GETTERS,
     "webhook": webhook.GETTERS,
     "job": jobs.GETTERS,
-    "lock": _LOCK,
+    "lock": lock.GETTERS,
     "export": export.GETTERS,
 }
 
@@ -115,7 +106,7 @@ class Source:
     jobs: Callable[[], Mapping[int, job.Job]]
     archived_job: Callable[[int], job.Job | None]
     archived_numbers: Callable[[], Iterable[int]]
-    locks: Callable[[], Iterable[LockRow]]
+    locks: Callable[[], Iterable[lock.Row]]
     whole_nodes: Collection[str] | None = None
     veil: Callable[[job.Job], job.Job] = cells.unveiled
 
