@@ -240,6 +240,9 @@ async def test_an_allocator_chooses_the_nodes_of_recreated_disks(house: build.Ho
     for name in ("node1", "node2"):
         for disk in vm.disks:
             house.machine(name).disks.pop(disk.uuid)
+    house.allocators["p"] = b'{"success": true, "info": "so", "result": ["node2", "node3"]}'
+    refused = await house.refused(again(iallocator="p"))
+    assert "allocator p chose unfit node node3: the node is offline" in str(refused)
     house.allocators["p"] = b'{"success": true, "info": "so", "result": ["node2", "node1"]}'
     await house.run(again(iallocator="p"))
     assert house.state.instance("new").nodes == ("n2", "n1")

@@ -235,9 +235,14 @@ async def test_a_new_secondary_node_must_be_one_that_can_take_the_disks() -> Non
     house = build_house(MIRRORED)
     assert (await house.plan(REPLACE)).changes
     assert "node node2 already has the disks" in str(await house.refused(structs.replace(REPLACE, remote_node="node2")))
+    house.allocators["chooser"] = b'{"success": true, "info": "", "result": ["node3"]}'
+    chosen = structs.replace(REPLACE, remote_node=None, iallocator="chooser")
+    assert (await house.plan(chosen)).changes
     for flag in ("offline", "drained"):
         change_node(house, "node3", **{flag: True})
         assert f"the node is {flag}" in str(await house.refused(REPLACE))
+        refused = await house.refused(chosen)
+        assert f"allocator chooser chose unfit node node3: the node is {flag}" in str(refused)
         change_node(house, "node3", **{flag: False})
     nodes = cast("Nodes", house.nodes)
     nodes.full = frozenset({"node3"})

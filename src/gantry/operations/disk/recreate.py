@@ -127,6 +127,7 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
         if chooser.program:
             request = iallocator.allocate(snapshot, vm, mirrored=count > 1, group=group.name)
             nodes, reason = iallocator.nodes(await chooser.ask(request), snapshot, program=chooser.program, count=count)
+            node_choice.check_answer(snapshot, nodes, program=chooser.program)
             names = ", ".join(node.name for node in nodes)
             return node_choice.Choice(nodes, [f"allocator {chooser.program} chose {names}: {reason}"])
         chosen: list[cluster.Node] = []

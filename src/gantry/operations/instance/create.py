@@ -296,9 +296,7 @@ class _Creation:
         chosen_nodes, reason = iallocator.nodes(raw, snapshot, program=chooser.program, count=1 + mirrored)
         names = ", ".join(node.name for node in chosen_nodes)
         self._why += (f"allocator {chooser.program} chose {names}: {reason}",)
-        for node in chosen_nodes:
-            if problem := builtin_allocator.static_unfit(snapshot, node, builtin_allocator.Need(0, 0, ())):
-                raise errors.WrongStateError(f"allocator {chooser.program} chose unfit node {node.name}: {problem}")
+        node_choice.check_answer(snapshot, chosen_nodes, program=chooser.program)
         return tuple(chosen_nodes)
 
     def _groups(self, snapshot: states.Snapshot) -> tuple[list[cluster.NodeGroup], list[str]]:

@@ -32,6 +32,19 @@ def program(snapshot: states.Snapshot, named: str | None) -> str:
     return "" if name == BUILT_IN else str(name)
 
 
+def check_answer(
+    snapshot: states.Snapshot,
+    nodes: Iterable[cluster.Node],
+    *,
+    program: str,
+    need: builtin_allocator.Need = builtin_allocator.Need(0, 0, ()),  # noqa: B008 - it is immutable
+) -> None:
+    """Raise WrongStateError if the configuration forbids a node that an allocator program has chosen."""
+    for node in nodes:
+        if problem := builtin_allocator.static_unfit(snapshot, node, need):
+            raise errors.WrongStateError(f"allocator {program} chose unfit node {node.name}: {problem}")
+
+
 class Allocation:
     """Chooses nodes for one opcode."""
 
@@ -95,12 +108,16 @@ class Allocation:
         return Choice([builtin_allocator.choose(snapshot, statuses, need, reasons=reasons)])
 
     async def relocate(self, vm: instance.Instance, need: builtin_allocator.Need, *, leaves: str) -> Choice:
-        """Choose a node of the instance's group that replaces the node (a UUID) that it leaves; raises NoRoomError."""
+        """Choose a node of the instance's group that replaces the node (a UUID) that it leaves.
+
+        Raises NoRoomError, and WrongStateError if a program chose a node that the configuration forbids.
+        """
         snapshot = self._snapshot
         if self.program:
             request = iallocator.relocate(vm, leaves=[snapshot.nodes[leaves].name])
             raw = await self.ask(request)
             nodes, reason = iallocator.nodes(raw, snapshot, program=self.program, count=1, excluded=vm.nodes)
+            check_answer(snapshot, nodes, program=self.program, need=need)
             return Choice(nodes, [f"allocator {self.program} chose {nodes[0].name}: {reason}"])
         group = snapshot.nodegroups[snapshot.nodes[vm.primary_node].group]
         return await self.choose(need, [group], excluded=vm.nodes)
