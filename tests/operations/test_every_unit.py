@@ -265,7 +265,7 @@ class Trial:
                 await runner.run(book.add(created_job))
 
             world.run(asyncio.wait_for(whole(), 1e6))
-            return book.find(1).newest
+            return book.find(1).current
 
 
 def _content(state: states.Snapshot) -> dict[str, object]:

@@ -47,7 +47,7 @@ def shown_before_stored(patch: pytest.MonkeyPatch) -> None:
 
     async def commit(self: records.Records, changed: Sequence[records.Record], why: transaction.Cause) -> None:
         for changed_record in changed:
-            self._show(changed_record, changed_record.newest)
+            self._show(changed_record, changed_record.current)
         await original(self, changed, why)
 
     patch.setattr(records.Records, "_commit", commit)

@@ -99,7 +99,7 @@ def locks_are_not_computed_again_after_the_wait(patch: pytest.MonkeyPatch) -> No
         self: processor.Processor, record: records.Record, index: int, unit: execution.AnyUnit
     ) -> lock_table.Request:
         needed = unit.locks(self._book.store.snapshot)
-        request = self._locks.ask(record.newest.id, needed, priority=record.newest.ops[index].priority)
+        request = self._locks.ask(record.current.id, needed, priority=record.current.ops[index].priority)
         try:
             if request.state is lock_table.State.WAITING:
                 await self._wait(record, index, request)

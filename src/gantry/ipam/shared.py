@@ -110,9 +110,9 @@ class Shared:
 
     def start(self) -> None:
         """Use the database that the state names, if any; compare it with the state as soon as it answers."""
-        owner = self._store.snapshot.the_cluster
-        if owner.ipam_driver == "sql":
-            self._use(self._open(owner.ipam_database))
+        the_cluster = self._store.snapshot.the_cluster
+        if the_cluster.ipam_driver == "sql":
+            self._use(self._open(the_cluster.ipam_database))
 
     async def close(self) -> None:
         """End the task and close the idle connections."""

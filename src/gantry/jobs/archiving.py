@@ -50,7 +50,7 @@ class Archiving:
         try:
             while len(self._waited_for) >= RECENT + _BATCH:
                 oldest = [self._waited_for.popleft() for _ in range(_BATCH)]
-                await self._move([record for record in oldest if record.shown.status in model.FINAL])
+                await self._move([record for record in oldest if record.durable.status in model.FINAL])
         except errors.GantryError as error:
             log.warning("ended jobs could not be archived: %s", error)
         finally:
@@ -58,7 +58,7 @@ class Archiving:
 
     async def archive(self, record: records.Record) -> bool:
         """Archive a job; return False if it has not ended, or its end is not stored yet."""
-        if record.shown.status not in model.FINAL:
+        if record.durable.status not in model.FINAL:
             return False
         return bool(await uninterrupted.finish(self._move([record])))
 
@@ -69,7 +69,7 @@ class Archiving:
         """
         before = self._clock.now() - age
         until = self._clock.monotonic() + timeout
-        old = [record for record in self._book.finished() if age == -1 or _ended(record.shown) < before]
+        old = [record for record in self._book.finished() if age == -1 or _ended(record.durable) < before]
         archived = 0
         while old and self._clock.monotonic() < until:
             batch, old = old[:_BATCH], old[_BATCH:]
@@ -80,9 +80,9 @@ class Archiving:
         # The store moves a job's file when the job is deleted, so the job's end must be stored before. Another
         # call may be archiving some of these jobs now.
         stored = self._book.store.snapshot.jobs
-        mine = [record for record in batch if stored.get(str(record.newest.id)) == record.newest]
+        mine = [record for record in batch if stored.get(str(record.current.id)) == record.current]
         if mine:
-            deletes = [states.Delete("jobs", str(record.newest.id)) for record in mine]
+            deletes = [states.Delete("jobs", str(record.current.id)) for record in mine]
             await self._book.store.submit(deletes, transaction.Cause(job=0, opcode="", user="", reason="archive"))
         for record in mine:
             self._book.drop(record)

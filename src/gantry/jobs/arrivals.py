@@ -22,7 +22,7 @@ class Arrival:
     def changes(self) -> list[states.Change]:
         """Return the changes that store the jobs."""
         begun = self.begun
-        return [states.Put(begun[job.id].record.newest if job.id in begun else job) for job in self.jobs]
+        return [states.Put(begun[job.id].record.current if job.id in begun else job) for job in self.jobs]
 
 
 class Arrivals:

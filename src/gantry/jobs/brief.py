@@ -55,7 +55,7 @@ class Brief:
         if stored is None:
             return None
         await stored
-        return record.newest
+        return record.current
 
     async def give_up(self, op: opcodes.AnyOpcode, submitter: access.Subject | None) -> jobs.Job | None:
         """Run an opcode that ends the master's wait for candidates, and return the job when it is acknowledged.
@@ -85,8 +85,8 @@ class Brief:
             else:
                 log.info(step.text)
         self._end(record, jobs.Status.SUCCESS, msgspec.to_builtins(plan.result()))
-        await store.submit([*plan.changes, states.Put(record.newest)], records.cause(record.newest))
-        return record.newest
+        await store.submit([*plan.changes, states.Put(record.current)], records.cause(record.current))
+        return record.current
 
     def _begun(self, op: opcodes.AnyOpcode, submitter: access.Subject | None) -> records.Record:
         """Return a new job that runs; no other gets its number if it is stored in this turn of the event loop."""
@@ -112,25 +112,25 @@ class Brief:
         store = self._book.store
         before = store.snapshot
         try:
-            request = self._locks.try_acquire(record.newest.id, unit.locks(before))
+            request = self._locks.try_acquire(record.current.id, unit.locks(before))
             if request is None:
                 return None
             try:
-                record.update(0, right=access_check.check(before, record.newest.submitter, unit.op))
+                record.update(0, right=access_check.check(before, record.current.submitter, unit.op))
                 plan = unit.plan(before, None)
                 if not self._is_brief(plan, before, unit.op, log=log):
                     return None
                 self._end(record, jobs.Status.SUCCESS, msgspec.to_builtins(plan.result()))
                 quarantine_changes = self._services.ledger.quarantine.changes(before, plan.changes)
-                changes = [*plan.changes, *quarantine_changes, states.Put(record.newest)]
-                stored = store.submit(changes, records.cause(record.newest))
+                changes = [*plan.changes, *quarantine_changes, states.Put(record.current)]
+                stored = store.submit(changes, records.cause(record.current))
                 execution.forget_locks(self._locks, request, plan.changes)
                 return stored
             finally:
                 self._locks.release(request)
         except errors.PrerequisiteError as error:
             self._end(record, jobs.Status.ERROR, processor.encode_error(error))
-            return store.submit([states.Put(record.newest)], records.cause(record.newest))
+            return store.submit([states.Put(record.current)], records.cause(record.current))
 
     def _is_brief(
         self, plan: base.Plan, before: states.Snapshot, op: opcodes.AnyOpcode, *, log: environment.JobLog
@@ -143,4 +143,4 @@ class Brief:
     def _end(self, record: records.Record, status: jobs.Status, result: object) -> None:
         now = self._book.now()
         record.update(0, status=status, result=result, end_timestamp=now)
-        record.newest = msgspec.structs.replace(record.newest, end_timestamp=now)
+        record.current = msgspec.structs.replace(record.current, end_timestamp=now)

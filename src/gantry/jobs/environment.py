@@ -98,7 +98,7 @@ class JobLog:
             record.killable = None
 
     def _is_canceled(self) -> bool:
-        return self._record.newest.ops[self._index].status is jobs.Status.CANCELING
+        return self._record.current.ops[self._index].status is jobs.Status.CANCELING
 
     def info(self, message: str) -> None:
         """Log what happens."""

@@ -88,10 +88,10 @@ class Processor:
 
     async def run(self, record: records.Record, *, begun: Begun | None = None) -> None:
         """Run a job, ``begun`` or not, to its end, unless it was canceled before its task began; raises nothing."""
-        if record.newest.status in jobs.FINAL:
+        if record.current.status in jobs.FINAL:
             return
-        request_ids.CURRENT.set(record.newest.request or request_ids.of_job(record.newest.id))
-        for index in range(len(record.newest.ops)):
+        request_ids.CURRENT.set(record.current.request or request_ids.of_job(record.current.id))
+        for index in range(len(record.current.ops)):
             try:
                 result = await self._run_opcode(record, index, begun.first if begun and index == 0 else None)
             except errors.GantryError as error:
@@ -99,12 +99,12 @@ class Processor:
                 break
             except Exception as error:
                 # A bug in a unit ends its job, not the queue.
-                logger.exception("job %d, opcode %d", record.newest.id, index)
+                logger.exception("job %d, opcode %d", record.current.id, index)
                 self._fail(record, index, errors.InternalError(f"{type(error).__name__}: {error}"))
                 break
             record.update(index, status=jobs.Status.SUCCESS, result=result, end_timestamp=self._book.now())
         else:
-            record.newest = msgspec.structs.replace(record.newest, end_timestamp=self._book.now())
+            record.current = msgspec.structs.replace(record.current, end_timestamp=self._book.now())
         await self._book.save(record, index)
 
     def cancel(self, record: records.Record) -> None:
@@ -114,11 +114,11 @@ class Processor:
 
     def change_priority(self, record: records.Record, priority: int) -> None:
         """Change the priority of a job that waits for locks."""
-        self._locks.change_priority(record.newest.id, priority)
+        self._locks.change_priority(record.current.id, priority)
 
     def _fail(self, record: records.Record, index: int, error: errors.GantryError) -> None:
         now = self._book.now()
-        if record.newest.ops[index].status is jobs.Status.CANCELING or record.killed:
+        if record.current.ops[index].status is jobs.Status.CANCELING or record.killed:
             record.end(jobs.Status.CANCELED, CANCELED_RESULT, now)
             return
         record.update(index, status=jobs.Status.ERROR, result=encode_error(error), end_timestamp=now)
@@ -134,7 +134,7 @@ class Processor:
             started = _Started(unit, log, await self._acquire(record, index, unit))
         try:
             # Its rights may have been taken away while it waited, and names may mean other objects by now.
-            right = access_check.check(self._book.store.snapshot, record.newest.submitter, started.unit.op)
+            right = access_check.check(self._book.store.snapshot, record.current.submitter, started.unit.op)
             if not is_stored:
                 self._mark_running(record, index, right)
                 await self._book.commit(record, index)
@@ -144,24 +144,24 @@ class Processor:
                 locks=self._locks,
                 request=started.request,
                 log=started.log,
-                submitter=record.newest.submitter,
+                submitter=record.current.submitter,
             )
-            return await work.run(started.unit, cause=records.cause(record.newest, index))
+            return await work.run(started.unit, cause=records.cause(record.current, index))
         finally:
             self._locks.release(started.request)
 
     def _start(self, record: records.Record, index: int) -> None:
         now = self._book.now()
         record.update(index, start_timestamp=now)
-        if record.newest.start_timestamp is None:
-            record.newest = msgspec.structs.replace(record.newest, start_timestamp=now)
+        if record.current.start_timestamp is None:
+            record.current = msgspec.structs.replace(record.current, start_timestamp=now)
 
     def _mark_running(self, record: records.Record, index: int, right: str) -> None:
         record.update(index, status=jobs.Status.RUNNING, exec_timestamp=self._book.now(), right=right)
 
     def _unit(self, record: records.Record, index: int) -> tuple[execution.AnyUnit, environment.JobLog]:
-        secrets = self._book.secrets.get((record.newest.id, index))
-        op = confidential.with_secrets(record.newest.ops[index].input, secrets)
+        secrets = self._book.secrets.get((record.current.id, index))
+        op = confidential.with_secrets(record.current.ops[index].input, secrets)
         unit_class = self._units.get(type(op))
         if unit_class is None:
             raise errors.InternalError(f"there is no logical unit for {op.op_id}")
@@ -172,8 +172,8 @@ class Processor:
         """Return the locks that the unit needs in the state after they were granted."""
         while True:
             needed = unit.locks(self._book.store.snapshot)
-            step = record.newest.ops[index]
-            request = self._locks.ask(record.newest.id, needed, priority=step.priority)
+            step = record.current.ops[index]
+            request = self._locks.ask(record.current.id, needed, priority=step.priority)
             try:
                 if request.state is lock_table.State.WAITING:
                     await self._wait(record, index, request)
@@ -187,12 +187,12 @@ class Processor:
     async def _wait(self, record: records.Record, index: int, request: lock_table.Request) -> None:
         record.request = request
         try:
-            if record.newest.ops[index].status is not jobs.Status.WAITING:
+            if record.current.ops[index].status is not jobs.Status.WAITING:
                 record.update(index, status=jobs.Status.WAITING)
                 # Together with other jobs that begin to wait now: a waiting job must cost little.
                 self._book.save_soon(record)
             await self._locks.granted(request)
         finally:
             record.request = None
-        if record.newest.ops[index].status is jobs.Status.CANCELING:
+        if record.current.ops[index].status is jobs.Status.CANCELING:
             raise errors.JobCanceledError

@@ -77,7 +77,7 @@ class Queue:
 
     def executing(self) -> list[int]:
         """Return the jobs with a running opcode, which holds its locks."""
-        running_jobs = (self._book.find(number).newest for number in self._tasks)
+        running_jobs = (self._book.find(number).current for number in self._tasks)
         return [job.id for job in running_jobs if model.Status.RUNNING in (step.status for step in job.ops)]
 
     def arriving(self) -> list[int]:
@@ -104,13 +104,13 @@ class Queue:
         stored_jobs = sorted(self._book.store.snapshot.jobs.values(), key=lambda job: job.id)
         members = [self._book.add(job) for job in stored_jobs]
         for record in members:
-            if all(step.status is model.Status.QUEUED for step in record.newest.ops):
+            if all(step.status is model.Status.QUEUED for step in record.current.ops):
                 continue
-            if record.newest.status not in model.FINAL:
+            if record.current.status not in model.FINAL:
                 record.end(model.Status.ERROR, processor.encode_error(interrupted), self._book.now())
-        await self._book.save_all([record for record in members if record.newest is not record.shown])
+        await self._book.save_all([record for record in members if record.current is not record.durable])
         for record in members:
-            if record.newest.status is model.Status.QUEUED:
+            if record.current.status is model.Status.QUEUED:
                 self._enqueue(record)
         self._admit()
 
@@ -180,10 +180,10 @@ class Queue:
         record = await self._in_one_step(ops, submitter)
         if record is None:
             record = self._book.find(await self.submit(ops, submitter=submitter))
-        if record.shown.status not in model.FINAL:
+        if record.durable.status not in model.FINAL:
             await self._wait_for_end(record, timeout)
         self._archiving.keep(record)
-        return record.shown
+        return record.durable
 
     async def give_up(self, op: opcodes.AnyOpcode, *, submitter: Submitter = None) -> int | None:
         """Run an opcode as ``Brief.give_up`` does, and return the number of its job; None if it is another opcode."""
@@ -191,12 +191,12 @@ class Queue:
             return None
         access_check.check(self._book.store.snapshot, submitter, op)
         job = await uninterrupted.finish(self._brief.give_up(op, submitter))
-        return self._book.add(job).newest.id if job else None
+        return self._book.add(job).current.id if job else None
 
     async def _wait_for_end(self, record: records.Record, timeout: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                while record.shown.status not in model.FINAL:
+                while record.durable.status not in model.FINAL:
                     await self._book.wait(record)
 
     async def _in_one_step(self, ops: Ops, submitter: Submitter) -> records.Record | None:
@@ -221,7 +221,7 @@ class Queue:
         Raises StorageError if it is canceled, but not durably (contracts/jobs.md#end-of-a-job).
         """
         record = self._book.find(number)
-        status = record.newest.status
+        status = record.current.status
         if kill and status is model.Status.RUNNING and not record.stoppable:
             record.update(self._unfinished(record), status=model.Status.CANCELING)
             record.kill()
@@ -243,7 +243,7 @@ class Queue:
             record.end(model.Status.CANCELED, processor.CANCELED_RESULT, self._book.now())
             await self._store(record)
             return True, f"Dequeued job {number}"
-        return False, f"Job {number} is no longer waiting in the queue ({record.newest.status})"
+        return False, f"Job {number} is no longer waiting in the queue ({record.current.status})"
 
     async def change_priority(self, number: int, priority: int) -> tuple[bool, str]:
         """Change the priority of opcodes that have not begun, -20 to 19; return whether there were any, and a text.
@@ -255,16 +255,16 @@ class Queue:
         record = self._book.find(number)
         pending = [
             index
-            for index, step in enumerate(record.newest.ops)
+            for index, step in enumerate(record.current.ops)
             if step.status in (model.Status.QUEUED, model.Status.WAITING)
         ]
         if not pending:
-            return False, f"Job {number} has no opcodes that wait ({record.newest.status})"
+            return False, f"Job {number} has no opcodes that wait ({record.current.status})"
         for index in pending:
             record.update(index, priority=priority)
         self._processor.change_priority(record, priority)
         if any(waiting == number for _, waiting in self._ready):
-            heapq.heappush(self._ready, (record.newest.priority, number))
+            heapq.heappush(self._ready, (record.current.priority, number))
         await self._store(record, pending[0])
         return True, f"Priorities of the waiting opcodes of job {number} have been changed to {priority}"
 
@@ -327,12 +327,12 @@ class Queue:
         return job.status if job else None
 
     def _unfinished(self, record: records.Record) -> int:
-        return next(index for index, step in enumerate(record.newest.ops) if step.status not in model.FINAL)
+        return next(index for index, step in enumerate(record.current.ops) if step.status not in model.FINAL)
 
     async def _store(self, record: records.Record, index: int = 0) -> None:
         if not await uninterrupted.finish(self._book.save(record, index)):
             raise errors.StorageError(
-                f"job {record.newest.id} was changed, but the change is not stored yet and a restart would lose it",
+                f"job {record.current.id} was changed, but the change is not stored yet and a restart would lose it",
                 hint="see the master's log for the disk failure; storing is retried until it succeeds",
             )
 
@@ -347,20 +347,20 @@ class Queue:
         for begun in arrival.begun.values():
             self._book.adopt(begun.record)
             if not self._closed:
-                self._tasks[begun.record.newest.id] = asyncio.create_task(self._run(begun.record, begun=begun))
+                self._tasks[begun.record.current.id] = asyncio.create_task(self._run(begun.record, begun=begun))
         for record in [self._book.add(job) for job in arrival.jobs if job.id not in arrival.begun]:
             self._enqueue(record)
         self._admit()
 
     def _enqueue(self, record: records.Record) -> None:
-        for number in {dependency.job for dependency in dependencies.of(record.newest)}:
+        for number in {dependency.job for dependency in dependencies.of(record.current)}:
             if (other := self._book.view.get(number)) and other.status not in model.FINAL:
-                self._dependants.setdefault(number, []).append(record.newest.id)
+                self._dependants.setdefault(number, []).append(record.current.id)
         self._consider(record)
 
     def _consider(self, record: records.Record) -> None:
         """Make a queued job ready, or let it wait for its dependencies, or end it because of them."""
-        job = record.newest
+        job = record.current
         try:
             if not dependencies.pending(job, self._status):
                 heapq.heappush(self._ready, (job.priority, job.id))
@@ -377,22 +377,22 @@ class Queue:
             priority, number = heapq.heappop(self._ready)
             record = self._book.get(number)
             # Canceled, or in the heap a second time because its priority changed.
-            if record is None or number in self._tasks or record.newest.status is not model.Status.QUEUED:
+            if record is None or number in self._tasks or record.current.status is not model.Status.QUEUED:
                 continue
-            if record.newest.priority == priority:
+            if record.current.priority == priority:
                 self._tasks[number] = asyncio.create_task(self._run(record))
 
     async def _run(self, record: records.Record, *, begun: processor.Begun | None = None) -> None:
         try:
             await self._processor.run(record, begun=begun)
         finally:
-            del self._tasks[record.newest.id]
+            del self._tasks[record.current.id]
             self._admit()
 
     def _settle(self, record: records.Record) -> None:
         """Check the dependants of a job again, after its end is durable."""
-        for number in self._dependants.pop(record.newest.id, ()):
+        for number in self._dependants.pop(record.current.id, ()):
             dependant = self._book.get(number)
-            if dependant is not None and dependant.newest.status is model.Status.QUEUED:
+            if dependant is not None and dependant.current.status is model.Status.QUEUED:
                 self._consider(dependant)
         self._admit()

@@ -1,7 +1,7 @@
 """The queue's live jobs, and how they are written to the journal.
 
-``jobs.queue`` adds and removes them, ``jobs.processor`` changes them. A record has a job twice: ``newest`` is the job
-with all decisions, ``shown`` the job that readers see. Every change except log messages is committed
+``jobs.queue`` adds and removes them, ``jobs.processor`` changes them. A record has a job twice: ``current`` is the job
+with all decisions, ``durable`` the job that readers see. Every change except log messages is committed
 (contracts/cluster-design.md#queue-files) and is visible only when it is durable, so a crash never reverts what a reader
 has seen. A change that the store could not write, because the disk is full for example, is kept and written again, with
 a growing back-off.
@@ -66,8 +66,8 @@ class Record:
     far its present work is, empty if that is not measured; it is never stored.
     """
 
-    newest: jobs.Job
-    shown: jobs.Job
+    current: jobs.Job
+    durable: jobs.Job
     changed: asyncio.Future[None] | None = None
     request: lock_table.Request | None = None
     stoppable: bool = False
@@ -88,9 +88,9 @@ class Record:
 
     def update(self, index: int, **fields: object) -> None:
         """Change one opcode's part of the job, not yet committed."""
-        ops = list(self.newest.ops)
+        ops = list(self.current.ops)
         ops[index] = structs.replace(ops[index], **fields)
-        self.newest = structs.replace(self.newest, ops=tuple(ops))
+        self.current = structs.replace(self.current, ops=tuple(ops))
 
     def end(self, status: jobs.Status, result: object, now: jobs.Timestamp) -> None:
         """End every unfinished opcode, and the job, in the same way."""
@@ -98,9 +98,9 @@ class Record:
             step
             if step.status in jobs.FINAL
             else structs.replace(step, status=status, result=result, end_timestamp=now)
-            for step in self.newest.ops
+            for step in self.current.ops
         )
-        self.newest = structs.replace(self.newest, ops=ops, end_timestamp=now)
+        self.current = structs.replace(self.current, ops=ops, end_timestamp=now)
 
 
 def cause(job: jobs.Job, index: int = 0) -> transaction.Cause:
@@ -130,7 +130,7 @@ class _View(Mapping[int, jobs.Job]):
         self._records = records
 
     def __getitem__(self, number: int) -> jobs.Job:
-        return self._records[number].shown
+        return self._records[number].durable
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._records)
@@ -173,7 +173,7 @@ class Records:
 
     def finished(self) -> list[Record]:
         """Return the ended jobs, the oldest number first."""
-        return [record for record in self._records.values() if record.shown.status in jobs.FINAL]
+        return [record for record in self._records.values() if record.durable.status in jobs.FINAL]
 
     def add(self, job: jobs.Job) -> Record:
         """Add a job that the store has."""
@@ -182,21 +182,21 @@ class Records:
         return record
 
     def adopt(self, record: Record) -> None:
-        """Add a job that the store has as ``newest``."""
-        record.shown = record.newest
-        self._records[record.newest.id] = record
+        """Add a job that the store has as ``current``."""
+        record.durable = record.current
+        self._records[record.current.id] = record
 
     def drop(self, record: Record) -> None:
         """Forget a job."""
-        del self._records[record.newest.id]
+        del self._records[record.current.id]
         self._unsaved.pop(record, None)
 
     def log(self, record: Record, index: int, message: str) -> None:
         """Append a message to an opcode's log; readers see it at once, it is stored with the job's next change."""
-        serial = 1 + sum(len(step.log) for step in record.newest.ops)
+        serial = 1 + sum(len(step.log) for step in record.current.ops)
         entry: jobs.LogEntry = (serial, self.now(), "message", message)
-        record.update(index, log=(*record.newest.ops[index].log, entry))
-        self._show(record, record.shown)
+        record.update(index, log=(*record.current.ops[index].log, entry))
+        self._show(record, record.durable)
 
     def show_progress(self, record: Record, text: str) -> None:
         """Show how far the present work of a job is; empty when that work has ended."""
@@ -205,20 +205,20 @@ class Records:
             self._notify(record)
 
     async def commit(self, record: Record, index: int = 0) -> None:
-        """Store ``newest`` and make it visible; StorageError if it is not durable, with the change still in memory."""
-        await self._commit([record], cause(record.newest, index))
+        """Store ``current`` and make it visible; StorageError if it is not durable, with the change still in memory."""
+        await self._commit([record], cause(record.current, index))
 
     async def save(self, record: Record, index: int = 0) -> bool:
-        """Store ``newest`` and make it visible; a failed record is stored later. Return whether it is stored."""
-        return await self._save([record], cause(record.newest, index))
+        """Store ``current`` and make it visible; a failed record is stored later. Return whether it is stored."""
+        return await self._save([record], cause(record.current, index))
 
     async def save_all(self, changed: Sequence[Record]) -> None:
-        """Store ``newest`` of several jobs in one transaction, as ``save`` does."""
+        """Store ``current`` of several jobs in one transaction, as ``save`` does."""
         if changed:
             await self._save(changed, _QUEUE)
 
     def save_soon(self, record: Record) -> None:
-        """Store ``newest`` as ``save`` does, without waiting for it."""
+        """Store ``current`` as ``save`` does, without waiting for it."""
         self._unsaved[record] = None
         if self._saver is None:
             self._saver = asyncio.create_task(self._save_later())
@@ -227,7 +227,7 @@ class Records:
         try:
             await self._commit(changed, why)
         except errors.GantryError as error:
-            numbers = ", ".join(str(record.newest.id) for record in changed)
+            numbers = ", ".join(str(record.current.id) for record in changed)
             logger.warning("jobs that could not be stored, will be retried: %s: %s", numbers, error)
             for record in changed:
                 self.save_soon(record)
@@ -235,10 +235,10 @@ class Records:
         return True
 
     async def _commit(self, changed: Sequence[Record], why: transaction.Cause) -> None:
-        tried = [(record, record.newest) for record in changed]
+        tried = [(record, record.current) for record in changed]
         await self.store.submit([states.Put(job) for _, job in tried], why)
         for record, job in tried:
-            if record.newest is job:
+            if record.current is job:
                 self._unsaved.pop(record, None)
             self._show(record, job)
 
@@ -256,8 +256,8 @@ class Records:
 
     def _show(self, record: Record, durable: jobs.Job) -> None:
         """Make a stored job visible, with all of its log."""
-        ended = record.shown.end_timestamp is None and durable.end_timestamp is not None
-        record.shown = _with_log(durable, record.newest)
+        ended = record.durable.end_timestamp is None and durable.end_timestamp is not None
+        record.durable = _with_log(durable, record.current)
         self._notify(record)
         if ended:
             record.progress = ""
@@ -284,11 +284,11 @@ class Records:
             self._saver = None
 
 
-def _with_log(job: jobs.Job, newest: jobs.Job) -> jobs.Job:
+def _with_log(job: jobs.Job, current: jobs.Job) -> jobs.Job:
     """Return a job with its current log."""
-    if job is newest:
+    if job is current:
         return job
-    pairs = zip(job.ops, newest.ops, strict=True)
+    pairs = zip(job.ops, current.ops, strict=True)
     steps = (old if old.log is new.log else structs.replace(old, log=new.log) for old, new in pairs)
     return structs.replace(job, ops=tuple(steps))
 
@@ -314,7 +314,7 @@ async def wait_for_change(
     try:
         async with asyncio.timeout(timeout):
             while True:
-                job = record.shown
+                job = record.durable
                 current = values(job)
                 entries = [entry for step in job.ops for entry in step.log if entry[0] > (serial or 0)]
                 if entries or current != previous or job.status in jobs.FINAL:

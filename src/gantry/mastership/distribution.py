@@ -97,8 +97,8 @@ class Distribution:
         self._urgent.set()
 
     def _set_candidates(self, state: snapshot.Snapshot) -> None:
-        owner = state.the_cluster
-        candidates = [node for node in _by_name(state) if node.role(owner) is cluster.Role.CANDIDATE]
+        the_cluster = state.the_cluster
+        candidates = [node for node in _by_name(state) if node.role(the_cluster) is cluster.Role.CANDIDATE]
         self._candidates.set_targets(
             [state.target(node) for node in candidates], policy=state.replication_policy, serial=state.serial
         )

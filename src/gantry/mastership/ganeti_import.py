@@ -91,10 +91,12 @@ def _imported(value: snapshot.Stored, master: str, *, port: int, now: float) -> 
     return value
 
 
-def _lines(owner: cluster.Cluster, nodes: list[cluster.Node], old: files.Old, master: cluster.Node) -> Iterable[str]:
+def _lines(
+    the_cluster: cluster.Cluster, nodes: list[cluster.Node], old: files.Old, master: cluster.Node
+) -> Iterable[str]:
     instances = sum(isinstance(value, instance.Instance) for value in old.objects)
     size = f"{len(nodes)} nodes, {instances} instances"
-    yield f"cluster {owner.name} of version {old.version}: {size}; its master becomes {master.name}"
+    yield f"cluster {the_cluster.name} of version {old.version}: {size}; its master becomes {master.name}"
     if old.last_job:
         yield f"job numbers continue after {old.last_job}"
     yield from old.notes

@@ -16,10 +16,10 @@ def changes(state: states.Snapshot, new: str, *, now: float, lost: Sequence[clus
 
     An old master that is ``lost`` is left as it is.
     """
-    owner = state.the_cluster
-    nodes = [node for uuid in (owner.master_node, new) if (node := state.nodes.get(uuid)) and node not in lost]
+    the_cluster = state.the_cluster
+    nodes = [node for uuid in (the_cluster.master_node, new) if (node := state.nodes.get(uuid)) and node not in lost]
     flagged = [base.changed(node, now, master_candidate=True) for node in nodes if not node.master_candidate]
-    return [states.Put(base.changed(owner, now, master_node=new)), *map(states.Put, flagged)]
+    return [states.Put(base.changed(the_cluster, now, master_node=new)), *map(states.Put, flagged)]
 
 
 def lost_candidates(state: states.Snapshot, own: str, reached: Collection[str]) -> list[cluster.Node]:

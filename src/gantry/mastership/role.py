@@ -198,10 +198,10 @@ class Role:
 
     def _check_takeover(self, state: states.Snapshot) -> None:
         """Refuse a node that is not a candidate; the queue's lock has refused a second master daemon before."""
-        owner = state.the_cluster
+        the_cluster = state.the_cluster
         node = state.nodes.get(self._own.uuid)
-        if node is None or node.role(owner) not in (cluster.Role.CANDIDATE, cluster.Role.MASTER):
-            names = [other.name for other in state.nodes.values() if other.role(owner) is cluster.Role.CANDIDATE]
+        if node is None or node.role(the_cluster) not in (cluster.Role.CANDIDATE, cluster.Role.MASTER):
+            names = [other.name for other in state.nodes.values() if other.role(the_cluster) is cluster.Role.CANDIDATE]
             raise membership.not_candidate_error(self._own.node, sorted(names))
 
     async def _confirm(self, *, before_stop: bool = False) -> list[vote.Answer]:
@@ -269,9 +269,9 @@ class Role:
     def _claim(self) -> vote.Claim:
         self._check_claim()
         state = self._store.snapshot
-        owner = state.the_cluster
+        the_cluster = state.the_cluster
         keeping = (cluster.Role.CANDIDATE, cluster.Role.MASTER)
-        names = {node.name for node in state.nodes.values() if node.role(owner) in keeping}
+        names = {node.name for node in state.nodes.values() if node.role(the_cluster) in keeping}
         by_majority = not state.replication_policy.continues_alone
         return vote.Claim(
             self._own.node,

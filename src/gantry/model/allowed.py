@@ -75,17 +75,17 @@ EMPTY = ""
 """The only entry of a stored list without entries: a list that is not stored is the built-in one."""
 
 
-def entries(owner: cluster.Cluster, name: str) -> tuple[str, ...]:
+def entries(the_cluster: cluster.Cluster, name: str) -> tuple[str, ...]:
     """Return the entries of a list."""
-    return tuple(entry for entry in owner.allowed.get(name, LISTS[name].entries) if entry != EMPTY)
+    return tuple(entry for entry in the_cluster.allowed.get(name, LISTS[name].entries) if entry != EMPTY)
 
 
-def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> dict[str, tuple[str, ...]]:
+def applied(the_cluster: cluster.Cluster, op: opcodes.ClusterSetParams) -> dict[str, tuple[str, ...]]:
     """Return the stored lists after the changes of an opcode; InvalidError for an unknown list or a wrong entry.
 
     Adding the entry ``default`` resets a list.
     """
-    lists = dict(owner.allowed)
+    lists = dict(the_cluster.allowed)
     for action, name, entry in op.allowed or ():
         if name not in LISTS:
             raise parameters.unknown("allow-list", [name], LISTS)
@@ -108,15 +108,15 @@ def _check_entry(name: str, entry: str) -> None:
         )
 
 
-def outside(owner: cluster.Cluster, hypervisor: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def outside(the_cluster: cluster.Cluster, hypervisor: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Yield each parameter whose value is in no allow-list, with a sentence about it."""
     known = parameters.HYPERVISORS[hypervisor]
     for parameter, value in values.items():
         name = OF_PARAMETER.get(parameter)
         if name is None or parameter not in known or value in ("", known[parameter].default, parameters.RESET):
             continue
-        if not security.permits(entries(owner, name), str(value), LISTS[name].form):
-            contents = ", ".join(entries(owner, name)) or "which is empty"
+        if not security.permits(entries(the_cluster, name), str(value), LISTS[name].form):
+            contents = ", ".join(entries(the_cluster, name)) or "which is empty"
             yield parameter, f"parameter {parameter}: {value} is not in the allow-list {name} ({contents})"
 
 
@@ -125,25 +125,25 @@ def hint(name: str, value: object) -> str:
     return f"root can allow it on the master: gnt-cluster modify --allow '{name}={value}'"
 
 
-def check(owner: cluster.Cluster, hypervisor: str, values: Mapping[str, object]) -> None:
+def check(the_cluster: cluster.Cluster, hypervisor: str, values: Mapping[str, object]) -> None:
     """Raise ForbiddenError for the first value that is in no allow-list."""
-    for parameter, sentence in outside(owner, hypervisor, values):
+    for parameter, sentence in outside(the_cluster, hypervisor, values):
         raise errors.ForbiddenError(sentence, hint=hint(OF_PARAMETER[parameter], values[parameter]))
 
 
-def check_change(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> None:
+def check_change(the_cluster: cluster.Cluster, op: opcodes.ClusterSetParams) -> None:
     """Check the parameters that an opcode sets for the cluster and for operating systems, by the lists of ``owner``."""
     for hypervisor, values in (op.hvparams or {}).items():
-        check(owner, hypervisor, values)
+        check(the_cluster, hypervisor, values)
     for by_hypervisor in (op.os_hvp or {}).values():
         for hypervisor, values in by_hypervisor.items():
-            check(owner, hypervisor, values)
+            check(the_cluster, hypervisor, values)
 
 
-def own_values(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
+def own_values(the_cluster: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
     """Return the filled parameters of an instance that allow-lists are about and that are not built-in defaults."""
     known = parameters.HYPERVISORS[vm.hypervisor]
-    filled = parameters.fill_hypervisor(owner, vm)
+    filled = parameters.fill_hypervisor(the_cluster, vm)
     return {
         name: value for name, value in filled.items() if name in OF_PARAMETER and value not in ("", known[name].default)
     }

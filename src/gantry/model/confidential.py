@@ -99,15 +99,15 @@ def _levels(system: str, by_system: Mapping[str, base.Parameters]) -> base.Param
     return {name: value for key in systems for name, value in by_system.get(key, {}).items()}
 
 
-def filled(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
+def filled(the_cluster: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
     """Return the filled parameters of an instance's operating system, for its scripts."""
-    defaults = _levels(vm.os, owner.osparams) | _levels(vm.os, owner.osparams_private_cluster)
+    defaults = _levels(vm.os, the_cluster.osparams) | _levels(vm.os, the_cluster.osparams_private_cluster)
     return defaults | vm.osparams | vm.osparams_private
 
 
-def filled_public(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
+def filled_public(the_cluster: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
     """Return the filled parameters of an instance's operating system, without confidential values."""
-    defaults = _levels(vm.os, owner.osparams) | blanked(_levels(vm.os, owner.osparams_private_cluster))
+    defaults = _levels(vm.os, the_cluster.osparams) | blanked(_levels(vm.os, the_cluster.osparams_private_cluster))
     return defaults | vm.osparams | blanked(vm.osparams_private)
 
 

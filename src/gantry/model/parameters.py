@@ -265,33 +265,35 @@ def fill(known: Mapping[str, Parameter], *levels: Mapping[str, base.Value]) -> b
     return filled
 
 
-def fill_hypervisor(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
+def fill_hypervisor(the_cluster: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
     """Return an instance's filled hypervisor parameters (contracts/cluster-design.md#filling-of-defaults)."""
-    return fill_system(owner, vm.hypervisor, vm.os) | vm.hvparams
+    return fill_system(the_cluster, vm.hypervisor, vm.os) | vm.hvparams
 
 
-def fill_system(owner: cluster.Cluster, hypervisor: str, system: str) -> base.Parameters:
+def fill_system(the_cluster: cluster.Cluster, hypervisor: str, system: str) -> base.Parameters:
     """Return the filled hypervisor parameters of an operating system; values of its variant take precedence."""
-    levels = [owner.os_hvp.get(name, {}).get(hypervisor, {}) for name in dict.fromkeys((system.split("+")[0], system))]
-    return fill(HYPERVISORS[hypervisor], owner.hvparams.get(hypervisor, {}), *levels)
+    levels = [
+        the_cluster.os_hvp.get(name, {}).get(hypervisor, {}) for name in dict.fromkeys((system.split("+")[0], system))
+    ]
+    return fill(HYPERVISORS[hypervisor], the_cluster.hvparams.get(hypervisor, {}), *levels)
 
 
-def fill_backend(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
+def fill_backend(the_cluster: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
     """Return an instance's filled backend parameters (contracts/cluster-design.md#filling-of-defaults)."""
-    return fill(BACKEND, owner.beparams.get(RESET, {}), vm.beparams)
+    return fill(BACKEND, the_cluster.beparams.get(RESET, {}), vm.beparams)
 
 
-def fill_nic(owner: cluster.Cluster, nic: instance.Nic) -> base.Parameters:
+def fill_nic(the_cluster: cluster.Cluster, nic: instance.Nic) -> base.Parameters:
     """Return a NIC's filled parameters."""
-    return fill(NIC, owner.nicparams.get(RESET, {}), nic.nicparams)
+    return fill(NIC, the_cluster.nicparams.get(RESET, {}), nic.nicparams)
 
 
-def fill_node(owner: cluster.Cluster, group: cluster.NodeGroup | None, node: cluster.Node) -> base.Parameters:
+def fill_node(the_cluster: cluster.Cluster, group: cluster.NodeGroup | None, node: cluster.Node) -> base.Parameters:
     """Return a node's filled parameters."""
-    return fill(NODE, owner.ndparams, group.ndparams if group else {}, node.ndparams)
+    return fill(NODE, the_cluster.ndparams, group.ndparams if group else {}, node.ndparams)
 
 
-def fill_disk(owner: cluster.Cluster, group: cluster.NodeGroup | None, template: str) -> base.Parameters:
+def fill_disk(the_cluster: cluster.Cluster, group: cluster.NodeGroup | None, template: str) -> base.Parameters:
     """Return the filled parameters of a disk template in a node group; an unknown template has none."""
-    levels = (owner.diskparams.get(template, {}), group.diskparams.get(template, {}) if group else {})
+    levels = (the_cluster.diskparams.get(template, {}), group.diskparams.get(template, {}) if group else {})
     return fill(DISK.get(template, {}), *levels)

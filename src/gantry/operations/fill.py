@@ -18,7 +18,7 @@ from gantry.state.objects import snapshot as states
 
 def fill(state: states.Snapshot, vm: instance.Instance, *, node: str = "") -> calls.Instance:
     """Return an instance of the snapshot as its primary node, or the node with the UUID ``node``, sees it."""
-    owner = state.the_cluster
+    the_cluster = state.the_cluster
     return calls.Instance(
         name=vm.name,
         uuid=vm.uuid,
@@ -30,22 +30,24 @@ def fill(state: states.Snapshot, vm: instance.Instance, *, node: str = "") -> ca
         ctime=vm.ctime,
         mtime=vm.mtime,
         tags=vm.tags,
-        hvparams=parameters.fill_hypervisor(owner, vm),
-        allowed=fill_allowed(owner, vm),
-        beparams=parameters.fill_backend(owner, vm),
-        osparams=confidential.filled(owner, vm),
+        hvparams=parameters.fill_hypervisor(the_cluster, vm),
+        allowed=fill_allowed(the_cluster, vm),
+        beparams=parameters.fill_backend(the_cluster, vm),
+        osparams=confidential.filled(the_cluster, vm),
         disks=tuple(fill_disk(state, vm, index, disk, node=node) for index, disk in enumerate(vm.disks)),
         nics=tuple(
-            fill_nic(owner, index, nic, net=state.networks.get(nic.network)) for index, nic in enumerate(vm.nics)
+            fill_nic(the_cluster, index, nic, net=state.networks.get(nic.network)) for index, nic in enumerate(vm.nics)
         ),
     )
 
 
-def fill_allowed(owner: cluster.Cluster, vm: instance.Instance) -> dict[str, calls.Allowed]:
+def fill_allowed(the_cluster: cluster.Cluster, vm: instance.Instance) -> dict[str, calls.Allowed]:
     """Return what a node may use as the values of an instance's parameters; built-in defaults are always allowed."""
-    names = {parameter: allowed.OF_PARAMETER[parameter] for parameter in allowed.own_values(owner, vm)}
+    names = {parameter: allowed.OF_PARAMETER[parameter] for parameter in allowed.own_values(the_cluster, vm)}
     return {
-        parameter: calls.Allowed(list=name, entries=allowed.entries(owner, name), form=allowed.LISTS[name].form.value)
+        parameter: calls.Allowed(
+            list=name, entries=allowed.entries(the_cluster, name), form=allowed.LISTS[name].form.value
+        )
         for parameter, name in names.items()
     }
 
@@ -87,9 +89,9 @@ def _replication_address(node: cluster.Node) -> str:
     return node.secondary_ip or node.primary_ip
 
 
-def fill_nic(owner: cluster.Cluster, index: int, nic: instance.Nic, *, net: network.Network | None) -> calls.Nic:
+def fill_nic(the_cluster: cluster.Cluster, index: int, nic: instance.Nic, *, net: network.Network | None) -> calls.Nic:
     """Return a NIC as nodes see it, its addresses with their subnets."""
-    filled = parameters.fill_nic(owner, nic)
+    filled = parameters.fill_nic(the_cluster, nic)
     return calls.Nic(
         index=index,
         uuid=nic.uuid,

@@ -28,15 +28,15 @@ def environment(
     snapshot: states.Snapshot, hooks: base.Hooks, *, op_code: str, phase: Phase, after: Mapping[str, str] | None = None
 ) -> Environment:
     """Return all variables for the scripts of a phase; ``after`` contains the values of the post phase."""
-    owner = snapshot.the_cluster
+    the_cluster = snapshot.the_cluster
     common = {
         "HOOKS_VERSION": VERSION,
         "HOOKS_PATH": hooks.path,
         "HOOKS_PHASE": phase,
         "OP_CODE": op_code,
         "OBJECT_TYPE": hooks.object_type,
-        "CLUSTER": owner.name,
-        "MASTER": snapshot.nodes[owner.master_node].name,
+        "CLUSTER": the_cluster.name,
+        "MASTER": snapshot.nodes[the_cluster.master_node].name,
     }
     values = hooks.planned if hooks.planned is not None and phase == "pre" else hooks.environment
     prefixed = {f"GANETI_{name}": value for name, value in (common | dict(values)).items()}

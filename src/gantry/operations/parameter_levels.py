@@ -72,11 +72,11 @@ def limits(
     return stored if change is None else policy.changed(stored, change, above=above)
 
 
-def check_groups(owner: cluster.Cluster, groups: Iterable[cluster.NodeGroup]) -> None:
+def check_groups(the_cluster: cluster.Cluster, groups: Iterable[cluster.NodeGroup]) -> None:
     """Refuse a policy of the cluster that leaves a node group, with its own limits, no possible size."""
     for group in groups:
         try:
-            policy.check_levels(owner.ipolicy, group.ipolicy)
+            policy.check_levels(the_cluster.ipolicy, group.ipolicy)
         except errors.InvalidError as error:
             raise errors.InvalidError(
                 f"node group {group.name}, with its own limits: {error.message}",
@@ -136,9 +136,11 @@ def text(value: object) -> str:
 
 def violations(snapshot: states.Snapshot, vm: instance.Instance, *, group: str = "") -> list[str]:
     """Return the violations of the policy of the instance's node group, or of the group with the UUID ``group``."""
-    owner = snapshot.the_cluster
+    the_cluster = snapshot.the_cluster
     node_group = snapshot.nodegroups[group or snapshot.nodes[vm.primary_node].group]
-    return policy.violations(policy.filled(owner.ipolicy, node_group.ipolicy), vm, parameters.fill_backend(owner, vm))
+    return policy.violations(
+        policy.filled(the_cluster.ipolicy, node_group.ipolicy), vm, parameters.fill_backend(the_cluster, vm)
+    )
 
 
 def check_policy(snapshot: states.Snapshot, vm: instance.Instance, *, before: instance.Instance | None = None) -> None:

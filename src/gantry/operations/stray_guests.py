@@ -243,9 +243,9 @@ def adopted(snapshot: states.Snapshot, stray: Stray, now: float) -> instance.Ins
         return base.changed(vm, now, primary_node=stray.target.uuid, admin_state=instance.AdminState.UP)
     machine = stray.machine
     assert machine is not None
-    owner = snapshot.the_cluster
-    hypervisor = parameters.fill_system(owner, machine.hypervisor, machine.os)
-    backend = parameters.fill(parameters.BACKEND, owner.beparams.get(parameters.RESET, {}))
+    the_cluster = snapshot.the_cluster
+    hypervisor = parameters.fill_system(the_cluster, machine.hypervisor, machine.os)
+    backend = parameters.fill(parameters.BACKEND, the_cluster.beparams.get(parameters.RESET, {}))
     return instance.Instance(
         uuid=machine.uuid,
         name=machine.name,

@@ -65,9 +65,9 @@ def _group(state: states.Snapshot, name: str) -> dict[str, object]:
 
 
 def _cluster(state: states.Snapshot, name: str) -> dict[str, object]:
-    owner = state.the_cluster
-    values = {field: getattr(owner, field) for field in owner.__struct_fields__}
-    return values | {f"tag {tag}": True for tag in owner.tags}
+    the_cluster = state.the_cluster
+    values = {field: getattr(the_cluster, field) for field in the_cluster.__struct_fields__}
+    return values | {f"tag {tag}": True for tag in the_cluster.tags}
 
 
 def _range(state: states.Snapshot, name: str) -> dict[str, object]:

@@ -23,7 +23,7 @@ class AccessAdd(base.Planned[opcodes.AccessAdd]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the rules."""
+        """Lock the rules exclusively."""
         return _LOCKS
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -65,7 +65,7 @@ class AccessRemove(base.Planned[opcodes.AccessRemove]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the rules."""
+        """Lock the rules exclusively."""
         return _LOCKS
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

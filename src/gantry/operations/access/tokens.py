@@ -29,7 +29,7 @@ class TokenAdd(base.Planned[opcodes.TokenAdd]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the tokens."""
+        """Lock the tokens exclusively."""
         return _LOCKS
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -78,7 +78,7 @@ class TokenRevoke(base.Planned[opcodes.TokenRevoke]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the tokens."""
+        """Lock the tokens exclusively."""
         return _LOCKS
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

@@ -35,7 +35,7 @@ class BackupExport(base.Unit[opcodes.BackupExport, Facts]):
     OPCODE = opcodes.BackupExport
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance; share its nodes, and the node for the export."""
+        """Lock the instance exclusively; its nodes and the node for the export shared."""
         vm = snapshot.instance(self.op.instance_name)
         target = snapshot.node(self.op.target_node).uuid
         return {
@@ -302,7 +302,7 @@ class BackupRemove(base.Unit[opcodes.BackupRemove, list[targets.Target]]):
     OPCODE = opcodes.BackupRemove
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, if it exists: it may just be exported."""
+        """Lock the instance exclusively, if it exists: it may just be exported."""
         uuid = snapshot.names.get(("instances", self.op.instance_name))
         return {(lock.Level.INSTANCE, uuid or self.op.instance_name): lock.Mode.EXCLUSIVE}
 

@@ -41,11 +41,11 @@ class Finding:
 
 def check_config(snapshot: states.Snapshot) -> Iterator[Finding]:
     """Report what contradicts itself in the configuration."""
-    owner = snapshot.the_cluster
-    if owner.master_node not in snapshot.nodes:
-        yield Finding("ECLUSTERCFG", "cluster", "", f"the master node {owner.master_node} does not exist")
+    the_cluster = snapshot.the_cluster
+    if the_cluster.master_node not in snapshot.nodes:
+        yield Finding("ECLUSTERCFG", "cluster", "", f"the master node {the_cluster.master_node} does not exist")
     candidates, _ = snapshot.numbers_of_candidates()
-    policy, default = snapshot.replication_policy, owner.default_policy(*snapshot.numbers_of_candidates())
+    policy, default = snapshot.replication_policy, the_cluster.default_policy(*snapshot.numbers_of_candidates())
     if policy.is_weaker(default):
         message = (
             f"the replication policy is {policy.value}, weaker than the default for its candidates, {default.value}; "
@@ -53,7 +53,7 @@ def check_config(snapshot: states.Snapshot) -> Iterator[Finding]:
         hint = "gnt-cluster modify --replication default sets that"
         yield Finding("ECLUSTERCFG", "cluster", "", message + hint, is_warning=True)
     possible = sum(node.master_capable and not node.offline for node in snapshot.nodes.values())
-    required = min(owner.candidate_pool_size, possible)
+    required = min(the_cluster.candidate_pool_size, possible)
     if candidates < required:
         yield Finding("ECLUSTERCFG", "cluster", "", f"{candidates} master candidates, {required} are required")
     for node in sorted(snapshot.nodes.values(), key=lambda node: node.name):
@@ -250,9 +250,9 @@ def check_node_addresses(snapshot: states.Snapshot) -> Iterator[Finding]:
 
 def check_allowed(snapshot: states.Snapshot) -> Iterator[Finding]:
     """Report instances with parameters that the cluster does not allow any more."""
-    owner = snapshot.the_cluster
+    the_cluster = snapshot.the_cluster
     for vm in sorted(snapshot.instances.values(), key=lambda vm: vm.name):
-        for _, sentence in allowed.outside(owner, vm.hypervisor, allowed.own_values(owner, vm)):
+        for _, sentence in allowed.outside(the_cluster, vm.hypervisor, allowed.own_values(the_cluster, vm)):
             message = f"{sentence}; it will not start again, see gnt-cluster modify --allow"
             yield Finding("EINSTANCEPOLICY", "instance", vm.name, message, is_warning=True)
 

@@ -27,12 +27,12 @@ def is_meant(op: opcodes.ClusterSetParams) -> bool:
     return True
 
 
-def _driver_and_url(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> tuple[str, str]:
+def _driver_and_url(the_cluster: cluster.Cluster, op: opcodes.ClusterSetParams) -> tuple[str, str]:
     """Return the requested driver and URL; raises InvalidError."""
-    driver = op.ipam_driver or owner.ipam_driver
+    driver = op.ipam_driver or the_cluster.ipam_driver
     url = op.ipam_database or ""
     if driver == "sql":
-        url = url or owner.ipam_database
+        url = url or the_cluster.ipam_database
         if not url:
             raise errors.InvalidError("IPAM driver sql needs a database", hint="specify it with --ipam-database URL")
     elif url:
@@ -43,12 +43,12 @@ def _driver_and_url(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> tup
 DATABASE = "works on the database, not on a node"
 
 
-async def check(environment: base.Environment, owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> None:
+async def check(environment: base.Environment, the_cluster: cluster.Cluster, op: opcodes.ClusterSetParams) -> None:
     """Check whether the change is possible; raises the obstacles before anything is changed."""
-    driver, url = _driver_and_url(owner, op)
-    if driver == "sql" and (url != owner.ipam_database or op.force):
+    driver, url = _driver_and_url(the_cluster, op)
+    if driver == "sql" and (url != the_cluster.ipam_database or op.force):
         await environment.addresses.check(url, force=op.force)
-    elif driver != owner.ipam_driver and not op.force:
+    elif driver != the_cluster.ipam_driver and not op.force:
         await environment.addresses.check_alone()
 
 

@@ -13,7 +13,7 @@ class ClusterPostInit(base.Planned[opcodes.ClusterPostInit]):
     OPCODE = opcodes.ClusterPostInit
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take nothing."""
+        """Lock nothing."""
         return {}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -32,7 +32,7 @@ class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
     OPCODE = opcodes.ClusterDestroy
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the whole cluster."""
+        """Lock the whole cluster exclusively."""
         return {(lock.Level.CLUSTER, "BGL"): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

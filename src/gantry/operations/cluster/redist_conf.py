@@ -18,7 +18,7 @@ class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
     OPCODE = opcodes.ClusterRedistConf
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the nodes."""
+        """Lock the nodes shared."""
         return {(lock.Level.NODE, lock.ALL_NAMES): lock.Mode.SHARED}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

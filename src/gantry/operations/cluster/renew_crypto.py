@@ -64,7 +64,7 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
     OPCODE = opcodes.ClusterRenewCrypto
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the nodes, and keep the pool of candidates as it is."""
+        """Lock the nodes and the pool of candidates shared."""
         for name in self.op.nodes:
             snapshot.node(name)
         return {

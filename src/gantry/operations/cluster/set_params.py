@@ -36,7 +36,7 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
     OPCODE = opcodes.ClusterSetParams
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the cluster's entry and the pool of candidates; share objects that may conflict or must be asked."""
+        """Lock the cluster's entry and the pool of candidates exclusively; what may conflict or is asked shared."""
         needed = {(lock.Level.CONFIG, "cluster"): lock.Mode.EXCLUSIVE, candidate_pool.POOL: lock.Mode.EXCLUSIVE}
         if ipam_database.is_meant(self.op):
             return needed | {ipam_database.NETWORKS: lock.Mode.EXCLUSIVE}
@@ -224,6 +224,6 @@ def _check_instances(snapshot: states.Snapshot, old: cluster.Cluster, new: clust
             raise errors.InvalidError(f"instance {vm.name}: {error.message}", hint=error.hint) from None
 
 
-def _plug(owner: cluster.Cluster) -> calls.Nic:
+def _plug(the_cluster: cluster.Cluster) -> calls.Nic:
     """Return a NIC that has only the cluster's defaults, as nodes see it."""
-    return fill.fill_nic(owner, 0, instance.Nic(uuid="", mac=""), net=None)
+    return fill.fill_nic(the_cluster, 0, instance.Nic(uuid="", mac=""), net=None)

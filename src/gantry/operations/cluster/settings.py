@@ -47,36 +47,38 @@ _PROGRAM = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.+-]*)?")
 _DEVICE = re.compile(r"[^\s/]{0,15}")
 
 
-def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Cluster:
+def applied(the_cluster: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Cluster:
     """Return the cluster with the settings of an opcode; raises InvalidError."""
-    hypervisors = _chosen(owner, op, "enabled_hypervisors", what="hypervisor", known=parameters.HYPERVISORS)
-    backend = parameters.merge(owner.beparams.get(parameters.RESET, {}), parameters.backend(op.beparams or {}))
+    hypervisors = _chosen(the_cluster, op, "enabled_hypervisors", what="hypervisor", known=parameters.HYPERVISORS)
+    backend = parameters.merge(the_cluster.beparams.get(parameters.RESET, {}), parameters.backend(op.beparams or {}))
     parameters.check_memory(parameters.fill(parameters.BACKEND, backend))
     nic = parameters.nic(op.nicparams or {})
     checked = {name: parameters.hypervisor(name, values) for name, values in (op.hvparams or {}).items()}
     changed = structs.replace(
-        owner,
+        the_cluster,
         **_values(op),
         enabled_hypervisors=_with_first(hypervisors, op.default_hypervisor),
         enabled_disk_templates=_chosen(
-            owner, op, "enabled_disk_templates", what="disk template", known=parameters.DISK_TEMPLATES
+            the_cluster, op, "enabled_disk_templates", what="disk template", known=parameters.DISK_TEMPLATES
         ),
-        network_thresholds=_thresholds(op, owner.network_thresholds),
-        hvparams=parameter_levels.merged(owner.hvparams, checked),
+        network_thresholds=_thresholds(op, the_cluster.network_thresholds),
+        hvparams=parameter_levels.merged(the_cluster.hvparams, checked),
         beparams={parameters.RESET: backend} if backend else {},
-        nicparams=parameter_levels.merged(owner.nicparams, {parameters.RESET: nic}),
-        ndparams=parameter_levels.node(owner.ndparams, op.ndparams),
-        diskparams=parameter_levels.disks(owner.diskparams, op.diskparams),
-        osparams=parameter_levels.merged(owner.osparams, op.osparams or {}),
+        nicparams=parameter_levels.merged(the_cluster.nicparams, {parameters.RESET: nic}),
+        ndparams=parameter_levels.node(the_cluster.ndparams, op.ndparams),
+        diskparams=parameter_levels.disks(the_cluster.diskparams, op.diskparams),
+        osparams=parameter_levels.merged(the_cluster.osparams, op.osparams or {}),
         osparams_private_cluster=parameter_levels.merged(
-            owner.osparams_private_cluster, op.osparams_private_cluster or {}
+            the_cluster.osparams_private_cluster, op.osparams_private_cluster or {}
         ),
-        os_hvp=parameter_levels.systems(owner.os_hvp, op.os_hvp),
-        allowed=allowed.applied(owner, op),
-        hidden_os=_listed(owner.hidden_os, op.hidden_os or ()),
-        blacklisted_os=_listed(owner.blacklisted_os, op.blacklisted_os or ()),
-        ipolicy=parameter_levels.limits(owner.ipolicy, op.ipolicy),
-        default_iallocator_params=parameters.merge(owner.default_iallocator_params, op.default_iallocator_params or {}),
+        os_hvp=parameter_levels.systems(the_cluster.os_hvp, op.os_hvp),
+        allowed=allowed.applied(the_cluster, op),
+        hidden_os=_listed(the_cluster.hidden_os, op.hidden_os or ()),
+        blacklisted_os=_listed(the_cluster.blacklisted_os, op.blacklisted_os or ()),
+        ipolicy=parameter_levels.limits(the_cluster.ipolicy, op.ipolicy),
+        default_iallocator_params=parameters.merge(
+            the_cluster.default_iallocator_params, op.default_iallocator_params or {}
+        ),
     )
     allowed.check_change(changed, op)
     return changed
@@ -127,12 +129,12 @@ _FORMS: dict[str, Callable[[str], str]] = {
 
 
 def _chosen(
-    owner: cluster.Cluster, op: opcodes.ClusterSetParams, field: str, *, what: str, known: Collection[str]
+    the_cluster: cluster.Cluster, op: opcodes.ClusterSetParams, field: str, *, what: str, known: Collection[str]
 ) -> tuple[str, ...]:
     """Return a list of known names, each once; ``default`` alone is the list of a new cluster."""
     requested: tuple[str, ...] | None = getattr(op, field)
     if requested is None:
-        current: tuple[str, ...] = getattr(owner, field)
+        current: tuple[str, ...] = getattr(the_cluster, field)
         return current
     names: tuple[str, ...] = getattr(_FRESH, field) if requested == (parameters.RESET,) else requested
     if unknown := [name for name in names if name not in known]:

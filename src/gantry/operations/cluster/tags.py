@@ -45,7 +45,7 @@ class _OfTags(base.Planned[Op]):
     """Base of the units that change the tags of one object."""
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the object; for the cluster, take its configuration entry, which does not wait for other jobs."""
+        """Lock the object exclusively; of the cluster only its entry, which does not wait for other jobs."""
         if self.op.kind == "cluster":
             return {(lock.Level.CONFIG, "cluster"): lock.Mode.EXCLUSIVE}
         level, kind = _LOCK_LEVELS[self.op.kind]
@@ -96,7 +96,7 @@ class TagsSearch(base.Planned[opcodes.TagsSearch]):
     READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take nothing: searches one snapshot."""
+        """Lock nothing: it searches one snapshot."""
         return {}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

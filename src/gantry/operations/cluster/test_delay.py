@@ -13,7 +13,7 @@ class TestDelay(base.Planned[opcodes.TestDelay]):
     __test__ = False
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the named nodes exclusively."""
+        """Lock the named nodes exclusively."""
         uuids = [snapshot.resolve("nodes", name) for name in self.op.on_nodes]
         return {} if self.op.no_locks else {(lock.Level.NODE, uuid): lock.Mode.EXCLUSIVE for uuid in uuids}
 

@@ -38,7 +38,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
     OPCODE = opcodes.ClusterVerify
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share everything, so that no object is half changed."""
+        """Lock everything shared, so that no object is half changed."""
         levels = (lock.Level.INSTANCE, lock.Level.GROUP, lock.Level.NODE, lock.Level.NETWORK)
         return {(level, lock.ALL_NAMES): lock.Mode.SHARED for level in levels}
 

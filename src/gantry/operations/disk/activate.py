@@ -16,7 +16,7 @@ class InstanceActivateDisks(base.Unit[opcodes.InstanceActivateDisks, None]):
     OPCODE = opcodes.InstanceActivateDisks
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, share its nodes."""
+        """Lock the instance exclusively, its nodes shared."""
         return requirements.locks(snapshot, snapshot.instance(self.op.instance_name))
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
@@ -53,7 +53,7 @@ class InstanceDeactivateDisks(base.Unit[opcodes.InstanceDeactivateDisks, None]):
     OPCODE = opcodes.InstanceDeactivateDisks
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, share its nodes."""
+        """Lock the instance exclusively, its nodes shared."""
         return requirements.locks(snapshot, snapshot.instance(self.op.instance_name))
 
     async def inspect(self, snapshot: states.Snapshot) -> None:

@@ -73,7 +73,7 @@ def edit(change: opcodes.DiskChange) -> Edit:
 
 
 def locks(snapshot: states.Snapshot, vm: instance.Instance, changes: Sequence[opcodes.DiskChange]) -> lock.LockSet:
-    """Take the disks to attach, and share their nodes; for a detach, take all disks of the instance.
+    """Lock the disks to attach exclusively, their nodes shared; for a detach, all disks of the instance exclusively.
 
     A mirrored disk gives an instance without disks a secondary node, which the instance's own locks do not have.
     """

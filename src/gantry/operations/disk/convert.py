@@ -48,7 +48,7 @@ AnyFacts = changes.Facts | Facts
 
 
 def locks(snapshot: states.Snapshot, vm: instance.Instance, op: opcodes.InstanceSetParams) -> lock.LockSet:
-    """Take the disks that change; share the node that gets copies, or all nodes if that node must be chosen."""
+    """Lock the disks that change exclusively; the node that gets copies shared, or all nodes if it must be chosen."""
     if op.disk_template != MIRRORED:
         return changes.locks(snapshot, vm, op.disks)
     node = snapshot.node(op.remote_node).uuid if op.remote_node else lock.ALL_NAMES

@@ -31,7 +31,7 @@ class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
     OPCODE = opcodes.InstanceGrowDisk
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, share its nodes."""
+        """Lock the instance exclusively, its nodes shared."""
         return requirements.locks(snapshot, snapshot.instance(self.op.instance_name))
 
     def _growth(self, snapshot: states.Snapshot) -> _Growth:

@@ -39,7 +39,7 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
     OPCODE = opcodes.InstanceRecreateDisks
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance; share its present and new nodes, or all nodes if an allocator chooses."""
+        """Lock the instance exclusively; its present and new nodes shared, or all nodes if an allocator chooses."""
         own = requirements.locks(snapshot, snapshot.instance(self.op.instance_name))
         names = [snapshot.node(name).uuid for name in self.op.nodes] + ([lock.ALL_NAMES] if self.op.iallocator else [])
         return {**own, **{(lock.Level.NODE, name): lock.Mode.SHARED for name in names}}

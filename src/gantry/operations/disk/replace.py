@@ -56,7 +56,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
     OPCODE = opcodes.InstanceReplaceDisks
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance; share its nodes and the new node, or all nodes if the new node must be chosen."""
+        """Lock the instance exclusively; its nodes and the new one shared, or all nodes if it must be chosen."""
         own = requirements.locks(snapshot, snapshot.instance(self.op.instance_name))
         if self.op.mode != NEW:
             return own

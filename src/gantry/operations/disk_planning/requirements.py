@@ -14,7 +14,7 @@ from gantry.state.objects import snapshot as states
 
 
 def locks(snapshot: states.Snapshot, vm: instance.Instance) -> lock.LockSet:
-    """Take the instance and share its nodes."""
+    """Lock the instance exclusively, its nodes shared."""
     return {
         (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
         **{(lock.Level.NODE, node): lock.Mode.SHARED for node in vm.nodes},

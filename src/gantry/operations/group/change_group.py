@@ -25,7 +25,7 @@ class InstanceChangeGroup(spreads.Many[opcodes.InstanceChangeGroup]):
     OPCODE = opcodes.InstanceChangeGroup
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the instance and all nodes; the job takes its own locks."""
+        """Lock the instance and all nodes shared; the job has locks of its own."""
         vm = snapshot.instance(self.op.instance_name)
         for name in self.op.target_groups:
             snapshot.group(name)
@@ -69,7 +69,7 @@ class GroupEvacuate(spreads.Many[opcodes.GroupEvacuate]):
     OPCODE = opcodes.GroupEvacuate
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the groups and all nodes; the jobs lock the instances."""
+        """Lock the groups and all nodes shared; the jobs lock the instances."""
         own = snapshot.group(self.op.group_name)
         groups = _targets(snapshot, own, self.op.target_groups, what="the evacuated group")
         return {

@@ -55,7 +55,7 @@ class GroupAdd(base.Planned[opcodes.GroupAdd]):
     OPCODE = opcodes.GroupAdd
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the name."""
+        """Lock the name exclusively."""
         return {(lock.Level.GROUP, self.op.group_name): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -85,7 +85,7 @@ class GroupSetParams(base.Planned[opcodes.GroupSetParams]):
     OPCODE = opcodes.GroupSetParams
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the group."""
+        """Lock the group exclusively."""
         return {(lock.Level.GROUP, snapshot.group(self.op.group_name).uuid): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -121,7 +121,7 @@ class GroupRename(base.Planned[opcodes.GroupRename]):
     OPCODE = opcodes.GroupRename
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the group and the new name."""
+        """Lock the group and the new name exclusively."""
         group = snapshot.group(self.op.group_name).uuid
         return {(lock.Level.GROUP, name): lock.Mode.EXCLUSIVE for name in (group, self.op.new_name)}
 
@@ -144,7 +144,7 @@ class GroupRemove(base.Planned[opcodes.GroupRemove]):
     OPCODE = opcodes.GroupRemove
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the group."""
+        """Lock the group exclusively."""
         return {(lock.Level.GROUP, snapshot.group(self.op.group_name).uuid): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -174,7 +174,7 @@ class GroupAssignNodes(base.Planned[opcodes.GroupAssignNodes]):
     OPCODE = opcodes.GroupAssignNodes
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the nodes, their present groups and their new group."""
+        """Lock the nodes, their present groups and their new group exclusively."""
         nodes = [snapshot.node(name) for name in self.op.nodes]
         groups = {snapshot.group(self.op.group_name).uuid, *(node.group for node in nodes)}
         return {

@@ -50,7 +50,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
     OPCODE = opcodes.InstanceCreate
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance name; share the node (all nodes if the node must be chosen) and the networks."""
+        """Lock the instance name exclusively; the node (all nodes if it must be chosen) and the networks shared."""
         return _Creation(self.op, self.environment).locks(snapshot)
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
@@ -77,7 +77,7 @@ class _Creation:
         self._why: list[str] = []
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance name; share the node (all nodes if the node must be chosen) and the networks.
+        """Lock the instance name exclusively; the node (all nodes if it must be chosen) and the networks shared.
 
         An import has not read its export yet, so it shares everything that the export may name.
         """
@@ -223,7 +223,7 @@ class _Creation:
             self.environment.nodes,
             target,
             whole,
-            owner=snapshot.the_cluster,
+            the_cluster=snapshot.the_cluster,
             force_variant=self.op.force_variant,
         )
         if imports and "import" not in definition.scripts:

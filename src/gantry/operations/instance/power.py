@@ -74,7 +74,7 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
     OPCODE = opcodes.InstanceStartup
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, share its node."""
+        """Lock the instance exclusively, its node shared."""
         return _locks(snapshot, self.op)
 
     async def inspect(self, snapshot: states.Snapshot) -> bool:
@@ -137,7 +137,7 @@ class InstanceShutdown(base.Unit[opcodes.InstanceShutdown, None]):
     OPCODE = opcodes.InstanceShutdown
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, share its node."""
+        """Lock the instance exclusively, its node shared."""
         return _locks(snapshot, self.op)
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
@@ -181,7 +181,7 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
     OPCODE = opcodes.InstanceReboot
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, share its node."""
+        """Lock the instance exclusively, its node shared."""
         return _locks(snapshot, self.op)
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
@@ -237,7 +237,7 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
     OPCODE = opcodes.InstanceRemove
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, share its node."""
+        """Lock the instance exclusively, its node shared."""
         return _locks(snapshot, self.op)
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
@@ -278,7 +278,7 @@ class InstanceConsole(base.Unit[opcodes.InstanceConsole, calls.Console]):
     READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the instance and its node."""
+        """Lock the instance and its node shared."""
         return dict.fromkeys(_locks(snapshot, self.op), lock.Mode.SHARED)
 
     async def inspect(self, snapshot: states.Snapshot) -> calls.Console:

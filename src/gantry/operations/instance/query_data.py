@@ -33,7 +33,7 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
     READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take nothing: a description is of one snapshot. Refuse unknown names."""
+        """Lock nothing: a description is of one snapshot. Refuse unknown names."""
         for name in self.op.instances:
             snapshot.instance(name)
         return {}

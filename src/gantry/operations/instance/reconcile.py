@@ -33,7 +33,7 @@ class ClusterRepairStrayGuests(base.Unit[opcodes.ClusterRepairStrayGuests, Facts
     OPCODE = opcodes.ClusterRepairStrayGuests
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take none: the submitted jobs take their own."""
+        """Lock nothing: the submitted jobs have locks of their own."""
         del snapshot
         return {}
 
@@ -91,7 +91,7 @@ class StrayGuestRepair(base.Unit[opcodes.StrayGuestRepair, stray_guests.Stray | 
     OPCODE = opcodes.StrayGuestRepair
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, also under the name that a job which creates it would take; share the node."""
+        """Lock the instance exclusively, also by the name that a job which creates it locks; the node shared."""
         names = {self.op.guest_name, self.op.guest_uuid}
         return {
             **{(lock.Level.INSTANCE, name): lock.Mode.EXCLUSIVE for name in names},

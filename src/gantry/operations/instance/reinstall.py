@@ -17,7 +17,7 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
     OPCODE = opcodes.InstanceReinstall
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, share its nodes."""
+        """Lock the instance exclusively, its nodes shared."""
         vm = snapshot.instance(self.op.instance_name)
         return {
             (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
@@ -37,7 +37,9 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
         if await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)):
             raise errors.WrongStateError(f"instance {vm.name} is running", hint=f"gnt-instance stop {vm.name}")
         draft = os_check.with_secrets(fill.fill(snapshot, new), self.op.osparams_secret)
-        await os_check.check(nodes, target, draft, owner=snapshot.the_cluster, force_variant=self.op.force_variant)
+        await os_check.check(
+            nodes, target, draft, the_cluster=snapshot.the_cluster, force_variant=self.op.force_variant
+        )
 
     def _reinstalled(self, snapshot: states.Snapshot) -> instance.Instance:
         """Return the instance with the requested OS and parameters; a different OS drops the present parameters."""

@@ -20,7 +20,7 @@ class InstanceRename(base.Unit[opcodes.InstanceRename, LogicalIds]):
     OPCODE = opcodes.InstanceRename
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance and its new name, share its nodes."""
+        """Lock the instance and its new name exclusively, its nodes shared."""
         vm = snapshot.instance(self.op.instance_name)
         return {
             (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,

@@ -46,7 +46,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
     OPCODE = opcodes.InstanceSetParams
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance and the disks that change; share its nodes, its networks and the networks of new NICs."""
+        """Lock the instance and the disks that change exclusively; its nodes, networks and those of new NICs shared."""
         vm = snapshot.instance(self.op.instance_name)
         specs = [nics.edit(change).nic for change in self.op.nics]
         new_networks = (attached_ports.network_of(snapshot, spec) for spec in specs)

@@ -52,7 +52,7 @@ class InstanceMigrate(base.Unit[opcodes.InstanceMigrate, Facts]):
     OPCODE = opcodes.InstanceMigrate
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, share its nodes and the possible targets."""
+        """Lock the instance exclusively, its nodes and the possible targets shared."""
         vm = snapshot.instance(self.op.instance_name)
         return relocation.locks(snapshot, vm, target=self.op.target_node)
 

@@ -31,7 +31,7 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
     OPCODE = opcodes.InstanceMove
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, share both nodes."""
+        """Lock the instance exclusively, both nodes shared."""
         vm = snapshot.instance(self.op.instance_name)
         return relocation.locks(snapshot, vm, target=self.op.target_node)
 

@@ -27,7 +27,7 @@ LOCAL = ("file", "plain")
 
 
 def locks(snapshot: states.Snapshot, vm: instance.Instance, *, target: str | None) -> lock.LockSet:
-    """Take the instance; share its nodes and the target (a name), or all nodes if the target must be chosen."""
+    """Lock the instance exclusively; its nodes and the target (a name) shared, or all nodes if it must be chosen."""
     names = [*vm.nodes, snapshot.node(target).uuid] if target else list(vm.nodes)
     if target is None and not vm.secondary_nodes:
         names = [lock.ALL_NAMES]

@@ -59,7 +59,7 @@ def network_of(snapshot: states.Snapshot, spec: opcodes.NicSpec | opcodes.NicMod
 
 
 def locks(snapshot: states.Snapshot, specs: Iterable[opcodes.NicSpec | opcodes.NicMod]) -> lock.LockSet:
-    """Take the ports of new NICs."""
+    """Lock the ports of new NICs exclusively."""
     uuids = [find(snapshot, spec.port).uuid for spec in specs if spec.port]
     return {(lock.Level.NETWORK, uuid): lock.Mode.EXCLUSIVE for uuid in uuids}
 

@@ -43,7 +43,7 @@ class _OfConnection(base.Planned[Op]):
     """Base of the units that connect or disconnect a network."""
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the group, share the network."""
+        """Lock the group exclusively, the network shared."""
         return {
             (lock.Level.GROUP, snapshot.group(self.op.group_name).uuid): lock.Mode.EXCLUSIVE,
             (lock.Level.NETWORK, snapshot.network(self.op.network_name).uuid): lock.Mode.SHARED,

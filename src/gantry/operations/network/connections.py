@@ -34,12 +34,14 @@ def _vlans(net: network.Network, plug: cluster.Connection) -> set[str]:
     return set(filter(None, fill.vlan_of(net, plug.vlan).split(":")))
 
 
-def default_link(owner: cluster.Cluster, net: network.Network) -> str:
+def default_link(the_cluster: cluster.Cluster, net: network.Network) -> str:
     """Return the link that connects a new network of the Neutron API (decision 59); empty if it is not connected."""
     wire = net.wire
     if wire is None or wire.network_type not in (*LINKS, network.FLAT):
         return ""
-    return owner.bridge_mappings.get(wire.physical_network, "") if wire.physical_network else owner.tunnel_link
+    return (
+        the_cluster.bridge_mappings.get(wire.physical_network, "") if wire.physical_network else the_cluster.tunnel_link
+    )
 
 
 def connected(snapshot: states.Snapshot, net: network.Network, now: float) -> list[cluster.NodeGroup]:

@@ -34,7 +34,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the names, so that two networks with the same name do not race, and the subnet pools that it uses."""
+        """Lock the names, so that two networks with one name do not race, and the subnet pools that it uses."""
         names = (self.op.network_name, self.op.label, self.op.uuid)
         names_of_pools = prefix_allocator.lock_names(snapshot, *self.op.subnets)
         groups = _every_group(snapshot) if self.op.connect else {}
@@ -84,7 +84,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
 
 
 def _every_group(snapshot: states.Snapshot) -> lock.LockSet:
-    """Take the node groups, whose connections change."""
+    """Lock the node groups exclusively: their connections change."""
     return {(lock.Level.GROUP, uuid): lock.Mode.EXCLUSIVE for uuid in snapshot.nodegroups}
 
 
@@ -146,7 +146,7 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the network, so that no other job allocates its addresses meanwhile, its new name, and subnet pools."""
+        """Lock the network, so that no other job allocates its addresses, its new name, and subnet pools."""
         net = snapshot.network(self.op.network_name)
         return _exclusive(
             net.uuid, *filter(None, [self.op.label]), *prefix_allocator.lock_names(snapshot, *self.op.subnets)
@@ -270,7 +270,7 @@ class NetworkRename(base.Planned[opcodes.NetworkRename]):
     OPCODE = opcodes.NetworkRename
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the network and its new name."""
+        """Lock the network and its new name exclusively."""
         uuid = snapshot.network(self.op.network_name).uuid
         return {(lock.Level.NETWORK, name): lock.Mode.EXCLUSIVE for name in (uuid, self.op.new_name)}
 
@@ -295,7 +295,7 @@ class NetworkRemove(base.Planned[opcodes.NetworkRemove]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the network, and the node groups if it is to be disconnected."""
+        """Lock the network exclusively, and the node groups if it is to be disconnected."""
         groups = _every_group(snapshot) if self.op.disconnect else {}
         return {**_exclusive(snapshot.network(self.op.network_name).uuid), **groups}
 

@@ -59,7 +59,7 @@ class SubnetPoolAdd(base.Planned[opcodes.SubnetPoolAdd]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the lock of the default subnet pool, if the new pool becomes the default."""
+        """Lock the default subnet pool exclusively, if the new pool becomes the default."""
         return _exclusive(prefix_allocator.DEFAULT) if self.op.is_default else {}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -98,7 +98,7 @@ class SubnetPoolSetParams(base.Planned[opcodes.SubnetPoolSetParams]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the pool, so that no subnet is cut from it meanwhile, and the default pool's lock if it may change."""
+        """Lock the pool exclusively, so that no subnet is cut from it, and the default pool if that may change."""
         default = [prefix_allocator.DEFAULT] if self.op.is_default else []
         return _exclusive(snapshot.subnet_pool(self.op.subnet_pool).uuid, *default)
 
@@ -143,7 +143,7 @@ class SubnetPoolRemove(base.Planned[opcodes.SubnetPoolRemove]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the pool."""
+        """Lock the pool exclusively."""
         return _exclusive(snapshot.subnet_pool(self.op.subnet_pool).uuid)
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

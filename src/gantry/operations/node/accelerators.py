@@ -14,14 +14,14 @@ HYPERVISOR = "kvm"
 """The hypervisor whose guests need an accelerator."""
 
 
-def needed(owner: cluster.Cluster) -> bool:
+def needed(the_cluster: cluster.Cluster) -> bool:
     """Return whether a cluster has guests that need an accelerator."""
-    return HYPERVISOR in owner.enabled_hypervisors
+    return HYPERVISOR in the_cluster.enabled_hypervisors
 
 
-def question(owner: cluster.Cluster) -> calls.NodeInfo:
+def question(the_cluster: cluster.Cluster) -> calls.NodeInfo:
     """Return the call for a node's resources, with its accelerator if the cluster needs that."""
-    return calls.NodeInfo(probe=needed(owner))
+    return calls.NodeInfo(probe=needed(the_cluster))
 
 
 def with_status(node: cluster.Node, status: calls.NodeStatus | None) -> cluster.Node:

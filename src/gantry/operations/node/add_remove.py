@@ -47,7 +47,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
     trusted = False
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the name, share the group, and take the networks in which the node's address will be reserved.
+        """Lock the name exclusively, the group shared, and the networks in which the node's address is reserved.
 
         A node that is added again is taken, and the pool of candidates, which it leaves meanwhile.
         """
@@ -194,11 +194,11 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
         flags = {"master_candidate": candidate, "joining": False, "certificate": newcomer.certificate}
         lost = node.lost_candidate and not candidate
         changes: list[states.Change] = [states.Put(base.changed(node, now, lost_candidate=lost, **flags))]
-        owner = current.the_cluster
-        used = invitations.closed(owner.invitations, node.name, why=cluster.Closed.USED, address=node.primary_ip)
+        the_cluster = current.the_cluster
+        used = invitations.closed(the_cluster.invitations, node.name, why=cluster.Closed.USED, address=node.primary_ip)
         revoked = enroll.revoked(current, [node.certificate], now=now)
-        if (used, revoked) != (owner.invitations, owner.revoked):
-            changes.append(states.Put(base.changed(owner, now, invitations=used, revoked=revoked)))
+        if (used, revoked) != (the_cluster.invitations, the_cluster.revoked):
+            changes.append(states.Put(base.changed(the_cluster, now, invitations=used, revoked=revoked)))
         return changes
 
 
@@ -208,7 +208,7 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
     OPCODE = opcodes.NodeRemove
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the node and the pool of candidates."""
+        """Lock the node and the pool of candidates exclusively."""
         node = snapshot.node(self.op.node_name).uuid
         return {(lock.Level.NODE, node): lock.Mode.EXCLUSIVE, candidate_pool.POOL: lock.Mode.EXCLUSIVE}
 

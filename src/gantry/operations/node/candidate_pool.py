@@ -48,11 +48,11 @@ def weakened(snapshot: states.Snapshot, after: states.Snapshot, *, without: str 
 
 def eligible(snapshot: states.Snapshot, *, without: Collection[str] = ()) -> list[cluster.Node]:
     """Return the nodes that could become candidates, by name, except for ``without`` (UUIDs)."""
-    owner = snapshot.the_cluster
+    the_cluster = snapshot.the_cluster
     nodes = [
         node
         for node in snapshot.nodes.values()
-        if node.role(owner) is cluster.Role.REGULAR and node.master_capable and node.uuid not in without
+        if node.role(the_cluster) is cluster.Role.REGULAR and node.master_capable and node.uuid not in without
     ]
     return sorted(nodes, key=lambda node: node.name)
 
@@ -62,8 +62,8 @@ def surplus(snapshot: states.Snapshot, *, first: Collection[str] = ()) -> list[c
 
     Those named in ``first`` leave first; then the last by name.
     """
-    owner = snapshot.the_cluster
-    candidates = [node for node in snapshot.nodes.values() if node.role(owner) is cluster.Role.CANDIDATE]
+    the_cluster = snapshot.the_cluster
+    candidates = [node for node in snapshot.nodes.values() if node.role(the_cluster) is cluster.Role.CANDIDATE]
     by_name = sorted(candidates, key=lambda node: node.name, reverse=True)
     return sorted(by_name, key=lambda node: node.name not in first)[: max(0, -missing(snapshot))]
 
@@ -106,8 +106,8 @@ async def lagging(environment: base.Environment, snapshot: states.Snapshot) -> l
 
     A copy that is just catching up gets one second for that.
     """
-    owner = snapshot.the_cluster
-    nodes = [node for node in snapshot.nodes.values() if node.role(owner) is cluster.Role.CANDIDATE]
+    the_cluster = snapshot.the_cluster
+    nodes = [node for node in snapshot.nodes.values() if node.role(the_cluster) is cluster.Role.CANDIDATE]
     candidates = [snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
     answers = await liveness.read(environment.nodes, candidates, calls.CandidateStatus())
     if any(answer.value and answer.value.serial < snapshot.serial for answer in answers):

@@ -19,7 +19,7 @@ class NodeEvacuate(spreads.Many[opcodes.NodeEvacuate]):
     OPCODE = opcodes.NodeEvacuate
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the possible target nodes; the jobs lock the instances."""
+        """Lock the possible target nodes shared; the jobs lock the instances."""
         return _nodes(snapshot, self.op.node_name, self.op.remote_node)
 
     async def inspect(self, snapshot: states.Snapshot) -> spreads.Facts:
@@ -56,7 +56,7 @@ class NodeMigrate(spreads.Many[opcodes.NodeMigrate]):
     OPCODE = opcodes.NodeMigrate
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the possible target nodes; the jobs lock the instances."""
+        """Lock the possible target nodes shared; the jobs lock the instances."""
         return _nodes(snapshot, self.op.node_name, self.op.target_node)
 
     async def inspect(self, snapshot: states.Snapshot) -> spreads.Facts:

@@ -25,7 +25,7 @@ class NodeInvite(base.Unit[opcodes.NodeInvite, bool]):
     OPCODE = opcodes.NodeInvite
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the list of invitations, and the node or its name, so that no addition of it is under way."""
+        """Lock the list of invitations, and the node or its name, so that no addition of it is under way."""
         node = snapshot.node(self.op.node_name).uuid if self.op.readd else self.op.node_name
         return {**LIST, (lock.Level.NODE, node): lock.Mode.EXCLUSIVE}
 
@@ -109,7 +109,7 @@ class NodeQueryInvitations(base.Planned[opcodes.NodeQueryInvitations]):
     READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take no lock."""
+        """Lock nothing."""
         return {}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -136,7 +136,7 @@ class NodeRevokeInvitation(base.Planned[opcodes.NodeRevokeInvitation]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the list of invitations, and the name: an addition that runs is not revoked."""
+        """Lock the list of invitations and the name exclusively: an addition that runs is not revoked."""
         return {**LIST, (lock.Level.NODE, self.op.node_name): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

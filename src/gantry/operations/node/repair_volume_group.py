@@ -29,7 +29,7 @@ class ClusterRepairStorage(base.Unit[opcodes.ClusterRepairStorage, Facts]):
     OPCODE = opcodes.ClusterRepairStorage
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share all nodes."""
+        """Lock all nodes shared."""
         return {(lock.Level.NODE, lock.ALL_NAMES): lock.Mode.SHARED}
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:

@@ -39,7 +39,7 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
     OPCODE = opcodes.NodeSetParams
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the node and the pool of candidates."""
+        """Lock the node and the pool of candidates exclusively."""
         node = snapshot.node(self.op.node_name).uuid
         return {(lock.Level.NODE, node): lock.Mode.EXCLUSIVE, candidate_pool.POOL: lock.Mode.EXCLUSIVE}
 

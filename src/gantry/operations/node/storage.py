@@ -40,7 +40,7 @@ class NodeQueryvols(base.Unit[opcodes.NodeQueryvols, list[Row]]):
     READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the named nodes."""
+        """Lock the named nodes shared."""
         return _shared(snapshot, self.op.nodes)
 
     async def inspect(self, snapshot: states.Snapshot) -> list[Row]:
@@ -81,7 +81,7 @@ class NodeQueryStorage(base.Unit[opcodes.NodeQueryStorage, list[Row]]):
     READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the named nodes."""
+        """Lock the named nodes shared."""
         return _shared(snapshot, self.op.nodes)
 
     async def inspect(self, snapshot: states.Snapshot) -> list[Row]:
@@ -158,7 +158,7 @@ class NodeModifyStorage(base.Unit[opcodes.NodeModifyStorage, calls.PhysicalVolum
     OPCODE = opcodes.NodeModifyStorage
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the node."""
+        """Lock the node exclusively."""
         return {(lock.Level.NODE, snapshot.node(self.op.node_name).uuid): lock.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> calls.PhysicalVolume:
@@ -190,7 +190,7 @@ class RepairNodeStorage(base.Unit[opcodes.RepairNodeStorage, int]):
     OPCODE = opcodes.RepairNodeStorage
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the node."""
+        """Lock the node exclusively."""
         return {(lock.Level.NODE, snapshot.node(self.op.node_name).uuid): lock.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> int:
@@ -262,7 +262,7 @@ class GroupVerifyDisks(base.Unit[opcodes.GroupVerifyDisks, Faults]):
     OPCODE = opcodes.GroupVerifyDisks
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the group and the instances in it."""
+        """Lock the group and the instances in it shared."""
         group = snapshot.group(self.op.group_name)
         return {
             (lock.Level.GROUP, group.uuid): lock.Mode.SHARED,
@@ -318,7 +318,7 @@ class ClusterVerifyDisks(base.Planned[opcodes.ClusterVerifyDisks]):
     OPCODE = opcodes.ClusterVerifyDisks
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take nothing."""
+        """Lock nothing."""
         return {}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

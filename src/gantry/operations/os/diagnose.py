@@ -18,7 +18,7 @@ class OsDiagnose(base.Unit[opcodes.OsDiagnose, list[dict[str, object]]]):
     READS = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take nothing."""
+        """Lock nothing."""
         return {}
 
     async def inspect(self, snapshot: states.Snapshot) -> list[dict[str, object]]:
@@ -32,7 +32,7 @@ class OsDiagnose(base.Unit[opcodes.OsDiagnose, list[dict[str, object]]]):
         targets_online = [snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
         answers = await liveness.read(self.environment.nodes, targets_online, calls.OsDiagnose())
         names = sorted({definition.name for answer in answers for definition in answer.value or ()})
-        rows = [_row(name, answers, owner=snapshot.the_cluster) for name in names]
+        rows = [_row(name, answers, the_cluster=snapshot.the_cluster) for name in names]
         missing = [name for name in self.op.names if name not in {row["name"] for row in rows}]
         if missing:
             raise errors.NotFoundError(
@@ -45,7 +45,7 @@ class OsDiagnose(base.Unit[opcodes.OsDiagnose, list[dict[str, object]]]):
         return base.Plan(result=lambda: [[row[name] for name in self.op.output_fields] for row in facts])
 
 
-def _row(name: str, answers: Answers, *, owner: cluster.Cluster) -> dict[str, object]:
+def _row(name: str, answers: Answers, *, the_cluster: cluster.Cluster) -> dict[str, object]:
     by_node = {
         answer.target.name: [definition for definition in answer.value if definition.name == name]
         for answer in answers
@@ -56,7 +56,7 @@ def _row(name: str, answers: Answers, *, owner: cluster.Cluster) -> dict[str, ob
     same = len({(definition.variants, definition.parameters, definition.api_versions) for definition in known}) == 1
     valid = same and all(definitions and not definitions[0].problem for definitions in by_node.values())
     first = known[0]
-    unavailable = {*owner.hidden_os, *owner.blacklisted_os}
+    unavailable = {*the_cluster.hidden_os, *the_cluster.blacklisted_os}
     offered = [f"{name}+{variant}" for variant in first.variants] or [name]
     return {
         "name": name,
@@ -79,11 +79,11 @@ def _row(name: str, answers: Answers, *, owner: cluster.Cluster) -> dict[str, ob
         "parameters": [list(parameter) for parameter in first.parameters],
         "api_versions": list(first.api_versions),
         "hypervisors": list(first.hypervisors),
-        "hidden": name in owner.hidden_os,
-        "blacklisted": name in owner.blacklisted_os,
+        "hidden": name in the_cluster.hidden_os,
+        "blacklisted": name in the_cluster.blacklisted_os,
         "offered": [offer for offer in offered if offer not in unavailable]
         if valid and name not in unavailable
         else [],
-        "osparams": owner.osparams.get(name, {}),
-        "os_hvp": owner.os_hvp.get(name, {}),
+        "osparams": the_cluster.osparams.get(name, {}),
+        "os_hvp": the_cluster.os_hvp.get(name, {}),
     }

@@ -43,7 +43,7 @@ async def check(
     target: targets.Target,
     whole: calls.Instance,
     *,
-    owner: cluster.Cluster,
+    the_cluster: cluster.Cluster,
     force_variant: bool = False,
 ) -> calls.OsScript:
     """Return the definition of an instance's OS on a node; raises InvalidError, NotFoundError if it is unusable.
@@ -51,7 +51,7 @@ async def check(
     Raises WrongStateError if the OS is blacklisted. The OS's verify script, if any, checks the parameters.
     """
     name, _, variant = whole.os.partition("+")
-    if forbidden := {name, whole.os} & {*owner.blacklisted_os}:
+    if forbidden := {name, whole.os} & {*the_cluster.blacklisted_os}:
         raise errors.WrongStateError(
             f"OS {', '.join(sorted(forbidden))} is blacklisted and cannot be installed",
             hint=f"gnt-os modify --blacklisted no {min(forbidden)} allows it",

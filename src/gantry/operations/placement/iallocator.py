@@ -23,14 +23,14 @@ Json = dict[str, object]
 
 def document(state: states.Snapshot, live: Mapping[str, calls.NodeStatus | None], request: Json) -> bytes:
     """Return a whole document; ``live`` is the nodes' status by UUID, ``request`` is from a function below."""
-    owner = state.the_cluster
+    the_cluster = state.the_cluster
     return msgspec.json.encode(
         {
             "version": VERSION,
-            "cluster_name": owner.name,
-            "cluster_tags": list(owner.tags),
-            "enabled_hypervisors": list(owner.enabled_hypervisors),
-            "ipolicy": _policy(policy.filled(owner.ipolicy)),
+            "cluster_name": the_cluster.name,
+            "cluster_tags": list(the_cluster.tags),
+            "enabled_hypervisors": list(the_cluster.enabled_hypervisors),
+            "ipolicy": _policy(policy.filled(the_cluster.ipolicy)),
             "nodegroups": {uuid: _group(state, group) for uuid, group in state.nodegroups.items()},
             "nodes": {node.name: _node(state, node, live.get(uuid)) for uuid, node in state.nodes.items()},
             "instances": {vm.name: _instance(state, vm) for vm in state.instances.values()},

@@ -25,7 +25,7 @@ _PLAIN = ("name", "device_id", "device_owner", "admin_state_up", "description", 
 
 
 def _shared(networks: Iterable[str]) -> dict[tuple[lock.Level, str], lock.Mode]:
-    """Share networks so that their subnets do not change."""
+    """Lock networks shared, so that their subnets do not change."""
     return {(lock.Level.NETWORK, uuid): lock.Mode.SHARED for uuid in networks}
 
 
@@ -46,7 +46,7 @@ class PortAdd(base.Planned[opcodes.PortAdd]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the networks."""
+        """Lock the networks shared."""
         return _shared(snapshot.network(spec.network).uuid for spec in self.op.ports)
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -90,7 +90,7 @@ class _OfPort(base.Planned[Op]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the port and share its network."""
+        """Lock the port exclusively, its network shared."""
         port = _port(snapshot, self.op.port)
         return _shared([port.network]) | {(lock.Level.NETWORK, port.uuid): lock.Mode.EXCLUSIVE}
 

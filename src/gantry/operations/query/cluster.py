@@ -50,79 +50,86 @@ def info(state: states.Snapshot, *, file_storage_dir: str, is_part: bool = False
 
     A part of the state may lack the master, and does not say which policy of replication the number of nodes gives.
     """
-    owner = state.the_cluster
-    master = state.nodes.get(owner.master_node)
+    the_cluster = state.the_cluster
+    master = state.nodes.get(the_cluster.master_node)
     return {
         **_WITHOUT,
-        **{setting.reported_as or name: getattr(owner, name) for name, setting in cluster_settings.ALL.items()},
+        **{setting.reported_as or name: getattr(the_cluster, name) for name, setting in cluster_settings.ALL.items()},
         "software_version": __version__,
         "os_api_version": OS_API_VERSION,
         "protocol_version": PROTOCOL_VERSION,
         "config_version": checkpoint.VERSION,
         "architecture": ["64bit", "x86_64"],
-        "name": owner.name,
+        "name": the_cluster.name,
         "master": master.name if master else None,
-        "uuid": owner.uuid,
-        "ctime": owner.ctime,
-        "mtime": owner.mtime,
-        "tags": owner.tags,
-        "default_hypervisor": owner.enabled_hypervisors[0],
-        "enabled_hypervisors": owner.enabled_hypervisors,
+        "uuid": the_cluster.uuid,
+        "ctime": the_cluster.ctime,
+        "mtime": the_cluster.mtime,
+        "tags": the_cluster.tags,
+        "default_hypervisor": the_cluster.enabled_hypervisors[0],
+        "enabled_hypervisors": the_cluster.enabled_hypervisors,
         "hvparams": {
-            name: parameters.fill(parameters.HYPERVISORS[name], owner.hvparams.get(name, {}))
-            for name in owner.enabled_hypervisors
+            name: parameters.fill(parameters.HYPERVISORS[name], the_cluster.hvparams.get(name, {}))
+            for name in the_cluster.enabled_hypervisors
         },
-        "beparams": {"default": parameters.fill(parameters.BACKEND, owner.beparams.get("default", {}))},
-        "nicparams": {"default": parameters.fill(parameters.NIC, owner.nicparams.get("default", {}))},
-        "ndparams": parameters.fill(parameters.NODE, owner.ndparams),
-        "diskparams": {template: parameters.fill_disk(owner, None, template) for template in parameters.DISK},
+        "beparams": {"default": parameters.fill(parameters.BACKEND, the_cluster.beparams.get("default", {}))},
+        "nicparams": {"default": parameters.fill(parameters.NIC, the_cluster.nicparams.get("default", {}))},
+        "ndparams": parameters.fill(parameters.NODE, the_cluster.ndparams),
+        "diskparams": {template: parameters.fill_disk(the_cluster, None, template) for template in parameters.DISK},
         "osparams": {
-            name: owner.osparams.get(name, {}) | confidential.blanked(owner.osparams_private_cluster.get(name, {}))
-            for name in {**owner.osparams, **owner.osparams_private_cluster}
+            name: the_cluster.osparams.get(name, {})
+            | confidential.blanked(the_cluster.osparams_private_cluster.get(name, {}))
+            for name in {**the_cluster.osparams, **the_cluster.osparams_private_cluster}
         },
         "own_parameters": {
-            "hvparams": owner.hvparams,
-            "beparams": owner.beparams,
-            "nicparams": owner.nicparams,
-            "ndparams": owner.ndparams,
-            "diskparams": owner.diskparams,
+            "hvparams": the_cluster.hvparams,
+            "beparams": the_cluster.beparams,
+            "nicparams": the_cluster.nicparams,
+            "ndparams": the_cluster.ndparams,
+            "diskparams": the_cluster.diskparams,
         },
-        "os_hvp": owner.os_hvp,
-        "hidden_os": owner.hidden_os,
-        "blacklisted_os": owner.blacklisted_os,
-        "allowed": {name: allowed.entries(owner, name) for name in allowed.LISTS},
-        "ipolicy": msgspec.to_builtins(_policy(owner)),
-        "replication": (owner.replication or None) if is_part else state.replication_policy,
-        "max_tracked_jobs": owner.max_running_jobs,
+        "os_hvp": the_cluster.os_hvp,
+        "hidden_os": the_cluster.hidden_os,
+        "blacklisted_os": the_cluster.blacklisted_os,
+        "allowed": {name: allowed.entries(the_cluster, name) for name in allowed.LISTS},
+        "ipolicy": msgspec.to_builtins(_policy(the_cluster)),
+        "replication": (the_cluster.replication or None) if is_part else state.replication_policy,
+        "max_tracked_jobs": the_cluster.max_running_jobs,
         "primary_ip_version": ranges.parse_address(master.primary_ip).family.value if master else 4,
         "file_storage_dir": file_storage_dir,
-        "enabled_disk_templates": owner.enabled_disk_templates,
+        "enabled_disk_templates": the_cluster.enabled_disk_templates,
         # Clients expect None if no such template is enabled.
-        "volume_group_name": owner.vg_name if {*templates.IN_VOLUME_GROUPS} & {*owner.enabled_disk_templates} else None,
-        "ipam_driver": owner.ipam_driver,
-        "ipam_database": confidential.database(owner.ipam_database),
-        "tenant_network_types": owner.tenant_network_types,
-        "physical_networks": owner.physical_networks,
-        "segment_source": owner.segment_source,
-        "bridge_mappings": owner.bridge_mappings,
-        "tunnel_link": owner.tunnel_link,
+        "volume_group_name": the_cluster.vg_name
+        if {*templates.IN_VOLUME_GROUPS} & {*the_cluster.enabled_disk_templates}
+        else None,
+        "ipam_driver": the_cluster.ipam_driver,
+        "ipam_database": confidential.database(the_cluster.ipam_database),
+        "tenant_network_types": the_cluster.tenant_network_types,
+        "physical_networks": the_cluster.physical_networks,
+        "segment_source": the_cluster.segment_source,
+        "bridge_mappings": the_cluster.bridge_mappings,
+        "tunnel_link": the_cluster.tunnel_link,
     }
 
 
-def _policy(owner: cluster.Cluster) -> cluster.Policy:
+def _policy(the_cluster: cluster.Cluster) -> cluster.Policy:
     """Return the cluster's policy; without a list of its own it allows the enabled disk templates."""
-    filled = policy.filled(owner.ipolicy)
-    return filled if owner.ipolicy.disk_templates else replace(filled, disk_templates=owner.enabled_disk_templates)
+    filled = policy.filled(the_cluster.ipolicy)
+    return (
+        filled
+        if the_cluster.ipolicy.disk_templates
+        else replace(filled, disk_templates=the_cluster.enabled_disk_templates)
+    )
 
 
 def values(state: states.Snapshot) -> dict[str, object]:
     """Return the values for QueryConfigValues, except for those of the queue."""
-    owner = state.the_cluster
-    master = state.nodes.get(owner.master_node)
+    the_cluster = state.the_cluster
+    master = state.nodes.get(the_cluster.master_node)
     return {
-        "cluster_name": owner.name,
+        "cluster_name": the_cluster.name,
         "master_node": master.name if master else None,
-        "watcher_pause": owner.watcher_pause,
-        "stray_guests": owner.stray_guests,
+        "watcher_pause": the_cluster.watcher_pause,
+        "stray_guests": the_cluster.stray_guests,
         "modify_ssh_setup": False,
     }

@@ -17,11 +17,11 @@ async def find(nodes: base.Nodes, state: states.Snapshot, stopped: Iterable[inst
 
     Asks only nodes of instances with the parameter whose admin state is up.
     """
-    owner = state.the_cluster
+    the_cluster = state.the_cluster
     candidates = {
         vm.uuid: vm
         for vm in stopped
-        if vm.admin_state is instance.AdminState.UP and parameters.fill_hypervisor(owner, vm).get("user_shutdown")
+        if vm.admin_state is instance.AdminState.UP and parameters.fill_hypervisor(the_cluster, vm).get("user_shutdown")
     }
     if not candidates:
         return frozenset()

@@ -88,8 +88,8 @@ def _check(ledger: ledgers.Segments, snapshot: states.Snapshot, wish: ledgers.Re
 
 def _check_known(ledger: ledgers.Segments, snapshot: states.Snapshot, physical: str) -> None:
     """Refuse an unknown physical network: probably a typing error."""
-    owner = snapshot.the_cluster
-    is_configured = physical in owner.physical_networks or physical in owner.bridge_mappings
+    the_cluster = snapshot.the_cluster
+    is_configured = physical in the_cluster.physical_networks or physical in the_cluster.bridge_mappings
     if physical and not is_configured and not ledger.is_known(("vlan", physical)):
         raise errors.InvalidError(
             f"physical network {physical} is not known",

@@ -166,7 +166,7 @@ def changes(
         if extent not in configured.ranges
     ]
     puts = [snapshot.Put(_default(extent, inputs)) for extent in configured.ranges if extent not in known]
-    owner = state.the_cluster
+    the_cluster = state.the_cluster
     settings = {
         "tenant_network_types": configured.types,
         "physical_networks": configured.physical_networks,
@@ -174,8 +174,8 @@ def changes(
         "bridge_mappings": configured.bridges,
         "tunnel_link": configured.tunnel_link,
     }
-    if any(getattr(owner, name) != value for name, value in settings.items()):
-        return [*deletes, *puts, snapshot.Put(base.changed(owner, inputs.now, **settings))]
+    if any(getattr(the_cluster, name) != value for name, value in settings.items()):
+        return [*deletes, *puts, snapshot.Put(base.changed(the_cluster, inputs.now, **settings))]
     return [*deletes, *puts]
 
 

@@ -19,7 +19,7 @@ class SegmentDefaultsSet(base.Planned[opcodes.SegmentDefaultsSet]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the cluster's entry."""
+        """Lock the cluster's entry exclusively."""
         return {(lock.Level.CONFIG, "cluster"): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

@@ -25,7 +25,7 @@ MAX_LISTED = 5
 
 
 def _locks(keys: Iterable[ledgers.Scope]) -> lock.LockSet:
-    """Take scopes (type and physical network); their locks have names, because scopes have no UUID."""
+    """Lock scopes (type and physical network) exclusively; their locks have names, because scopes have no UUID."""
     return {(lock.Level.NETWORK, "/".join(("segments", *filter(None, key)))): lock.Mode.EXCLUSIVE for key in keys}
 
 
@@ -112,7 +112,7 @@ class SegmentRangeAdd(base.Planned[opcodes.SegmentRangeAdd]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the scopes."""
+        """Lock the scopes exclusively."""
         return _locks((spec.network_type, spec.physical_network) for spec in self.op.ranges)
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -161,7 +161,7 @@ class _OfRange(base.Planned[Op]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the scope."""
+        """Lock the scope exclusively."""
         return _locks([ledgers.scope_of(snapshot.segment_range(self.op.range))])
 
     def _own(self, snapshot: states.Snapshot) -> network.SegmentRange:

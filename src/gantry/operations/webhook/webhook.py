@@ -29,7 +29,7 @@ class WebhookAdd(base.Planned[opcodes.WebhookAdd]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the webhooks."""
+        """Lock the webhooks exclusively."""
         return _LOCKS
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -71,7 +71,7 @@ class WebhookSetParams(base.Planned[opcodes.WebhookSetParams]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the webhooks."""
+        """Lock the webhooks exclusively."""
         return _LOCKS
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -112,7 +112,7 @@ class WebhookRemove(base.Planned[opcodes.WebhookRemove]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the webhooks."""
+        """Lock the webhooks exclusively."""
         return _LOCKS
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -133,7 +133,7 @@ class WebhookTest(base.Planned[opcodes.WebhookTest]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the webhooks."""
+        """Lock the webhooks exclusively."""
         return _LOCKS
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

@@ -92,7 +92,7 @@ class Loaded:
 
 def encode(state: snapshot.Snapshot, position: journal.Position, *, now: float) -> bytes:
     """Return the file for ``state``, which is the state at ``position``; pure, so it may run in a thread."""
-    owner = state.the_cluster
+    the_cluster = state.the_cluster
     tail = _Journal(
         serial=position.serial,
         digest=position.digest,
@@ -100,9 +100,9 @@ def encode(state: snapshot.Snapshot, position: journal.Position, *, now: float) 
         last_job=state.last_job,
         jobs={job.id: queue_file.digest(jobfiles.encode(job)) for job in state.jobs.values()},
     )
-    head = {"version": VERSION, "serial_no": position.serial, "ctime": owner.ctime, "mtime": now}
+    head = {"version": VERSION, "serial_no": position.serial, "ctime": the_cluster.ctime, "mtime": now}
     parts = [b'"%s": %s' % (key.encode(), _ENCODER.encode(value)) for key, value in head.items()]
-    parts += [b'"journal": ' + _ENCODER.encode(tail), b'"cluster": ' + _ENCODER.encode(owner)]
+    parts += [b'"journal": ' + _ENCODER.encode(tail), b'"cluster": ' + _ENCODER.encode(the_cluster)]
     parts += [_collection(state, kind) for kind in COLLECTIONS]
     body = b"%s\n}\n" % b",\n".join(parts)
     return b'{\n"checksum": "%s",\n%s' % (hashlib.sha256(body).hexdigest().encode(), body)

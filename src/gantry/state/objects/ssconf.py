@@ -19,22 +19,22 @@ from gantry.state.objects import snapshot
 
 def values(state: snapshot.Snapshot) -> dict[str, str]:
     """Return key and content of every ssconf file."""
-    owner = state.the_cluster
+    the_cluster = state.the_cluster
     nodes = sorted(state.nodes.values(), key=lambda node: node.name)
-    candidates = [node for node in nodes if node.role(owner) in (clusters.Role.MASTER, clusters.Role.CANDIDATE)]
-    master = state.nodes[owner.master_node]
+    candidates = [node for node in nodes if node.role(the_cluster) in (clusters.Role.MASTER, clusters.Role.CANDIDATE)]
+    master = state.nodes[the_cluster.master_node]
     keys = {
-        "cluster_name": [owner.name],
-        "cluster_tags": sorted(owner.tags),
+        "cluster_name": [the_cluster.name],
+        "cluster_tags": sorted(the_cluster.tags),
         "release_version": [gantry.__version__],
         "master_node": [master.name],
         "master_ip": [master.primary_ip],
-        "master_netdev": [owner.master_netdev],
+        "master_netdev": [the_cluster.master_netdev],
         "master_candidates": [node.name for node in candidates],
         "master_candidates_ips": [node.primary_ip for node in candidates],
         ssconf_file.MASTERS: masters(state),
         ssconf_file.NODE_KEYS: sorted(keys_of(nodes)),
-        "revoked_certificates": sorted(revoked.serial for revoked in owner.revoked),
+        "revoked_certificates": sorted(revoked.serial for revoked in the_cluster.revoked),
         "node_list": [node.name for node in nodes],
         "node_primary_ips": [f"{node.name} {node.primary_ip}" for node in nodes],
         "node_secondary_ips": [f"{node.name} {node.secondary_ip or node.primary_ip}" for node in nodes],
@@ -43,15 +43,15 @@ def values(state: snapshot.Snapshot) -> dict[str, str]:
         "offline_nodes": [node.name for node in nodes if node.offline],
         "online_nodes": [node.name for node in nodes if not node.offline],
         "instance_list": sorted(vm.name for vm in state.instances.values()),
-        "hypervisor_list": list(owner.enabled_hypervisors),
-        "disk_templates": list(owner.enabled_disk_templates),
+        "hypervisor_list": list(the_cluster.enabled_hypervisors),
+        "disk_templates": list(the_cluster.enabled_disk_templates),
         "node_groups": [f"{node.name} {node.group}" for node in nodes],
         "nodegroup_links": sorted(line for group in state.nodegroups.values() for line in _links_of(state, group)),
         "nodegroups": _names(state.nodegroups.values()),
         "networks": _names(state.networks.values()),
     }
-    for name in owner.enabled_hypervisors:
-        filled = parameters.fill(parameters.HYPERVISORS[name], owner.hvparams.get(name, {}))
+    for name in the_cluster.enabled_hypervisors:
+        filled = parameters.fill(parameters.HYPERVISORS[name], the_cluster.hvparams.get(name, {}))
         keys[f"hvparams_{name}"] = [f"{key}={value}" for key, value in sorted(filled.items())]
     return {key: "".join(f"{line}\n" for line in lines if line) for key, lines in keys.items()}
 
@@ -71,9 +71,9 @@ def _names(entities: Iterable[clusters.NodeGroup | network.Network]) -> list[str
 
 def masters(state: snapshot.Snapshot) -> list[str]:
     """Return a line for each key of the master candidates, the master included, in the order of the file."""
-    owner = state.the_cluster
+    the_cluster = state.the_cluster
     roles = (clusters.Role.MASTER, clusters.Role.CANDIDATE)
-    return sorted(keys_of(node for node in state.nodes.values() if node.role(owner) in roles))
+    return sorted(keys_of(node for node in state.nodes.values() if node.role(the_cluster) in roles))
 
 
 def keys_of(nodes: Iterable[clusters.Node]) -> list[str]:

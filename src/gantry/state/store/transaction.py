@@ -305,8 +305,8 @@ class Store:
     @property
     def retention(self) -> tuple[retention.Retention, retention.Retention]:
         """Return what is kept of the journal and of the archive, by the durable settings."""
-        owner = self._durable.the_cluster
-        return retention.parse(owner.journal_retention), retention.parse(owner.archive_retention)
+        the_cluster = self._durable.the_cluster
+        return retention.parse(the_cluster.journal_retention), retention.parse(the_cluster.archive_retention)
 
     def checkpoint_if_due(self) -> None:
         """Begin a checkpoint if one is due by the age of the records; nothing else would, on an idle cluster."""
