@@ -21,8 +21,8 @@ from pathlib import Path
 import coverage
 
 PACKAGE = "gantry.operations"
-BOUND = 62.0
-"""Percent of the statements in functions, as measured before there were chores; the target is 80."""
+BOUND = 80.0
+"""Percent of the statements in functions, without declarations."""
 SEEDS = "0-199"
 
 Lines = Mapping[str, frozenset[int]]

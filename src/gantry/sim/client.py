@@ -8,12 +8,13 @@ import asyncio
 import contextlib
 import itertools
 import random
+from collections.abc import Mapping
 
 import msgspec
 
 from gantry import errors
 from gantry.daemons import master as daemons
-from gantry.sim import acknowledged, cluster, copies, doors, facts, job_answers, job_checks, story
+from gantry.sim import acknowledged, cluster, copies, deputy, doors, facts, job_answers, job_checks, story
 from gantry.sim.steps import wish as wishes
 
 ANSWER_TIMEOUT_SECONDS = 90.0
@@ -51,7 +52,7 @@ _Submitted = tuple[
 
 
 class Clients:
-    """All clients of a run; ``facts`` has their knowledge."""
+    """All clients of a run; ``facts`` has their knowledge, and ``deputy`` submits some of their jobs."""
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class Clients:
         self.ended: dict[int, str] = {}
         # The marks of jobs that a master without a majority refused.
         self.refused: list[str] = []
+        self.deputy = deputy.Deputy(lab)
         self._lab = lab
         self._acknowledged = acknowledgements
         self._story = story
@@ -78,10 +80,10 @@ class Clients:
         masters = self._lab.masters()
         return self._chance.choice(masters) if masters else ""
 
-    async def ask(self, method: str, *arguments: object, on: str) -> object:
+    async def ask(self, method: str, *arguments: object, on: str, user: Mapping[str, object] | None = None) -> object:
         """Call a method of a master; raises its error, OSError or TimeoutError."""
         async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
-            return await self._lab.luxi(method, *arguments, on=on)
+            return await self._lab.luxi(method, *arguments, on=on, user=user)
 
     async def carry_out(self, wish: wishes.Wish) -> None:
         """Submit a job and wait for its end; the objects of the wish must be claimed."""
@@ -137,13 +139,19 @@ class Clients:
         self, wish: wishes.Wish, ops: list[dict[str, object]], mark: str, *, on: str
     ) -> tuple[int, str, list[object]]:
         """Submit a job, by a front end or not, or run it with ``RunJob``; return its number, status and results."""
-        if len(ops) == 1 and (request := self._lab.doors.pick(wish.ops[0])):
+        if len(ops) == 1 and not wish.user and (request := self._lab.doors.pick(wish.ops[0])):
             return await self._begin_by_door(request, mark, on=on)
-        if len(ops) == 1 and ops[0]["OP_ID"] not in FOLLOWED and self._chance.random() < RUN_JOB_SHARE:
-            return msgspec.convert(
-                await self.ask("RunJob", ops, CHANGE_TIMEOUT_SECONDS, on=on), tuple[int, str, list[object]]
-            )
-        number = msgspec.convert(await self.ask("SubmitJob", ops, on=on), int)
+        user = wish.user or self.deputy.pick()
+        try:
+            if len(ops) == 1 and ops[0]["OP_ID"] not in FOLLOWED and self._chance.random() < RUN_JOB_SHARE:
+                return msgspec.convert(
+                    await self.ask("RunJob", ops, CHANGE_TIMEOUT_SECONDS, on=on, user=user),
+                    tuple[int, str, list[object]],
+                )
+            number = msgspec.convert(await self.ask("SubmitJob", ops, on=on, user=user), int)
+        except errors.ForbiddenError as error:
+            self.deputy.check(user, error, on=on)
+            raise
         if any(op["OP_ID"] in GIVING_UP for op in ops):
             _, job_status = await self._find_job(mark, on=on)
             return number, job_status or copies.ACCEPTED, []

@@ -333,12 +333,18 @@ class SimulatedCluster:
         master_node = state.nodes.get(state.the_cluster.master_node)
         return master_node is not None and master_node.name == name
 
-    async def luxi(self, method: str, *arguments: object, on: str = "") -> object:
-        """Call a method of the master daemon on a machine (default: the leader); raise its error, OSError if down."""
+    async def luxi(
+        self, method: str, *arguments: object, on: str = "", user: Mapping[str, object] | None = None
+    ) -> object:
+        """Call a method of the master daemon on a machine (default: the leader); raise its error, OSError if down.
+
+        ``user`` is the user for whom root makes the request, as gantry-rapi does, with the rights of that user.
+        """
         network = self.world.machine(on or self.leader).network
         reader, writer = await network.connect_unix(FOLDERS.luxi_socket, limit=ANSWER_LIMIT)
         try:
-            writer.write(msgspec.json.encode({"method": method, "args": arguments}) + b"\x03")
+            named = {"user": user} if user else {}
+            writer.write(msgspec.json.encode({"method": method, "args": arguments, **named}) + b"\x03")
             await writer.drain()
             line = await reader.readuntil(b"\x03")
         except asyncio.IncompleteReadError as error:

@@ -31,6 +31,7 @@ ONE_EPOCH = "at most one master writes: an epoch belongs to one machine"
 WHOLE = "a job is stored before what it changes, or with it"
 WITHIN = "an address lies in a subnet of its network"
 SOUND = "no daemon fails in a way that its authors excluded"
+CUT = "subnets of a subnet pool do not overlap, and are in its prefixes"
 RANGES = "segment ranges do not overlap, and keep the ids that are in use"
 REFERENCES = "what an object refers to exists"
 SHARED = "an address of a shared database has one owner"
@@ -145,6 +146,7 @@ def _check_state(state: states.Snapshot) -> None:
     _check_once(UNIQUE, "minor", ((node, number) for mirror in mirrored for node, number in mirror.minors.items()))
     _check_references(state)
     _check_ranges(state)
+    _check_cut(state)
     # A lingering address may belong to a removed network.
     for allocation in (item for item in allocations if item.network in state.networks):
         address = ranges.parse_address(allocation.ip)
@@ -202,6 +204,23 @@ def _check_ranges(state: states.Snapshot) -> None:
         same = (first.network_type, first.physical_network) == (second.network_type, second.physical_network)
         if same and first.minimum <= second.maximum and second.minimum <= first.maximum:
             raise Violation(RANGES, f"segment ranges {first.name} and {second.name} apart", "they share an id")
+
+
+def _check_cut(state: states.Snapshot) -> None:
+    """Check the subnets whose CIDRs were allocated from subnet pools."""
+    cut = [
+        (state.subnetpools[subnet.subnetpool], ranges.parse_cidr(subnet.cidr))
+        for net in state.networks.values()
+        for subnet in net.subnets
+        if subnet.subnetpool in state.subnetpools
+    ]
+    for pool, cidr in cut:
+        prefixes = map(ranges.parse_cidr, pool.prefixes)
+        if not any(prefix.family is cidr.family and prefix.range.covers(cidr.range) for prefix in prefixes):
+            raise Violation(CUT, f"{cidr} in {', '.join(pool.prefixes)}", "it is in none")
+    for (pool, first), (other_pool, second) in itertools.combinations(cut, 2):
+        if pool.uuid == other_pool.uuid and first.family is second.family and first.range.overlaps(second.range):
+            raise Violation(CUT, f"{first} and {second} of subnet pool {pool.name} apart", "they overlap")
 
 
 class UsedIds:

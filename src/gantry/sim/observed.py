@@ -67,7 +67,12 @@ def _group(state: states.Snapshot, name: str) -> dict[str, object]:
 def _cluster(state: states.Snapshot, name: str) -> dict[str, object]:
     the_cluster = state.the_cluster
     values = {field: getattr(the_cluster, field) for field in the_cluster.__struct_fields__}
-    return values | {f"tag {tag}": True for tag in the_cluster.tags}
+    invited = {f"invited {each.node}": True for each in the_cluster.invitations if not each.closed}
+    return values | invited | {f"tag {tag}": True for tag in the_cluster.tags}
+
+
+def _user(state: states.Snapshot, name: str) -> dict[str, object]:
+    return {f"token {token.label}": True for token in state.apitokens.values() if token.user == name}
 
 
 def _range(state: states.Snapshot, name: str) -> dict[str, object]:
@@ -88,5 +93,6 @@ SEEN: Mapping[str, Callable[[states.Snapshot, str], Mapping[str, object]]] = {
     "cluster": _cluster,
     "segmentrange": _range,
     "subnetpool": _subnet_pool,
+    "user": _user,
 }
 """For each kind of object the function that returns the fields of the object with a name; empty if there is none."""

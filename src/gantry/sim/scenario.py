@@ -30,6 +30,7 @@ from gantry.sim import (
     story,
     work_locks,
 )
+from gantry.sim.chores import desk
 from gantry.sim.schedules import stage, table
 from gantry.sim.steps import (
     backups,
@@ -128,6 +129,7 @@ class Scenario:
         self._stage = stage.Stage(lab, self._faults, self._clients, run_story, lab.world.source("schedule"))
         self._schedule = schedule or table.draw(self._stage.chance)
         self._schedule_step = self._stage.chance.randint(1, table.LAST_STEP)
+        self._desk = desk.Desk(lab, self._faults, self._clients, run_story, is_reserved=bool(schedule))
         # A dictionary, for its order.
         self._busy: dict[asyncio.Task[None], None] = {}
         self._moments = 0
@@ -165,6 +167,8 @@ class Scenario:
             self._do_more()
             if self._schedule and step == self._schedule_step:
                 self._begin(self._play())
+            for work in self._desk.work(step):
+                self._begin(work)
             if self._chance.random() < 0.15:
                 self._begin(self._clients.meddle())
             if DATABASE in self._themes and self._chance.random() < 0.3 and (text := self._lab.database.take()):
@@ -319,6 +323,7 @@ class Scenario:
             await end.settle()
         self._look()
         await end.check()
+        await self._desk.close()
 
     def _obeyed_without_proof(self) -> bool:
         """Return whether a node obeys a master of which it has seen no proof, although it knows a proven one."""

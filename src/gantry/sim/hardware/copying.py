@@ -1,4 +1,4 @@
-"""The programs of a simulated machine that read and write disks and files: ``dd``, ``cat``, ``truncate``, OS scripts.
+"""The programs of a simulated machine that read and write disks and files: ``dd``, ``cat``, ``cp``, OS scripts.
 
 They copy a disk's data, which is a short text (``volumes.Volume.content``, or the content of a file). Nothing has the
 size of a real disk.
@@ -35,6 +35,7 @@ class Copying:
         programs: dict[str, Transform] = {
             "dd": self._dd,
             "cat": self._cat,
+            "cp": self._clone,
             "gzip": self._pass_on,
             "truncate": self._truncate,
             "blockdev": self._succeed,
@@ -90,6 +91,14 @@ class Copying:
 
     async def _cat(self, call: processes.Invocation) -> commands.Completed:
         return commands.Completed(0, self.read(call.arguments[-1]), b"")
+
+    async def _clone(self, call: processes.Invocation) -> commands.Completed:
+        """Copy a file, as on a file system that can share blocks."""
+        source, copy = call.arguments[-2:]
+        disk = self._machine.disk
+        await disk.write(copy, self.read(source))
+        await disk.lengthen(copy, disk.status(source).size)
+        return commands.Completed(0, b"", b"")
 
     async def _pass_on(self, call: processes.Invocation) -> commands.Completed:
         return commands.Completed(0, call.stdin, b"")

@@ -8,16 +8,19 @@ import contextlib
 import contextvars
 import random
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gantry.model import cluster_settings
+from gantry.model import cluster_settings, instance
 from gantry.runtime import http_interface
 from gantry.sim import client, cluster, faults, invariants, story
 from gantry.sim.steps import wish
+from gantry.state.objects import snapshot as states
 
 POLL_SECONDS = 0.5
 ELECTION_ATTEMPTS = 6
 ELECTION_BACK_OFF_SECONDS = 5.0
+INSIST_ATTEMPTS = 6
+INSIST_BACK_OFF_SECONDS = 6.0
 
 
 class Unplayable(Exception):  # noqa: N818 - it is the end of a schedule, not an error of the program
@@ -89,6 +92,42 @@ class Stage:
             for name, value in fields.items():
                 if value is not None and self.clients.facts.get(key, name) != value:
                     raise Unplayable(f"no success: {job.text}")
+
+    async def succeeds(self, job: wish.Wish) -> bool:
+        """Submit a job as a client; return whether the client knows that it has succeeded.
+
+        It must have an object; False too if another client has one of its objects.
+        """
+        # A field of which the value is unknown is never compared with the state.
+        mark = f"success {self.chance.getrandbits(32)}"
+        effects = {key: {**job.effects.get(key, {}), mark: None} for key in job.keys}
+        if not self.clients.facts.claim(job.keys):
+            return False
+        await self.clients.carry_out(replace(job, effects=effects))
+        return mark in self.clients.facts.thing(job.keys[0]).fields
+
+    async def insist(self, job: wish.Wish) -> None:
+        """Submit a job as a client, again if it does not succeed; Unplayable if no attempt succeeds."""
+        for _ in range(INSIST_ATTEMPTS):
+            if await self.succeeds(job):
+                return
+            await self.sleep(INSIST_BACK_OFF_SECONDS)
+        raise Unplayable(f"no success: {job.text}")
+
+    def state(self) -> states.Snapshot:
+        """Return the durable state of the only master; Unplayable if there is not one master."""
+        masters = self.lab.masters()
+        if len(masters) != 1:
+            raise Unplayable(f"masters: {', '.join(masters) or 'none'}")
+        return self.lab.daemons[masters[0]].store.durable
+
+    def instance(self, name: str) -> instance.Instance:
+        """Return an instance in the durable state of the only master; Unplayable if it is not there."""
+        state = self.state()
+        uuid = state.names.get(("instances", name), "")
+        if uuid not in state.instances:
+            raise Unplayable(f"there is no instance {name}")
+        return state.instances[uuid]
 
     async def elect(self, *but: str) -> str:
         """Let an administrator make a machine the master, none of ``but``, until there is one; return its name.

@@ -13,7 +13,8 @@ class Wish:
     """A job to submit: ``text`` for the story, ``keys`` of the objects that it claims, ``effects`` of its success.
 
     The job of a wish that ``moves`` submits further jobs, which move instances that the client has not claimed;
-    ``judge`` returns the effects of these jobs from the job's result, in place of ``effects``.
+    ``judge`` returns the effects of these jobs from the job's result, in place of ``effects``. ``user`` submits
+    the job, as ``cluster.luxi`` takes it; None is root.
     """
 
     text: str
@@ -22,6 +23,7 @@ class Wish:
     effects: Effects = field(default_factory=dict)
     moves: bool = False
     judge: Callable[[object], Effects] | None = None
+    user: Mapping[str, object] | None = None
 
 
 def single(text: str, op: cluster.Opcode, key: facts.Key, effect: facts.Fields) -> Wish:
