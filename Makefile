@@ -72,7 +72,9 @@ venv: .venv/stamp ## the virtual environment with the libraries that requirement
 	{ echo 'the libraries are not installed: pip says why above; without a network it needs a folder: PIP_FIND_LINKS, PIP_NO_INDEX=1' >&2; exit 1; }
 	@touch $@
 
-check: check-format check-lint check-layers check-seam check-reach check-length check-citations check-language check-types ## format, lint, import contracts, banned calls, dead modules, long files, citations, language, types
+check: check-sources check-types ## format, lint, import contracts, banned calls, dead modules, long files, citations, language, types
+
+check-sources: check-format check-lint check-layers check-seam check-reach check-length check-citations check-language
 
 check-format: venv
 	@$(BIN)/ruff format --check --quiet . || { echo 'ruff format mends these' >&2; exit 1; }
@@ -251,6 +253,6 @@ changelog: venv ## the notes in changes/ as the next version will have them
 promises: venv ## how many promises the last runs of the tests of this tree kept, and which not
 	@$(BIN)/python -m tools.promises
 
-.PHONY: help demo picture console-pictures demo-down system system-demo venv check check-format check-lint check-layers check-seam check-reach check-length check-citations check-language check-types \
+.PHONY: help demo picture console-pictures demo-down system system-demo venv check check-sources check-format check-lint check-layers check-seam check-reach check-length check-citations check-language check-types \
 	test test-all test-clean steady quick unit test-slow test-real kube-server test-kube test-install test-upgrade test-images test-long test-landing mutants simulate simulate-coverage \
 	golden bench soak docs console console-if-possible changelog promises man packages packages-twice images build-packages wheel sbom release

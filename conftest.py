@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 pytest_plugins = (
     "tools.contact_plugin",
+    "tools.garbage_plugin",
     "tools.promise_plugin",
     "tools.figure_plugin",
     "tools.selection_plugin",

@@ -1,10 +1,13 @@
 """The gate: ``make test``, which every change passes before it lands, within minutes and on any machine.
 
 Its stages run one after the other: the libraries that are missing, the checks, the tests, the clusters of the
-simulation. The first failure ends the run and is printed, except that tests which fail are run once more, alone, when
-all others have ended (pytest's own ``--last-failed``). If they pass then, the gate passes, and its last lines name them
-as unstable with their first failure: each is a defect, and its cause is repaired next. More than ``MAX_UNSTABLE`` of
-them, or a test that fails twice, are a failure.
+simulation. The checks have one processor for the types and one for the others and for the collection of the tests: it
+keeps what pytest makes of each file; in a fresh checkout each worker would make that for itself at the same time.
+
+The first failure ends the run and is printed, except that tests which fail are run once more, alone, when all others
+have ended (pytest's own ``--last-failed``). If they pass then, the gate passes, and its last lines name them as
+unstable with their first failure: each is a defect, and its cause is repaired next. More than ``MAX_UNSTABLE`` of them,
+or a test that fails twice, are a failure.
 
 It is run by Debian's Python before the virtual environment exists, so it imports the standard library only.
 """
@@ -19,10 +22,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tools.stages import ROOT, Stage, minutes
+from tools.stages import ROOT, Stage, minutes, run_together
 
 MARKS = "(round or not (real or kube or install)) and not slow"
 """The tests of the gate: those that need neither minutes nor machines, and a short round of each real part."""
+
+PYTEST = (".venv/bin/pytest", "-m", MARKS)
 
 REAL = {"GANTRY_REAL": "1"}
 """Real parts take part."""
@@ -77,8 +82,7 @@ def run_tests(root: Path, *arguments: str) -> list[str] | None:
     """
     cache = root / ".pytest_cache/v/cache/lastfailed"
     cache.unlink(missing_ok=True)
-    pytest = (".venv/bin/pytest", "-m", MARKS)
-    first = Stage(root, "tests", (*pytest, *arguments), REAL)
+    first = Stage(root, "tests", (*PYTEST, *arguments), REAL)
     status, _ = first.run()
     if status == 0:
         return []
@@ -86,7 +90,7 @@ def run_tests(root: Path, *arguments: str) -> list[str] | None:
     if status != FAILED_TESTS or not 0 < len(failed) <= MAX_UNSTABLE:
         first.show()
         return None
-    again = Stage(root, "alone", (*pytest, "--last-failed", "--last-failed-no-failures=none"), REAL)
+    again = Stage(root, "alone", (*PYTEST, "--last-failed", "--last-failed-no-failures=none"), REAL)
     if again.run()[0] != 0:
         first.show()
         again.show()
@@ -103,6 +107,19 @@ def run_target(name: str, *targets: str) -> bool:
     return passed
 
 
+def run_checks(root: Path) -> bool:
+    """Run the checks, and collect the tests, which fails if a file of them cannot be imported; return success."""
+    stages = (
+        Stage(root, "types", ("make", "check-types")),
+        Stage(root, "sources", ("make", "check-sources")),
+        Stage(root, "collection", (*PYTEST, "--collect-only"), REAL),
+    )
+    failed = [stage for stage, status in zip(stages, run_together(stages), strict=True) if status]
+    for stage in failed:
+        stage.show()
+    return not failed
+
+
 def main() -> int:
     """Run all stages; the exit status is 0 if the change may land."""
     parser = argparse.ArgumentParser(prog="gate", description="Run what every change passes before it lands.")
@@ -114,7 +131,7 @@ def main() -> int:
     if lines := shortages([ROOT, temporary], lambda folder: shutil.disk_usage(folder).free):
         print(*lines, sep="\n", file=sys.stderr)
         return 1
-    if not (run_target("libraries", "venv") and run_target("checks", "check")):
+    if not (run_target("libraries", "venv") and run_checks(ROOT)):
         return 1
     unstable = run_tests(ROOT, "-n", options.workers, *DISTRIBUTION, "--durations=40")
     if unstable is None or not run_target("simulation", "simulate", f"SEEDS={options.seeds}"):

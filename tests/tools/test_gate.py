@@ -19,7 +19,7 @@ def test_{name}():
 SETTINGS = "[pytest]\nmarkers =\n    round:\n    real:\n    kube:\n    install:\n    slow:\n"
 
 
-def run(folder: Path, *tests: str) -> list[str] | None:
+def make_checkout(folder: Path, *tests: str) -> None:
     programs = folder / ".venv/bin"
     programs.mkdir(parents=True)
     (programs / "pytest").write_text(
@@ -29,6 +29,10 @@ def run(folder: Path, *tests: str) -> list[str] | None:
     (folder / "pytest.ini").write_text(SETTINGS)
     for number, text in enumerate(tests):
         (folder / f"test_{number}.py").write_text(text)
+
+
+def run(folder: Path, *tests: str) -> list[str] | None:
+    make_checkout(folder, *tests)
     return gate.run_tests(folder)
 
 
@@ -74,3 +78,18 @@ def test_a_run_without_failures_runs_nothing_again(tmp_path: Path) -> None:
 def test_what_the_gate_leaves_out_by_its_marks_is_not_run(tmp_path: Path) -> None:
     tests = ["import pytest\n@pytest.mark.slow\ndef test_slow(): assert 0", "def test_good(): pass"]
     assert run(tmp_path, *tests) == []
+
+
+@pytest.mark.parametrize("failing", ["check-types", "check-sources", "collection", ""])
+def test_each_check_fails_the_gate_and_alone_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], failing: str
+) -> None:
+    make_checkout(tmp_path, "import nothing_of_this_name" if failing == "collection" else "def test_good(): pass")
+    targets = ("check-types", "check-sources")
+    rules = [f"{target}:\n\t@echo {target} was run; {'false' if target == failing else 'true'}\n" for target in targets]
+    (tmp_path / "Makefile").write_text("\n".join(rules))
+    assert gate.run_checks(tmp_path) == (not failing)
+    printed = capsys.readouterr().out
+    assert printed.count("; the end of build") == (1 if failing else 0)
+    assert printed.count("passed") == (2 if failing else 3)
+    assert {"check-types": "check-types was run", "collection": "nothing_of_this_name"}.get(failing, "") in printed
