@@ -10,6 +10,9 @@ from collections.abc import Iterator
 import pytest
 from tests.cluster import lab, test_segment_attributes, wires
 
+# The gate has the grammar of these lines (tests/cli/grammar) and what they do (tests/cluster/test_network_*.py).
+pytestmark = pytest.mark.slow
+
 RANGES = test_segment_attributes.RANGES
 NAME = test_segment_attributes.NAME
 OWNER = "45977fa2dbd7482098dd68d0d8970117"

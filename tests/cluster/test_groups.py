@@ -6,6 +6,9 @@ import pytest
 import yaml
 from tests.cluster import lab
 
+# The gate has the same rules in tests/operations/group, without daemons.
+pytestmark = pytest.mark.slow
+
 ADD = ("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-start")
 
 

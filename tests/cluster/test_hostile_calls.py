@@ -13,6 +13,9 @@ from tests.cluster import lab
 
 from gantry.rpc import calls
 
+# The gate has the fuzzer of the node daemon (tests/fuzz/test_node.py), which sends such texts too.
+pytestmark = pytest.mark.slow
+
 Steps = tuple[str | int, ...]
 """The way from a call to one of its texts: fields, keys and indexes; ``KEY`` at the end is the key of the entry."""
 

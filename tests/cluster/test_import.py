@@ -8,6 +8,9 @@ import pytest
 from tests.cluster import lab
 from tests.state.upgrade import samples
 
+# The conversion itself is tested in tests/state/upgrade, within the gate; its test with daemons is among the slowest.
+pytestmark = pytest.mark.slow
+
 ADDRESSES = {"node1.example.com": "127.0.0.1", "node2.example.com": "127.0.0.2", "node3.example.com": "127.0.0.3"}
 
 

@@ -12,6 +12,9 @@ import msgspec
 import pytest
 from tests.cluster import lab, test_neutron
 
+# The gate has the API of segment ranges without daemons (tests/doors/neutron).
+pytestmark = pytest.mark.slow
+
 RANGES = test_neutron.RANGES
 NAME = "network_segment_range"
 ADMIN, GREEN, BLUE = "admin", "gina", "bert"
