@@ -5,26 +5,20 @@ about an object. Rules count from the next request on, and for each opcode that 
 """
 
 from gantry import errors
-from gantry.model import access, lock, opcodes
-from gantry.operations import base
+from gantry.model import access, opcodes
+from gantry.operations import base, config_part
 from gantry.operations.access import scopes
 from gantry.state.objects import snapshot as states
 
 LIMIT = 10_000
 """The maximum number of rules: a checkpoint writes all of them."""
 
-_LOCKS: lock.LockSet = {(lock.Level.CONFIG, "access"): lock.Mode.EXCLUSIVE}
 
-
-class AccessAdd(base.Planned[opcodes.AccessAdd]):
+class AccessAdd(config_part.Change[opcodes.AccessAdd]):
     """Adds a rule."""
 
     OPCODE = opcodes.AccessAdd
-    BRIEF = True
-
-    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Lock the rules exclusively."""
-        return _LOCKS
+    PART = "access"
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the rule, unless it exists; the result says how many objects carry a tag now."""
@@ -58,15 +52,11 @@ class AccessAdd(base.Planned[opcodes.AccessAdd]):
         )
 
 
-class AccessRemove(base.Planned[opcodes.AccessRemove]):
+class AccessRemove(config_part.Change[opcodes.AccessRemove]):
     """Removes rules."""
 
     OPCODE = opcodes.AccessRemove
-    BRIEF = True
-
-    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Lock the rules exclusively."""
-        return _LOCKS
+    PART = "access"
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Delete the rules that match; NotFoundError if there is none."""

@@ -5,8 +5,8 @@ the transaction is durable, and a revoked one does not count any more from then 
 """
 
 from gantry import errors
-from gantry.model import access, lock, opcodes, token_text
-from gantry.operations import base
+from gantry.model import access, opcodes, token_text
+from gantry.operations import base, config_part
 from gantry.operations.access import scopes
 from gantry.state.objects import snapshot as states
 
@@ -19,18 +19,12 @@ DEFAULT_DAYS = 90
 MAX_DAYS = 366
 """How long a token is valid: by default, and at most unless it has no end."""
 
-_LOCKS: lock.LockSet = {(lock.Level.CONFIG, "tokens"): lock.Mode.EXCLUSIVE}
 
-
-class TokenAdd(base.Planned[opcodes.TokenAdd]):
+class TokenAdd(config_part.Change[opcodes.TokenAdd]):
     """Creates a token."""
 
     OPCODE = opcodes.TokenAdd
-    BRIEF = True
-
-    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Lock the tokens exclusively."""
-        return _LOCKS
+    PART = "tokens"
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the token, in place of an ended one with its name; the result is its end, None if it has none."""
@@ -71,15 +65,11 @@ class TokenAdd(base.Planned[opcodes.TokenAdd]):
         )
 
 
-class TokenRevoke(base.Planned[opcodes.TokenRevoke]):
+class TokenRevoke(config_part.Change[opcodes.TokenRevoke]):
     """Revokes a token, or all of a user."""
 
     OPCODE = opcodes.TokenRevoke
-    BRIEF = True
-
-    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Lock the tokens exclusively."""
-        return _LOCKS
+    PART = "tokens"
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Delete the tokens; NotFoundError if there is none."""

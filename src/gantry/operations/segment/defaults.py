@@ -1,8 +1,8 @@
 """OP_SEGMENT_DEFAULTS_SET: set the default segment ranges, by a command or from the file, while the master runs."""
 
 from gantry import errors
-from gantry.model import cluster, lock, opcodes
-from gantry.operations import base
+from gantry.model import cluster, opcodes
+from gantry.operations import base, config_part
 from gantry.operations.segment import default_ranges
 from gantry.state.objects import snapshot as states
 
@@ -12,15 +12,11 @@ _SETTINGS = (
 )
 
 
-class SegmentDefaultsSet(base.Planned[opcodes.SegmentDefaultsSet]):
+class SegmentDefaultsSet(config_part.Change[opcodes.SegmentDefaultsSet]):
     """Sets default segment ranges; networks keep their ids, as with another file at a start."""
 
     OPCODE = opcodes.SegmentDefaultsSet
-    BRIEF = True
-
-    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Lock the cluster's entry exclusively."""
-        return {(lock.Level.CONFIG, "cluster"): lock.Mode.EXCLUSIVE}
+    PART = "cluster"
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put what differs."""

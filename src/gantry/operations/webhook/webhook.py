@@ -9,8 +9,8 @@ import ipaddress
 from collections.abc import Sequence
 
 from gantry import errors, security
-from gantry.model import lock, opcodes, urls, webhook
-from gantry.operations import base, draws
+from gantry.model import opcodes, urls, webhook
+from gantry.operations import base, config_part, draws
 from gantry.state.objects import snapshot as states
 from gantry.state.store import events
 
@@ -19,18 +19,12 @@ LIMIT = 20
 
 SECRET_BITS = 256
 
-_LOCKS: lock.LockSet = {(lock.Level.CONFIG, "webhooks"): lock.Mode.EXCLUSIVE}
 
-
-class WebhookAdd(base.Planned[opcodes.WebhookAdd]):
+class WebhookAdd(config_part.Change[opcodes.WebhookAdd]):
     """Adds a webhook."""
 
     OPCODE = opcodes.WebhookAdd
-    BRIEF = True
-
-    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Lock the webhooks exclusively."""
-        return _LOCKS
+    PART = "webhooks"
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the webhook, and its position before the first event that it gets."""
@@ -64,15 +58,11 @@ class WebhookAdd(base.Planned[opcodes.WebhookAdd]):
         )
 
 
-class WebhookSetParams(base.Planned[opcodes.WebhookSetParams]):
+class WebhookSetParams(config_part.Change[opcodes.WebhookSetParams]):
     """Changes a webhook."""
 
     OPCODE = opcodes.WebhookSetParams
-    BRIEF = True
-
-    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Lock the webhooks exclusively."""
-        return _LOCKS
+    PART = "webhooks"
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the webhook with its new values; InvalidError if nothing is to change."""
@@ -105,15 +95,11 @@ class WebhookSetParams(base.Planned[opcodes.WebhookSetParams]):
         return base.Plan(lines=lines, changes=[states.Put(base.changed(hook, inputs.now, **fields))])
 
 
-class WebhookRemove(base.Planned[opcodes.WebhookRemove]):
+class WebhookRemove(config_part.Change[opcodes.WebhookRemove]):
     """Removes a webhook."""
 
     OPCODE = opcodes.WebhookRemove
-    BRIEF = True
-
-    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Lock the webhooks exclusively."""
-        return _LOCKS
+    PART = "webhooks"
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Delete the webhook and its position; NotFoundError."""
@@ -126,15 +112,11 @@ class WebhookRemove(base.Planned[opcodes.WebhookRemove]):
         )
 
 
-class WebhookTest(base.Planned[opcodes.WebhookTest]):
+class WebhookTest(config_part.Change[opcodes.WebhookTest]):
     """Changes a webhook in nothing but its count of tests: its receiver gets the event about that."""
 
     OPCODE = opcodes.WebhookTest
-    BRIEF = True
-
-    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Lock the webhooks exclusively."""
-        return _LOCKS
+    PART = "webhooks"
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the webhook; WrongStateError if it is disabled. The result is the newest serial before the event."""
