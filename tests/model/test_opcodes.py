@@ -99,6 +99,22 @@ def test_truth_values_and_numbers_may_be_text(text: str) -> None:
     assert op == opcodes.TestDelay(duration=2.5, repeat=3, no_locks=True, on_master=False)
 
 
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        (CREATE, "force"),
+        (CREATE, "no_install"),
+        ({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1"}, "offline"),
+        ({"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "vm1"}, "live"),
+        ({"OP_ID": "OP_WEBHOOK_SET_PARAMS", "name": "hook"}, "enabled"),
+        ({"OP_ID": "OP_CLUSTER_SET_PARAMS"}, "prealloc_wipe_disks"),
+    ],
+)
+def test_a_truth_value_that_may_be_omitted_may_be_yes_or_no_too(raw: dict[str, object], field: str) -> None:
+    values = [getattr(opcodes.decode(raw | {field: word}), field) for word in ("yes", "no")]
+    assert values == [True, False]
+
+
 def test_text_is_not_taken_for_numbers_where_text_is_wanted() -> None:
     raw = CREATE | {"osparams": {"release": "08"}, "hvparams": {"kernel_args": "1"}, "disks": [{"size": "20"}]}
     op = opcodes.decode(raw | {"comment": "yes", "nics": [{"network": "null"}]})

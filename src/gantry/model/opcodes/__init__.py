@@ -3,7 +3,8 @@
 ``base`` has the common fields and types; the other modules have the opcodes by noun. This package exports all of them.
 """
 
-from typing import get_args
+from types import UnionType
+from typing import Annotated, Union, get_args, get_origin
 
 import msgspec
 
@@ -190,7 +191,10 @@ _WORDS = {"yes": True, "no": False}
 
 
 def _is_boolean(kind: object) -> bool:
-    return kind is bool or bool in get_args(kind)
+    """Return whether a type is the boolean, or a union that contains it, with or without metadata."""
+    if get_origin(kind) in (Annotated, Union, UnionType):
+        return any(map(_is_boolean, get_args(kind)))
+    return kind is bool
 
 
 _BOOLEANS = {
