@@ -115,6 +115,16 @@ def test_a_truth_value_that_may_be_omitted_may_be_yes_or_no_too(raw: dict[str, o
     assert values == [True, False]
 
 
+@pytest.mark.parametrize("kind", [kind for kind in opcodes.ALL if "iallocator" in kind.__struct_fields__])
+def test_an_allocator_may_be_a_dot_for_the_default(kind: type[opcodes.Opcode]) -> None:
+    required = {"node_name": "n1", "instance_name": "vm1", "group_name": "g1", "mode": "all"}
+    if kind is opcodes.InstanceReplaceDisks:
+        required["mode"] = "replace_new_secondary"
+    raw = {field.name: required[field.name] for field in msgspec.structs.fields(kind) if field.required}
+    op = opcodes.decode(raw | {"OP_ID": str(kind.__struct_config__.tag), "iallocator": "."})
+    assert opcodes.encode(op)["iallocator"] == "."
+
+
 def test_text_is_not_taken_for_numbers_where_text_is_wanted() -> None:
     raw = CREATE | {"osparams": {"release": "08"}, "hvparams": {"kernel_args": "1"}, "disks": [{"size": "20"}]}
     op = opcodes.decode(raw | {"comment": "yes", "nics": [{"network": "null"}]})

@@ -71,10 +71,12 @@ async def test_those_that_no_group_takes_stay_and_say_why(house: build.House) ->
     assert "instance vm1 cannot leave its node group" in str(refused)
 
 
-async def test_a_program_is_asked_for_all_of_them_at_once(house: build.House) -> None:
+@pytest.mark.parametrize(("name", "default"), [("p", ""), (".", "p")])
+async def test_a_program_is_asked_for_all_of_them_at_once(house: build.House, name: str, default: str) -> None:
+    house.put(structs.replace(house.state.the_cluster, default_iallocator=default))
     moved = '[["vm1", "f", ["node7"]]], [["vm2", "full"]], [[{"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "vm1"}]]'
     house.allocators["p"] = f'{{"success": true, "info": "so", "result": [{moved}]}}'.encode()
-    plan = await house.plan(op(iallocator="p"))
+    plan = await house.plan(op(iallocator=name))
     assert (jobs(plan), stay(plan)) == ([["INSTANCE_MIGRATE(vm1)"]], {"vm2": "full"})
     ((_, request, _),) = house.requests
     assert b'"type":"change-group"' in request

@@ -41,6 +41,7 @@ Uuid = Annotated[str, Meta(pattern=_UUID)]
 Size = Annotated[int | str, Meta(description="MiB, or a number with the unit m, g or t")]
 Tag = Annotated[str, Meta(min_length=1, max_length=128, pattern=_TAG)]
 Tags = Annotated[tuple[Tag, ...], Meta(max_length=1024)]
+Allocator = Annotated[str, Meta(max_length=255)]
 
 
 def _tag(class_name: str) -> str:

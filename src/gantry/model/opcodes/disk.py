@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from gantry.model import base
-from gantry.model.opcodes.base import Name, Opcode, Size
+from gantry.model.opcodes.base import Allocator, Name, Opcode, Size
 
 Volume = Annotated[str, Meta(max_length=127)]
 Path = Annotated[str, Meta(max_length=4096)]
@@ -158,7 +158,7 @@ class InstanceReplaceDisks(Opcode, frozen=True):
     mode: Literal["replace_on_primary", "replace_on_secondary", "replace_new_secondary", "replace_auto"]
     disks: Annotated[Indices, Meta(description="Disks; empty for all")] = ()
     remote_node: Annotated[str, Meta(max_length=255, description="The new secondary node")] | None = None
-    iallocator: Annotated[str, Meta(max_length=255)] | None = None
+    iallocator: Allocator | None = None
     early_release: Annotated[bool, Meta(description="Release the old copy before the new copy is complete")] = False
     ignore_ipolicy: bool = False
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from gantry.model import base
-from gantry.model.opcodes.base import Name, Opcode, Size, Tags
+from gantry.model.opcodes.base import Allocator, Name, Opcode, Size, Tags
 from gantry.model.opcodes.disk import DiskChange, DiskSpec
 
 
@@ -44,7 +44,7 @@ class InstanceCreate(Opcode, frozen=True):
     pnode: Annotated[str, Meta(max_length=255)] | None = None
     snode: Annotated[str, Meta(max_length=255, description="Secondary node of mirrored disks")] | None = None
     group_name: Annotated[str, Meta(max_length=255)] | None = None
-    iallocator: Annotated[str, Meta(max_length=255)] | None = None
+    iallocator: Allocator | None = None
     hypervisor: Annotated[str, Meta(max_length=32)] | None = None
     hvparams: base.Parameters = {}
     beparams: base.Parameters = {}

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gantry.model.opcodes.base import Name, Opcode
+from gantry.model.opcodes.base import Allocator, Name, Opcode
 
 Seconds = Annotated[int, Meta(ge=0, le=86400)]
 Mode = Annotated[
@@ -26,7 +26,7 @@ class InstanceFailover(Opcode, frozen=True):
 
     instance_name: Name
     target_node: Name | None = None
-    iallocator: Name | None = None
+    iallocator: Allocator | None = None
     ignore_consistency: Annotated[
         bool,
         Meta(description="Continue although the source node does not answer, or a copy of the disks is out of date"),
@@ -54,7 +54,7 @@ class InstanceMigrate(Opcode, frozen=True):
     mode: Mode | None = None
     live: Annotated[bool | None, Meta(description="Older form of mode")] = None
     target_node: Name | None = None
-    iallocator: Name | None = None
+    iallocator: Allocator | None = None
     cleanup: Annotated[bool, Meta(description="Clean up after an interrupted move: find where the instance runs")] = (
         False
     )
@@ -93,7 +93,7 @@ class InstanceChangeGroup(Opcode, frozen=True):
         tuple[Name, ...],
         Meta(max_length=1000, description="Set the node groups that the instance may move to; empty for any"),
     ] = ()
-    iallocator: Name | None = None
+    iallocator: Allocator | None = None
     early_release: bool = False
 
 
@@ -108,7 +108,7 @@ class NodeEvacuate(Opcode, frozen=True):
         Meta(description="Move instances that run on the node, copies of disks on it, or both"),
     ]
     remote_node: Name | None = None
-    iallocator: Name | None = None
+    iallocator: Allocator | None = None
     early_release: bool = False
     ignore_soft_errors: Annotated[bool, Meta(description="Accepted for older clients; has no effect")] = False
 
@@ -122,7 +122,7 @@ class NodeMigrate(Opcode, frozen=True):
     mode: Mode | None = None
     live: Annotated[bool | None, Meta(description="Older form of mode")] = None
     target_node: Name | None = None
-    iallocator: Name | None = None
+    iallocator: Allocator | None = None
     allow_runtime_changes: Annotated[
         bool, Meta(description="Accepted for older clients; the memory stays unchanged")
     ] = True
@@ -139,7 +139,7 @@ class GroupEvacuate(Opcode, frozen=True):
         tuple[Name, ...],
         Meta(max_length=1000, description="Set the node groups that instances may move to; empty for any"),
     ] = ()
-    iallocator: Name | None = None
+    iallocator: Allocator | None = None
     early_release: Annotated[
         bool, Meta(description="Release the old copy of a disk before the new copy is complete")
     ] = False
