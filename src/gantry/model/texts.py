@@ -27,6 +27,8 @@ TEXTS: dict[str, str] = {
     "GroupRename.group_name": "Node group",
     "GroupRemove.group_name": "Node group",
     "GroupAssignNodes.group_name": "Node group that the nodes join",
+    "GroupEvacuate.group_name": "Node group",
+    "GroupVerifyDisks.group_name": "Node group",
     # access rules
     "role": "Role: viewer, operator, admin or network-admin",
     # clusters and nodes
@@ -140,7 +142,7 @@ TEXTS: dict[str, str] = {
     "blacklisted_os": "Operating systems or variants that cannot be installed, in the same form",
     "allowed": 'Entries of allow-lists, which only root on the master may change: [["add", "images", "/srv/cd"], ...]',
     "ClusterSetParams.osparams": "Default OS parameters, by operating system",
-    "osparams_private_cluster": "OS parameters that are stored but never shown",
+    "osparams_private_cluster": "OS parameters that are stored but never shown, by operating system",
     "ClusterSetParams.force": "Continue although nodes do not answer or lack a bridge",
     "port": "Set the port of the node daemon",
     "group": "Node group; by default the group named default",
@@ -192,7 +194,9 @@ TEXTS: dict[str, str] = {
     "PoolMod.subnet": "Subnet that becomes a pool as a whole: CIDR, name or UUID",
     "PoolMod.name": "New name; none removes it",
     # instances
-    "InstanceCreate.mode": "Source of the disks' content",
+    "InstanceReplaceDisks.mode": "Replace the volumes on the primary or the secondary node, the secondary node itself, "
+    "or the broken side",
+    "BackupExport.mode": "Kind of export: local, on a node of this cluster",
     "disks": "Disks",
     "InstanceCreate.nics": "NICs",
     "InstanceSetParams.nics": "Changes of NICs, applied in order",

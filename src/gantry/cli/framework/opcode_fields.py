@@ -119,7 +119,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'ndparams': ('structure', 'Defaults of node parameters', None, None, None, ()),
         'diskparams': ('structure', 'Disk parameters by disk template, as in {"plain": {"stripes": 2}}', None, None, None, ()),
         'osparams': ('structure', 'Default OS parameters, by operating system', None, None, None, ()),
-        'osparams_private_cluster': ('structure', 'OS parameters that are stored but never shown', None, None, None, ()),
+        'osparams_private_cluster': ('structure', 'OS parameters that are stored but never shown, by operating system', None, None, None, ()),
         'os_hvp': ('structure', 'Hypervisor parameters, by operating system and hypervisor', None, None, None, ()),
         'hidden_os': ('structure', 'Operating systems or variants that lists omit: [["add", "busybox"], ["remove", ...]]', None, None, None, ()),
         'blacklisted_os': ('structure', 'Operating systems or variants that cannot be installed, in the same form', None, None, None, ()),
@@ -202,7 +202,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'force': ('flag', 'Continue although an instance loses a network or has disks in two node groups', False, None, None, ()),
     },
     'OP_GROUP_EVACUATE': {
-        'group_name': ('text', 'Node group; by default any node group', None, None, None, ()),
+        'group_name': ('text', 'Node group', None, None, None, ()),
         'target_groups': ('texts', 'Set the node groups that instances may move to; empty for any', None, None, None, ()),
         'iallocator': ('text', "Let an allocator choose: a program, . for the cluster's default, gantry for the built-in one", None, None, None, ()),
         'early_release': ('flag', 'Release the old copy of a disk before the new copy is complete', False, None, None, ()),
@@ -350,7 +350,7 @@ FIELDS: dict[str, dict[str, Row]] = {
     },
     'OP_INSTANCE_CREATE': {
         'instance_name': ('text', 'Name of the instance', None, None, None, ()),
-        'mode': ('choice', "Source of the disks' content", 'create', None, None, ('create', 'import')),
+        'mode': ('choice', 'Create a new instance, or import an export', 'create', None, None, ('create', 'import')),
         'disks': ('structure', 'Disks', None, None, None, ()),
         'nics': ('structure', 'NICs', None, None, None, ()),
         'disk_template': ('text', "Disk template; by default the cluster's first", None, None, None, ()),
@@ -473,7 +473,7 @@ FIELDS: dict[str, dict[str, Row]] = {
     'OP_BACKUP_EXPORT': {
         'instance_name': ('text', 'Name of the instance', None, None, None, ()),
         'target_node': ('text', 'Set the target node', None, None, None, ()),
-        'mode': ('choice', "NIC mode, bridged or routed; a NIC in a network has the network's mode", 'local', None, None, ('local',)),
+        'mode': ('choice', 'Kind of export: local, on a node of this cluster', 'local', None, None, ('local',)),
         'shutdown': ('flag', 'Stop the instance if it runs', True, None, None, ()),
         'shutdown_timeout': ('number', 'Wait this many seconds for the guest to shut down before powering it off', 120, 0, 86400, ()),
         'compress': ('choice', 'Set the program that compresses the dumps', 'none', None, None, ('gzip', 'gzip-fast', 'gzip-slow', 'lzop', 'none', 'zstd')),
@@ -526,7 +526,7 @@ FIELDS: dict[str, dict[str, Row]] = {
         'is_strict': ('flag', 'Accepted for older clients; has no effect', True, None, None, ()),
     },
     'OP_GROUP_VERIFY_DISKS': {
-        'group_name': ('text', 'Node group; by default any node group', None, None, None, ()),
+        'group_name': ('text', 'Node group', None, None, None, ()),
         'is_strict': ('flag', 'Accepted for older clients; has no effect', True, None, None, ()),
     },
     'OP_INSTANCE_ACTIVATE_DISKS': {
@@ -554,7 +554,7 @@ FIELDS: dict[str, dict[str, Row]] = {
     },
     'OP_INSTANCE_REPLACE_DISKS': {
         'instance_name': ('text', 'Name of the instance', None, None, None, ()),
-        'mode': ('choice', "NIC mode, bridged or routed; a NIC in a network has the network's mode", None, None, None, ('replace_auto', 'replace_new_secondary', 'replace_on_primary', 'replace_on_secondary')),
+        'mode': ('choice', 'Replace the volumes on the primary or the secondary node, the secondary node itself, or the broken side', None, None, None, ('replace_auto', 'replace_new_secondary', 'replace_on_primary', 'replace_on_secondary')),
         'disks': ('structure', 'Disks; empty for all', None, None, None, ()),
         'remote_node': ('text', 'The new secondary node', None, None, None, ()),
         'iallocator': ('text', "Let an allocator choose: a program, . for the cluster's default, gantry for the built-in one", None, None, None, ()),
