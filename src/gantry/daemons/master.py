@@ -231,6 +231,7 @@ class Master:
             archived_job=past_jobs.job,
             archived_numbers=past_jobs.numbers,
             locks=lambda: [_lock_row(usage) for usage in manager.owners_and_waiters()],
+            journal_begin=self._journal_begin,
         )
         services_of_door = luxi.Services(
             queue=self.queue,
@@ -252,6 +253,9 @@ class Master:
             now=runtime.clock.now,
         )
         self.door = luxi.Door(runtime, services_of_door, allowed=self._allowed)
+
+    async def _journal_begin(self) -> int:
+        return (await self.past.start()).serial
 
     async def _pause_watcher(self, until: float | None, cause: transaction.Cause) -> None:
         """Record until when the watcher pauses, in seconds since 1970; it survives a change of the master."""

@@ -23,6 +23,7 @@ class Queries:
         self.jobs: dict[int, job.Job] = {}
         self.archive: dict[int, job.Job] = {}
         self.locks: list[lock.Row] = []
+        self.journal_begin = 1
         self.source = engine.Source(
             snapshot=lambda: self.house.state,
             ledger=self.house.ledger,
@@ -31,7 +32,11 @@ class Queries:
             archived_job=self.archive.get,
             archived_numbers=lambda: self.archive,
             locks=lambda: self.locks,
+            journal_begin=self.begin,
         )
+
+    async def begin(self) -> int:
+        return self.journal_begin
 
     async def rows(self, what: str, *names: str, filter_: object = None) -> list[list[tuple[int, object]]]:
         return (await engine.query(self.source, what, names, filter_=filter_)).rows

@@ -155,3 +155,15 @@ def test_a_receiver_selects_by_kind_and_change_and_always_itself() -> None:
     assert not own.selects("instance", "i1", "added")
     assert own.selects("webhook", "w1", "changed")
     assert not own.selects("webhook", "w2", "changed")
+
+
+async def test_changes_that_the_journal_does_not_keep_are_counted_only_while_they_are_missing(
+    house: build.House,
+) -> None:
+    await house.run(op(begin=1))
+    assert progress.pruned(house.state, hook(house), begin=house.state.serial + 1) == 0
+    await house.run(opcodes.WebhookSetParams(name="hook", enabled=False))
+    serial = house.state.serial
+    assert serial >= 2
+    for begin, number in ((0, 0), (1, 0), (2, 1), (serial + 1, serial)):
+        assert progress.pruned(house.state, hook(house), begin=begin) == number

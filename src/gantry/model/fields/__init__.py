@@ -158,6 +158,7 @@ _WEBHOOK = (
     Field("enabled", "Enabled", B, "Whether events are sent; otherwise they are kept for later"),
     Field("status", "Status", doc="ok, failing, behind, or disabled"),
     Field("lag", "Lag", N, "Number of changes of the state after its position, if it fails, is behind or is disabled"),
+    Field("pruned", "Pruned", N, "Number of changes after its position that the journal does not keep any more"),
     Field("waiting_since", "WaitingSince", T, "Time of the first event that the receiver has not accepted"),
     Field("failure", "Failure", doc="Why the receiver has not accepted it"),
     Field("position", "Position", N, "Serial up to which the receiver has all its events; may be a few seconds old"),

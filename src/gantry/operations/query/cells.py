@@ -29,7 +29,10 @@ Cell = object
 
 @dataclass(frozen=True)
 class Live:
-    """What nodes reported: resources by node UUID, running instances by name with the UUID of their node."""
+    """What the state does not have, most of it from nodes.
+
+    Resources are by node UUID, running instances by name with the UUID of their node.
+    """
 
     nodes: Mapping[str, targets.Answer[calls.NodeStatus]] = field(default_factory=dict)
     running: Mapping[str, tuple[str, calls.RunningInstance]] = field(default_factory=dict)
@@ -43,6 +46,8 @@ class Live:
     """UUIDs of instances whose users switched them off from inside (``endings``)."""
     consoles: Mapping[str, calls.Console] = field(default_factory=dict)
     """Consoles of running instances, by name, if the query requests them."""
+    journal_begin: int = 0
+    """The serial of the first change that the journal keeps, if the query requests it."""
 
 
 NOTHING_LIVE = Live()

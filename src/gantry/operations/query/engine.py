@@ -7,7 +7,7 @@ locked (explanation/architecture.md#deciding-and-doing).
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -96,6 +96,8 @@ ORDERS: dict[str, Callable[[object], tuple[object, ...]]] = {
 class Source:
     """What queries read.
 
+    ``journal_begin`` returns the serial of the first change that the journal keeps.
+
     Of a reader who does not see everything, the parts have what is visible. ``whole_nodes`` are then the UUIDs of the
     nodes that may be asked about all that they have, and ``veil`` removes invisible names from the texts of a job.
     """
@@ -107,6 +109,7 @@ class Source:
     archived_job: Callable[[int], job.Job | None]
     archived_numbers: Callable[[], Iterable[int]]
     locks: Callable[[], Iterable[lock.Row]]
+    journal_begin: Callable[[], Awaitable[int]]
     whole_nodes: Collection[str] | None = None
     veil: Callable[[job.Job], job.Job] = cells.unveiled
 
@@ -178,6 +181,8 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
             live = await _with_strays(source, state, live)
         if any(field.name == "console" for field in (*selected, *filtered_by)):
             live = replace(live, consoles=await _consoles(source, state, live, objects))
+    if what == "webhook" and any(field.name == "pruned" for field in (*selected, *filtered_by)):
+        live = replace(live, journal_begin=await source.journal_begin())
     sight = cells.Context(state, source.ledger, live, source.veil)
     if not names_in_filter and not uuids and filter_ is not None:
         objects = [entity for entity in objects if predicate(_row(known, sight, entity))]

@@ -11,6 +11,7 @@ GETTERS: dict[str, cells.Getter[webhook.Webhook]] = {
     "enabled": lambda _, hook: hook.enabled,
     "status": lambda context, hook: progress.status(context.state, hook),
     "lag": lambda context, hook: progress.lag(context.state, hook),
+    "pruned": lambda context, hook: progress.pruned(context.state, hook, begin=context.live.journal_begin),
     "waiting_since": lambda context, hook: cells.or_none(progress.position(context.state, hook).waiting_since),
     "failure": lambda context, hook: cells.or_none(progress.position(context.state, hook).failure),
     "position": lambda context, hook: progress.position(context.state, hook).serial,

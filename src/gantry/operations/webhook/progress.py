@@ -31,3 +31,8 @@ def status(snapshot: states.Snapshot, hook: webhook.Webhook) -> str:
 def lag(snapshot: states.Snapshot, hook: webhook.Webhook) -> int:
     """Return the number of changes after the position of a webhook; 0 if nothing is wrong."""
     return 0 if status(snapshot, hook) == OK else max(0, snapshot.serial - position(snapshot, hook).serial)
+
+
+def pruned(snapshot: states.Snapshot, hook: webhook.Webhook, *, begin: int) -> int:
+    """Return the number of these changes that a journal which begins with the serial ``begin`` does not keep."""
+    return min(lag(snapshot, hook), max(0, begin - 1 - position(snapshot, hook).serial))
