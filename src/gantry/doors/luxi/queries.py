@@ -9,7 +9,7 @@ import msgspec
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.doors.luxi import addresses, figures, invitations, packages, reading, tokens, usage
+from gantry.doors.luxi import addresses, figures, invitations, packages, reading, tokens, usage, webhooks
 from gantry.doors.luxi.services import SUBJECT, WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
 from gantry.operations.access import check, explain, views
@@ -39,6 +39,8 @@ async def _query_jobs(services: Services, numbers: Sequence[int] | None, names: 
 async def _query(services: Services, what: str, names: Sequence[str], filter_: object) -> dict[str, object]:
     if what == "token":
         filter_ = tokens.visible(services, filter_)
+    if what == "webhook":
+        webhooks.check_listing(services)
     result = await engine.query(services.source, what, names, filter_=filter_)
     return {"fields": [_definition(field) for field in result.fields], "data": result.rows}
 

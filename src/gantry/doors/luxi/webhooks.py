@@ -1,7 +1,8 @@
 """The methods of LUXI about webhooks: for gantry-rapi, which sends the events, and for who sets a receiver up.
 
-They have secrets, so only root and the group ``gantry-admin`` may use them, on the master's machine: a request that
-gantry-rapi makes for one of its users is refused.
+They have secrets. What gantry-rapi needs for itself, only root and the group ``gantry-admin`` may read and store, on
+the master's machine: a request that gantry-rapi makes for one of its users is refused. An administrator of the cluster
+may read the secret of one webhook. gantry-rapi asks for it only if its user has just made it (``doors.rapi.webhooks``).
 """
 
 from collections.abc import Sequence
@@ -51,10 +52,19 @@ async def read(services: Services) -> Webhooks:
 
 async def read_secret(services: Services, name: str) -> str:
     """Return the secret of a webhook as its receiver needs it, and record who has read it (not in Ganeti)."""
-    right = _check(services, "read the secret of a webhook")
+    right = check.check_administrator(services.snapshot(), SUBJECT.get(), "read the secret of a webhook")
     hook = units.find(services.snapshot(), name)
     await services.note(cause(f"secret of webhook {hook.name} read", right))
     return f"whsec_{hook.secret}"
+
+
+def check_listing(services: Services) -> None:
+    """Raise ForbiddenError if a user of the remote API who is not an administrator of the cluster lists webhooks.
+
+    Lists have no secrets, but they say where receivers are and why they fail. Who may read on the master sees them.
+    """
+    if SUBJECT.get().door == "rapi":
+        check.check_administrator(services.snapshot(), SUBJECT.get(), "read the webhooks")
 
 
 async def store_positions(services: Services, moved: Sequence[Progress]) -> None:

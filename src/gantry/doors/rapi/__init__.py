@@ -28,6 +28,7 @@ from gantry.doors.rapi import (
     session,
     sign_on,
     tokens,
+    webhooks,
     wire,
 )
 from gantry.rpc import luxi
@@ -39,6 +40,7 @@ ROUTES: tuple[routes.Route, ...] = (
     *session.ROUTES,
     *sign_on.ROUTES,
     *tokens.ROUTES,
+    *webhooks.ROUTES,
     *event_stream.ROUTES,
     *console_stream.ROUTES,
 )

@@ -140,6 +140,7 @@ NODE = "/2/nodes/{node_name}"
 NETWORK = "/2/networks/{network_name}"
 GROUP = "/2/groups/{group_name}"
 SEGMENT_RANGE = "/2/segment-ranges/{range}"
+WEBHOOK = "/2/webhooks/{name}"
 
 _CUSTOM = {f"custom_{name}": name for name in ("beparams", "hvparams", "ndparams", "ipolicy", "diskparams")}
 _CREATE_ALIASES = {"name": "instance_name", "os": "os_type"}
@@ -202,6 +203,9 @@ CHANGES: tuple[Change, ...] = (
     Change("POST", "/2/segment-ranges", "OP_SEGMENT_RANGE_ADD"),
     Change("DELETE", SEGMENT_RANGE, "OP_SEGMENT_RANGE_REMOVE", body=False),
     Change("PUT", SEGMENT_RANGE + "/modify", "OP_SEGMENT_RANGE_SET_PARAMS"),
+    Change("PUT", WEBHOOK + "/modify", "OP_WEBHOOK_SET_PARAMS", fixed={"new_secret": False}),
+    Change("POST", WEBHOOK + "/test", "OP_WEBHOOK_TEST", body=False),
+    Change("DELETE", WEBHOOK, "OP_WEBHOOK_REMOVE", body=False),
 )  # fmt: skip
 
 _ROLES: dict[str, dict[str, bool]] = {

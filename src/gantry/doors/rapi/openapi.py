@@ -13,7 +13,18 @@ import msgspec
 
 import gantry
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import changes, console_stream, event_stream, reading, routes, session, sign_on, tokens, wire
+from gantry.doors.rapi import (
+    changes,
+    console_stream,
+    event_stream,
+    reading,
+    routes,
+    session,
+    sign_on,
+    tokens,
+    webhooks,
+    wire,
+)
 from gantry.model import fields, opcodes
 from gantry.state.store import events
 
@@ -79,6 +90,19 @@ _BODIES: Mapping[tuple[str, str], Json] = {
             "until": {"anyOf": [{"type": "number"}, {"const": "never"}, {"type": "null"}]},
         },
         "required": ["name"],
+        "additionalProperties": False,
+    },
+    ("POST", "/2/webhooks"): {
+        "type": "object",
+        "properties": {
+            "name": _TEXT,
+            "url": _TEXT,
+            "events": {"type": "array", "items": _TEXT},
+            "authorities": _TEXT,
+            "without_tls": {"type": "boolean"},
+            "begin": {"type": ["integer", "null"], "minimum": 1},
+        },
+        "required": ["name", "url"],
         "additionalProperties": False,
     },
     ("PUT", "/2/nodes/{name}/role"): {"type": "string", "enum": ["master-candidate", "regular", "drained", "offline"]},
@@ -183,7 +207,14 @@ def document() -> Json:
     schemas = _opcode_schemas()
     by_route = {(change.method, change.path): change for change in changes.CHANGES}
     paths: dict[str, Json] = {}
-    own = (*session.ROUTES, *sign_on.ROUTES, *tokens.ROUTES, *event_stream.ROUTES, *console_stream.ROUTES)
+    own = (
+        *session.ROUTES,
+        *sign_on.ROUTES,
+        *tokens.ROUTES,
+        *webhooks.ROUTES,
+        *event_stream.ROUTES,
+        *console_stream.ROUTES,
+    )
     for route in (*reading.ROUTES, *changes.ROUTES, *own):
         change = by_route.get((route.method, route.path))
         paths.setdefault(described_path(route), {})[route.method.lower()] = _operation(route, change, schemas)
