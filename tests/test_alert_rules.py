@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import yaml
 
+from gantry.doors import webhooks
 from gantry.doors.luxi import figures
 from gantry.doors.rapi import metrics
 
@@ -19,7 +20,7 @@ PROMTOOL = pytest.mark.skipif(
 )
 LABELS = {
     **{name: metric.labels for name, metric in metrics.METRICS.items()},
-    **{measure.name: measure.labels for measure in figures.MEASURES},
+    **{measure.name: measure.labels for measure in (*figures.MEASURES, *webhooks.MEASURES)},
 }
 """The labels of each metric by name."""
 DAY = 1440
@@ -93,6 +94,8 @@ def test_a_certificate_warns_30_days_before_its_end_and_is_critical_7_days_befor
 
 
 POOL = '{network="net1",subnet="192.0.2.0/24",range="192.0.2.10-192.0.2.19",pool="web"}'
+HOOK = '{instance="a",webhook="tickets"}'
+MASTER = 'gantry_up{instance="a"}'
 STATES = """
 rule_files: [{rules}]
 evaluation_interval: 1m
@@ -129,6 +132,9 @@ tests:
         ({f"gantry_pool_free_addresses{POOL}": 1, f"gantry_pool_addresses{POOL}": 10}, 60, ""),
         ({'gantry_jobs_oldest_timestamp_seconds{status="waiting"}': 60}, 62, "GantryJobsWait"),
         ({'gantry_jobs_oldest_timestamp_seconds{status="running"}': 60}, 120, ""),
+        ({f"gantry_webhook_lag_seconds{HOOK}": 901, MASTER: 1}, 1, "GantryWebhookDoesNotDeliver"),
+        ({f"gantry_webhook_lag_seconds{HOOK}": 900, MASTER: 1}, 60, ""),
+        ({f"gantry_webhook_lag_seconds{HOOK}": 901, MASTER: 0, 'gantry_up{instance="b"}': 1}, 60, ""),
     ],
 )
 def test_an_alert_of_the_cluster_fires_when_its_state_lasts(
