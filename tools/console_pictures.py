@@ -47,6 +47,7 @@ PAGES = {
     "audit": "#/audit?object=hello.example",
     "settings": "#/settings",
     "tokens": "#/tokens",
+    "webhooks": "#/webhooks",
 }
 INSTANCES = (("web1.example", "node1", 192), ("web2.example", "node3", 128), ("db.example", "node3", 256))
 STOPPED = "db.example"

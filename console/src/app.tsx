@@ -44,6 +44,7 @@ const PortsPage = lazy(async () => (await import("./pages/ports.tsx")).PortsPage
 const BackupsPage = lazy(async () => (await import("./pages/backups.tsx")).BackupsPage);
 const AuditPage = lazy(async () => (await import("./pages/audit.tsx")).AuditPage);
 const TokensPage = lazy(async () => (await import("./pages/tokens.tsx")).TokensPage);
+const WebhooksPage = lazy(async () => (await import("./pages/webhooks.tsx")).WebhooksPage);
 const SettingsPage = lazy(async () => (await import("./pages/settings.tsx")).SettingsPage);
 
 export function App() {
@@ -189,6 +190,8 @@ function Page() {
       return <SettingsPage />;
     case "tokens":
       return <TokensPage />;
+    case "webhooks":
+      return <WebhooksPage />;
     case "addresses":
       return <AddressesPage />;
     default:

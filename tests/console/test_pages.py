@@ -29,6 +29,7 @@ PAGES = (
     "#/settings",
     "#/audit",
     "#/tokens",
+    "#/webhooks",
     "#/jobs",
     "#/jobs/1",
     "#/addresses?of=192.0.2.10",

@@ -45,6 +45,10 @@ const WORDS: Readonly<Record<string, string>> = {
   TAGS_DEL: "Remove tags",
   TOKEN_ADD: "Create API token",
   TOKEN_REVOKE: "Revoke API tokens of",
+  WEBHOOK_ADD: "Add webhook",
+  WEBHOOK_SET_PARAMS: "Modify webhook",
+  WEBHOOK_REMOVE: "Remove webhook",
+  WEBHOOK_TEST: "Test webhook",
 };
 
 const KIND = /^(INSTANCE|NODE|NETWORK|GROUP)_/;

@@ -2,10 +2,11 @@
 
 import { useRef, useState } from "preact/hooks";
 import { request, session } from "../api.ts";
-import { closeDialog, Dialog, openDialog } from "../parts/dialog.tsx";
+import { openDialog } from "../parts/dialog.tsx";
 import { ChangeDialog } from "../parts/change.tsx";
 import { SelectField, TextField } from "../parts/form.tsx";
 import { useAnswer, useTitle } from "../parts/hooks.ts";
+import { SecretDialog } from "../parts/secret.tsx";
 import { Ago, Failure, Loading, Scrolling } from "../parts/text.tsx";
 import * as format from "../logic/format.ts";
 import { now } from "../store.ts";
@@ -143,7 +144,7 @@ function CreateDialog() {
       title="Create an API token"
       action="Create"
       isReady={name !== "" && (extent !== "roles" || on !== "")}
-      onDone={() => created.current && openDialog(<Secret created={created.current} />)}
+      onDone={() => created.current && openSecret(created.current)}
       run={async () => {
         const until = end === "never" ? end : Date.now() / 1000 + Number(end) * DAY_SECONDS;
         const roles = extent === "roles" ? { roles: [{ role, on }] } : {};
@@ -176,32 +177,11 @@ function CreateDialog() {
   );
 }
 
-/** The text of a new token; it stays until the person closes it, because nobody can display it again. */
-function Secret({ created }: { created: Created }) {
-  const [copied, setCopied] = useState("");
-  async function copy(): Promise<void> {
-    try {
-      await navigator.clipboard.writeText(created.token);
-      setCopied("Copied");
-    } catch {
-      setCopied("The browser does not allow it: select the text and copy it");
-    }
-  }
-  return (
-    <Dialog title={`The token ${created.name}`} isFixed>
+/** The text of a new token, which nobody can display again. */
+function openSecret(created: Created): void {
+  openDialog(
+    <SecretDialog title={`The token ${created.name}`} text={created.token}>
       <p>This is the only time that the token is displayed. Copy it to where the program reads it.</p>
-      <p>
-        <code class="secret">{created.token}</code>
-      </p>
-      <div class="buttons">
-        <span role="status">{copied}</span>
-        <button type="button" class="primary" onClick={() => void copy()}>
-          Copy
-        </button>
-        <button type="button" onClick={closeDialog}>
-          Close
-        </button>
-      </div>
-    </Dialog>
+    </SecretDialog>,
   );
 }

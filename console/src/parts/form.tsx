@@ -70,6 +70,33 @@ export function TextField({ value, onValue, placeholder, isRequired, isFocused, 
   );
 }
 
+interface AreaFieldProps extends FieldProps {
+  value: string;
+  onValue: (text: string) => void;
+  placeholder?: string;
+  isRequired?: boolean;
+}
+
+/** A text of several lines. */
+export function AreaField({ value, onValue, placeholder, isRequired, ...field }: AreaFieldProps) {
+  return (
+    <Labelled {...field}>
+      {(aria) => (
+        <textarea
+          {...aria}
+          rows={6}
+          value={value}
+          placeholder={placeholder}
+          required={isRequired}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => onValue(event.currentTarget.value)}
+        />
+      )}
+    </Labelled>
+  );
+}
+
 export interface Option {
   readonly value: string;
   readonly text: string;
