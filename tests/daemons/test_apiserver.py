@@ -11,16 +11,15 @@ import yaml
 from tests import ports
 from tests.cluster import lab
 
-from gantry import errors
+from gantry import errors, option_parser
 from gantry.daemons import apiserver
-from gantry.daemons.options import parsers
 from gantry.runtime import real
 
 TIMEOUT_SECONDS = 60
 
 
 def _options(folder: Path, *arguments: str) -> argparse.Namespace:
-    parser = parsers.Parser()
+    parser = option_parser.Parser()
     apiserver.add(parser.add_subparsers())
     return parser.parse_args(["serve", "--data", str(folder), "--port", str(ports.free()), *arguments])
 

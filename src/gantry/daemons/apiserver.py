@@ -28,9 +28,9 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 import yaml
 
-from gantry import errors, security
+from gantry import errors, option_parser, security
 from gantry.daemons import program
-from gantry.daemons.options import limit_options, parsers
+from gantry.daemons.options import limit_options
 from gantry.doors import http
 from gantry.kubernetes import apiserver
 from gantry.kubernetes.apiserver import pipe_server
@@ -52,7 +52,7 @@ Companion = Callable[[pipe_server.Server], Awaitable[None]]
 """Runs beside the server until stopped; its requests are answered by the pipe server."""
 
 
-def add(commands: "argparse._SubParsersAction[parsers.Parser]") -> argparse.ArgumentParser:
+def add(commands: "argparse._SubParsersAction[option_parser.Parser]") -> argparse.ArgumentParser:
     """Add the command to those of gantry-kube."""
     command = commands.add_parser("serve", help="run an API server with the same resources, stored in a file")
     command.add_argument(

@@ -9,15 +9,14 @@ import argparse
 import getpass
 import sys
 
-from gantry import errors
+from gantry import errors, option_parser
 from gantry.daemons import joining, program
-from gantry.daemons.options import parsers
 from gantry.runtime import interface, paths, real
 
 TOKEN_HINT = "gnt-node add on the master printed it; --token - reads it from standard input"
 
 
-def add(commands: "argparse._SubParsersAction[parsers.Parser]") -> None:
+def add(commands: "argparse._SubParsersAction[option_parser.Parser]") -> None:
     """Add the command to those of gantry-node."""
     parser = commands.add_parser(
         "join",

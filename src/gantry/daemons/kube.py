@@ -23,9 +23,9 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 
-from gantry import __version__, errors
+from gantry import __version__, errors, option_parser
 from gantry.daemons import apiserver, binding, logs, program, webhook
-from gantry.daemons.options import config_file, parsers
+from gantry.daemons.options import config_file
 from gantry.doors.http import probes
 from gantry.kubernetes.api import pipe
 from gantry.kubernetes.apiserver import pipe_server as channel_server
@@ -194,7 +194,7 @@ def _stop_event(service: systemd.Service) -> asyncio.Event:
     return stop
 
 
-def _add_controllers(commands: "argparse._SubParsersAction[parsers.Parser]") -> None:
+def _add_controllers(commands: "argparse._SubParsersAction[option_parser.Parser]") -> None:
     command = commands.add_parser("controllers", help="run the controllers of pools and claims for an API server")
     command.add_argument(
         "--kubeconfig",
@@ -271,7 +271,7 @@ def _add_controllers(commands: "argparse._SubParsersAction[parsers.Parser]") -> 
     command.set_defaults(run=_controllers_command)
 
 
-def _add_serve(commands: "argparse._SubParsersAction[parsers.Parser]") -> None:
+def _add_serve(commands: "argparse._SubParsersAction[option_parser.Parser]") -> None:
     command = apiserver.add(commands)
     _add_address_choice(command)
     binding.add_arguments(command)
@@ -317,7 +317,9 @@ def _count(text: str) -> int:
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is made from it too."""
-    parser = parsers.Parser(prog="gantry-kube", description="Run IPAM for the Kubernetes API: IPPools and IPClaims.")
+    parser = option_parser.Parser(
+        prog="gantry-kube", description="Run IPAM for the Kubernetes API: IPPools and IPClaims."
+    )
     parser.add_argument("--version", action="version", version=f"gantry-kube {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_controllers(commands)

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Sequence
 
 import gantry
-from gantry import errors
+from gantry import errors, option_parser
 from gantry.daemons import health_port, invitations, logs, program
-from gantry.daemons.options import config_file, limit_options, parsers
+from gantry.daemons.options import config_file, limit_options
 from gantry.node.daemon import wiring
 from gantry.runtime import limits, measures, paths, real
 from gantry.runtime.real import systemd
@@ -34,7 +34,7 @@ DEFAULT_LIMITS = limits.HttpLimits(
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is made from it too."""
-    parser = parsers.Parser(prog="gantry-noded", description="The daemon of every node of a Gantry cluster.")
+    parser = option_parser.Parser(prog="gantry-noded", description="The daemon of every node of a Gantry cluster.")
     parser.add_argument(
         "--bind", default="", metavar="ADDRESS", help="address to listen on (default: all, of IPv4 and IPv6)"
     )

@@ -12,9 +12,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from gantry import __version__
+from gantry import __version__, option_parser
 from gantry.daemons import doctor, join_command
-from gantry.daemons.options import machine_files, parsers
+from gantry.daemons.options import machine_files
 from gantry.runtime import interface, paths, real
 
 Command = Callable[[interface.Runtime, argparse.Namespace], int]
@@ -35,7 +35,7 @@ def check(runtime: interface.Runtime, folders: paths.Paths) -> int:
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is made from it too."""
-    parser = parsers.Parser(prog="gantry-node", description="Commands for one machine of a Gantry cluster.")
+    parser = option_parser.Parser(prog="gantry-node", description="Commands for one machine of a Gantry cluster.")
     parser.add_argument("--check", action="store_true", help="check the configuration files of this machine, then exit")
     parser.add_argument(
         "--root",

@@ -23,9 +23,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gantry import __version__, errors
+from gantry import __version__, errors, option_parser
 from gantry.daemons import certificate_files, keystone, logs, oidc, program
-from gantry.daemons.options import config_file, limit_options, parsers
+from gantry.daemons.options import config_file, limit_options
 from gantry.doors import console, http, neutron, rapi, webhooks
 from gantry.doors.http import sessions, tokens, users
 from gantry.doors.neutron import access, identity
@@ -226,7 +226,9 @@ async def _serve(
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is generated from it too."""
-    parser = parsers.Parser(prog="gantry-rapi", description="The remote API and the Neutron API of a Gantry cluster.")
+    parser = option_parser.Parser(
+        prog="gantry-rapi", description="The remote API and the Neutron API of a Gantry cluster."
+    )
     parser.add_argument(
         "-b",
         "--bind",

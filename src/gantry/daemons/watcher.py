@@ -14,9 +14,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gantry import __version__, errors
+from gantry import __version__, errors, option_parser
 from gantry.daemons import logs
-from gantry.daemons.options import config_file, parsers
+from gantry.daemons.options import config_file
 from gantry.doors import watcher
 from gantry.rpc import luxi
 from gantry.runtime import interface, paths, real
@@ -71,7 +71,7 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, settings: confi
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is made from it too."""
-    parser = parsers.Parser(prog="gantry-watcher", description="Keeps a Gantry cluster's instances running.")
+    parser = option_parser.Parser(prog="gantry-watcher", description="Keeps a Gantry cluster's instances running.")
     parser.add_argument("--interval", type=float, default=0.0, metavar="SECONDS", help="run a round every SECONDS")
     parser.add_argument(
         "--offline-after",

@@ -8,12 +8,12 @@ import argparse
 import asyncio
 import sys
 
+from gantry import option_parser
 from gantry.daemons.doctor import examination, result
-from gantry.daemons.options import parsers
 from gantry.runtime import interface, paths
 
 
-def add(commands: "argparse._SubParsersAction[parsers.Parser]") -> None:
+def add(commands: "argparse._SubParsersAction[option_parser.Parser]") -> None:
     """Add the command to those of gantry-node."""
     command = commands.add_parser("doctor", help="report what is wrong or missing on this machine, with remedies")
     command.add_argument("--json", action="store_true", help="print the results as JSON")

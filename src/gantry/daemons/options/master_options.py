@@ -3,9 +3,9 @@
 import argparse
 import os
 
-from gantry import __version__, errors
+from gantry import __version__, errors, option_parser
 from gantry.daemons import health_port
-from gantry.daemons.options import config_file, limit_options, parsers
+from gantry.daemons.options import config_file, limit_options
 from gantry.mastership import role
 from gantry.runtime import limits
 
@@ -31,7 +31,7 @@ def request(options: argparse.Namespace) -> role.Request:
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is generated from it too."""
-    parser = parsers.Parser(prog="gantry-masterd", description="The master daemon of a Gantry cluster.")
+    parser = option_parser.Parser(prog="gantry-masterd", description="The master daemon of a Gantry cluster.")
     parser.add_argument(
         "action",
         nargs="?",

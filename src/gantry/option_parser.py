@@ -1,4 +1,4 @@
-"""The parser of the command lines of daemons, which reports a wrong one in a single line."""
+"""The parser of the command lines of daemons and tools, which reports a wrong one in a single line."""
 
 import argparse
 import difflib
