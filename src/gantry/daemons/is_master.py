@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gantry import __version__
+from gantry import __version__, option_parser
 from gantry.lib_files import ssconf as ssconf_file
 from gantry.runtime import paths
 
@@ -45,7 +45,7 @@ def _read(path: str) -> str:
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is made from it too."""
-    parser = argparse.ArgumentParser(
+    parser = option_parser.Parser(
         prog="gantry-is-master", description="Exit with 0 if this machine is the master of its cluster, else with 1."
     )
     parser.add_argument(

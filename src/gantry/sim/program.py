@@ -17,7 +17,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gantry import __version__
+from gantry import __version__, option_parser
 from gantry.sim import built, scenario
 from gantry.sim.schedules import table
 
@@ -90,7 +90,7 @@ def _range(text: str) -> range:
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments, which is also the source of the reference page."""
-    parser = argparse.ArgumentParser(prog="gantry-simulate", description="Simulate clusters with faults, from seeds.")
+    parser = option_parser.Parser(prog="gantry-simulate", description="Simulate clusters with faults, from seeds.")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--seed", type=int, metavar="N", help="run this seed and print its story")
     what.add_argument("--seeds", type=_range, metavar="FIRST-LAST", help="run these seeds and list those that fail")

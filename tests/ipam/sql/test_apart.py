@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[3] / "src/gantry"
-PARTS = ("__init__.py", "errors.py", "address", "ipam/__init__.py", "ipam/sql", "ipam/neutron")
+PARTS = ("__init__.py", "errors.py", "option_parser.py", "address", "ipam/__init__.py", "ipam/sql", "ipam/neutron")
 PROGRAM = """
 from gantry.ipam.sql import driver, engines, requests, schema
 

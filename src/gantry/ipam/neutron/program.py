@@ -11,14 +11,14 @@ import time
 from collections.abc import Sequence
 
 import gantry
-from gantry import errors
+from gantry import errors, option_parser
 
 INTERVAL_SECONDS = 60.0
 
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments, which also generates the reference page."""
-    parser = argparse.ArgumentParser(
+    parser = option_parser.Parser(
         prog="gantry-neutron-ipam", description="Compare the IPAM driver's tables with Neutron's ports."
     )
     parser.add_argument("--version", action="version", version=f"gantry-neutron-ipam {gantry.__version__}")

@@ -4,13 +4,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from gantry import __version__, errors
+from gantry import __version__, errors, option_parser
 from gantry.ipam.sql import engines, schema
 
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments, which also generates the reference page."""
-    parser = argparse.ArgumentParser(prog="gantry-ipam", description="Manage the tables of the SQL IPAM driver.")
+    parser = option_parser.Parser(prog="gantry-ipam", description="Manage the tables of the SQL IPAM driver.")
     parser.add_argument("--version", action="version", version=f"gantry-ipam {__version__}")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, text in (
