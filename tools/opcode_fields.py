@@ -1,4 +1,4 @@
-"""Writes the table of opcode fields from which commands build options: ``python tools/opcode_fields.py``.
+"""Writes the table of opcode fields from which commands build options: ``python -m tools.opcode_fields``.
 
 The structs in ``model/opcodes`` declare the fields. The commands may import the standard library only, so
 ``cli/framework/opcode_fields.py`` has the declarations that their options need as plain tuples. ``make golden``
@@ -7,10 +7,10 @@ rewrites that module, and a test compares it with the structs.
 
 from pathlib import Path
 
-import msgspec
 from msgspec import inspect as types
 
-from gantry.model import cluster_settings, opcodes, parameters, texts
+from gantry.model import cluster_settings, opcodes, parameters
+from tools import descriptions
 
 TARGET = Path(__file__).parents[1] / "src/gantry/cli/framework/opcode_fields.py"
 HEAD = '''"""The fields of all opcodes, for the options of commands: kind, help text, default, bounds, choices.
@@ -77,30 +77,20 @@ def _plain(kind: types.Type) -> types.Type:
     return kind
 
 
-def _description(kind: types.Type) -> str:
-    match kind:
-        case types.Metadata(type=inner, extra_json_schema=schema):
-            return str((schema or {}).get("description", "")) or _description(inner)
-        case types.UnionType(types=several):
-            return next(filter(None, map(_description, several)), "")
-    return ""
-
-
 def _kind(kind: types.Type) -> str:
     if isinstance(kind, types.VarTupleType) and isinstance(_plain(kind.item_type), types.StrType):
         return "texts"
     return KINDS.get(type(kind), "structure")
 
 
-def row(opcode: type[msgspec.Struct], field: types.Field) -> tuple[object, ...]:
+def row(field: types.Field) -> tuple[object, ...]:
     """Return the row of one field."""
     plain = _plain(field.type)
     default = field.default if isinstance(field.default, bool | int | str) else None
     minimum = plain.ge if isinstance(plain, types.IntType) else None
     maximum = plain.le if isinstance(plain, types.IntType) else None
     choices = tuple(map(str, plain.values)) if isinstance(plain, types.LiteralType) else ()
-    help_ = texts.of(opcode.__name__, field.name, own=_description(field.type))
-    return _kind(plain), help_, default, minimum, maximum, choices
+    return _kind(plain), descriptions.of(field.type), default, minimum, maximum, choices
 
 
 def names_of_parameters() -> dict[str, tuple[str, ...]]:
@@ -145,7 +135,7 @@ def text() -> str:
         assert isinstance(info, types.StructType)
         lines.append(f"    {str(opcode.__struct_config__.tag)!r}: {{")
         own = [field for field in info.fields if field.name not in opcodes.Opcode.__struct_fields__]
-        lines += [f"        {field.encode_name!r}: {row(opcode, field)!r}," for field in own]
+        lines += [f"        {field.encode_name!r}: {row(field)!r}," for field in own]
         lines.append("    },")
     return "\n".join([*lines, "}", ""])
 

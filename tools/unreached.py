@@ -18,7 +18,6 @@ ROOT = Path(__file__).resolve().parent.parent
 OTHER_PROGRAMS = {
     "gantry.cli.completion": "debian/rules runs it to write the shells' completions",
     "gantry.kubernetes.api.manifests": "make golden writes deploy/kubernetes/crd with it",
-    "gantry.model.texts": "make golden writes cli/framework/opcode_fields.py with it",
 }
 """Modules that something other than an entry point runs, with the reason."""
 

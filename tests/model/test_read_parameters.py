@@ -5,8 +5,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 import gantry
-from gantry.model import opcodes, parameters, texts
+from gantry.model import opcodes, parameters
+from tools import descriptions
 
 SOURCE = Path(gantry.__file__).parent
 READERS = ("node", "operations", "jobs", "doors", "daemons", "ipam", "cli/commands", "kubernetes")
@@ -48,14 +51,15 @@ def _all_opcodes(kind: type[opcodes.Opcode]) -> Iterator[type[opcodes.Opcode]]:
 
 def test_every_field_of_an_opcode_is_read_by_some_code_or_says_that_it_has_no_effect() -> None:
     unread = [
-        f"{kind.__name__}.{name}"
+        f"{kind.__name__}.{field.name}"
         for kind in _all_opcodes(opcodes.Opcode)
-        for name in kind.__struct_fields__
-        if not is_read(name) and not HAS_NO_EFFECT.match(texts.of(kind.__name__, name, own=_own_text(kind, name)))
+        for field in _fields(kind)
+        if not is_read(field.name) and not HAS_NO_EFFECT.match(descriptions.of(field.type))
     ]
     assert unread == []
 
 
-def _own_text(kind: type[opcodes.Opcode], name: str) -> str:
-    text = re.search(r"description='([^']*)'|description=\"([^\"]*)\"", repr(kind.__annotations__.get(name, "")))
-    return (text.group(1) or text.group(2)) if text else ""
+def _fields(kind: type[opcodes.Opcode]) -> tuple[msgspec.inspect.Field, ...]:
+    info = msgspec.inspect.type_info(kind)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return info.fields

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import inspect as types
 
-from gantry.model import opcodes, texts
+from gantry.model import opcodes
+from tools import descriptions
 from tools.reference import page
 
 ABOUT = """
@@ -81,27 +82,11 @@ def _structs_in(kind: types.Type) -> Iterator[type]:
 
 def _field_table(struct: type, without: Sequence[str]) -> list[str]:
     rows = [
-        (page.code(field.encode_name), _kind(field.type), _default(field), _field_text(struct, field))
+        (page.code(field.encode_name), _kind(field.type), _default(field), descriptions.of(field.type))
         for field in _struct_fields(struct)
         if field.name not in without
     ]
     return page.table(("field", "type", "default", ""), rows) if rows else []
-
-
-def _field_text(struct: type, field: types.Field) -> str:
-    """Return the description of a field."""
-    return texts.of(struct.__name__, field.name, own=next(_descriptions(field.type), ""))
-
-
-def _descriptions(kind: types.Type) -> Iterator[str]:
-    if isinstance(kind, types.Metadata):
-        text = (kind.extra_json_schema or {}).get("description")
-        if isinstance(text, str):
-            yield text
-        yield from _descriptions(kind.type)
-    if isinstance(kind, types.UnionType):
-        for member in kind.types:
-            yield from _descriptions(member)
 
 
 def _kind(kind: types.Type) -> str:
@@ -156,5 +141,5 @@ def missing() -> Iterator[str]:
             yield struct.__name__
         inherited = opcodes.Opcode.__struct_fields__ if struct is not opcodes.Opcode else ()
         for field in _struct_fields(struct):
-            if field.name not in inherited and not _field_text(struct, field):
+            if field.name not in inherited and not descriptions.of(field.type):
                 yield f"{struct.__name__}.{field.name}"

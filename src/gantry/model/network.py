@@ -9,7 +9,9 @@ unique, and may be empty.
 See contracts/networks.md#configuration-objects.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
 
 from gantry.model import base
 
@@ -32,8 +34,8 @@ class Pool(base.Part, frozen=True):
 class HostRoute(base.Part, frozen=True):
     """A route for guests: ``destination`` is reached via ``nexthop``."""
 
-    destination: str
-    nexthop: str
+    destination: Annotated[str, Meta(description="Destination CIDR")]
+    nexthop: Annotated[str, Meta(description="Address of the next hop")]
 
     def __str__(self) -> str:
         return f"{self.destination} via {self.nexthop}"

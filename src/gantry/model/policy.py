@@ -8,9 +8,10 @@ See contracts/configuration.md#instance-policy.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from gantry import errors
 from gantry.model import base, instance, parameters, templates
@@ -31,8 +32,8 @@ SPECS: dict[str, Parameter] = {
 class BoundsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A change of a range of sizes. Omitted names stay unchanged; the word ``default`` resets a limit."""
 
-    min: dict[str, int | str] = {}
-    max: dict[str, int | str] = {}
+    min: Annotated[dict[str, int | str], Meta(description="The minimum of each size")] = {}
+    max: Annotated[dict[str, int | str], Meta(description="The maximum of each size")] = {}
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="kebab"):
@@ -41,13 +42,24 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     For a node group, null, an empty list and a list of the word ``default`` reset a setting too.
     """
 
-    minmax: tuple[BoundsChange | Literal["default"], ...] | Literal["default"] | msgspec.UnsetType | None = (
-        msgspec.UNSET
-    )
-    std: dict[str, int | str] | Literal["default"] | msgspec.UnsetType | None = msgspec.UNSET
-    disk_templates: tuple[str, ...] | Literal["default"] | msgspec.UnsetType | None = msgspec.UNSET
-    vcpu_ratio: float | Literal["default"] | msgspec.UnsetType | None = msgspec.UNSET
-    spindle_ratio: float | Literal["default"] | msgspec.UnsetType | None = msgspec.UNSET
+    minmax: Annotated[
+        tuple[BoundsChange | Literal["default"], ...] | Literal["default"] | msgspec.UnsetType | None,
+        Meta(description="Size ranges; an instance must fit one of them"),
+    ] = msgspec.UNSET
+    std: Annotated[
+        dict[str, int | str] | Literal["default"] | msgspec.UnsetType | None,
+        Meta(description="Sizes of the standard instance, for capacity planning; only for the cluster"),
+    ] = msgspec.UNSET
+    disk_templates: Annotated[
+        tuple[str, ...] | Literal["default"] | msgspec.UnsetType | None, Meta(description="Allowed disk templates")
+    ] = msgspec.UNSET
+    vcpu_ratio: Annotated[
+        float | Literal["default"] | msgspec.UnsetType | None,
+        Meta(description="Number of virtual processors for each processor"),
+    ] = msgspec.UNSET
+    spindle_ratio: Annotated[
+        float | Literal["default"] | msgspec.UnsetType | None, Meta(description="Spindle use for each spindle")
+    ] = msgspec.UNSET
 
 
 _MINIMUM = dict.fromkeys(SPECS, 0)

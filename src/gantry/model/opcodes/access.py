@@ -15,7 +15,10 @@ On = Annotated[
         description="cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME",
     ),
 ]
-RoleName = Literal["viewer", "operator", "admin", "network-admin"]
+RoleName = Annotated[
+    Literal["viewer", "operator", "admin", "network-admin"],
+    Meta(description="Role: viewer, operator, admin or network-admin"),
+]
 
 
 class AccessAdd(Opcode, frozen=True):

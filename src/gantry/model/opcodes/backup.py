@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gantry.model.opcodes.base import Name, Opcode
+from gantry.model.opcodes.base import InstanceName, Opcode, ShutdownTimeout, TargetNode
 
 Compression = Annotated[
     Literal["none", "gzip", "gzip-fast", "gzip-slow", "zstd", "lzop"],
@@ -21,11 +21,11 @@ class BackupExport(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    target_node: Name
-    mode: Literal["local"] = "local"
+    instance_name: InstanceName
+    target_node: TargetNode
+    mode: Annotated[Literal["local"], Meta(description="Kind of export: local, on a node of this cluster")] = "local"
     shutdown: Annotated[bool, Meta(description="Stop the instance if it runs")] = True
-    shutdown_timeout: Annotated[int, Meta(ge=0, le=86400)] = 120
+    shutdown_timeout: ShutdownTimeout = 120
     compress: Compression = "none"
     remove_instance: Annotated[bool, Meta(description="Remove the instance when the export is complete")] = False
     ignore_remove_failures: Annotated[
@@ -38,4 +38,4 @@ class BackupRemove(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
+    instance_name: InstanceName

@@ -10,10 +10,39 @@ import msgspec
 from msgspec import Meta
 
 from gantry.model import base
-from gantry.model.opcodes.base import Allocator, Name, Opcode, Size
+from gantry.model.opcodes.base import (
+    Allocator,
+    AnyGroup,
+    DeviceName,
+    GroupName,
+    IgnorePolicy,
+    InstanceName,
+    Name,
+    NodeName,
+    NoEffect,
+    Opcode,
+    Size,
+    WaitForSync,
+)
 
 Volume = Annotated[str, Meta(max_length=127)]
 Path = Annotated[str, Meta(max_length=4096)]
+AccessMode = Annotated[
+    Literal["rw", "ro", "w", "r"], Meta(description="Access mode, rw or ro; w and r are older forms")
+]
+VolumeGroup = Annotated[Volume, Meta(description="Volume group; by default the cluster's")]
+MetadataVolumeGroup = Annotated[Volume, Meta(description="Volume group of a mirrored disk's metadata")]
+AdoptedVolume = Annotated[Path, Meta(description="Existing volume or file that becomes the disk")]
+DiskFile = Annotated[Path, Meta(description="File of the disk; a name without a path is in the instance's folder")]
+FileFormat = Annotated[Literal["raw", "qcow2"], Meta(description="File format")]
+Provider = Annotated[str, Meta(max_length=64, description="Provider of external storage")]
+AccessMethod = Annotated[
+    Literal["kernelspace", "userspace"], Meta(description="Access method of guests to an external disk")
+]
+Spindles = Annotated[int, Meta(ge=0, le=1024, description="Number of disk spindles that the disk uses; only stored")]
+ProviderParameters = Annotated[base.Parameters, Meta(description="Parameters of the storage provider")]
+DiskNumber = Annotated[int, Meta(ge=0, description="Disk number, from 0")]
+Nodes = Annotated[tuple[Name, ...], Meta(max_length=10000, description="Nodes; empty for all")]
 
 
 class DiskSpec(base.Part, frozen=True):
@@ -24,17 +53,17 @@ class DiskSpec(base.Part, frozen=True):
     """
 
     size: Annotated[Size, Meta(description="MiB, a number with the unit m, g or t, or auto for the default")] = "auto"
-    mode: Literal["rw", "ro", "w", "r"] = "rw"
-    name: Annotated[str, Meta(max_length=255)] | None = None
-    vg: Annotated[Volume, Meta(description="Volume group; by default the cluster's")] | None = None
-    metavg: Annotated[Volume, Meta(description="Volume group of a mirrored disk's metadata")] | None = None
-    adopt: Path | None = None
-    path: Path | None = None
-    format: Literal["raw", "qcow2"] | None = None
-    provider: Annotated[str, Meta(max_length=64, description="Provider of external storage")] | None = None
-    access: Literal["kernelspace", "userspace"] | None = None
-    spindles: Annotated[int, Meta(ge=0, le=1024)] | None = None
-    params: Annotated[base.Parameters, Meta(description="Parameters of the storage provider")] = {}
+    mode: AccessMode = "rw"
+    name: DeviceName | None = None
+    vg: VolumeGroup | None = None
+    metavg: MetadataVolumeGroup | None = None
+    adopt: AdoptedVolume | None = None
+    path: DiskFile | None = None
+    format: FileFormat | None = None
+    provider: Provider | None = None
+    access: AccessMethod | None = None
+    spindles: Spindles | None = None
+    params: ProviderParameters = {}
 
 
 def gathered(raw: object) -> object:
@@ -62,18 +91,18 @@ class DiskMod(base.Part, frozen=True):
     Fields that are None stay unchanged; the word ``none`` removes the name.
     """
 
-    size: Size | None = None
-    mode: Literal["rw", "ro", "w", "r"] | None = None
-    name: Annotated[str, Meta(max_length=255)] | None = None
-    vg: Volume | None = None
-    metavg: Volume | None = None
-    adopt: Path | None = None
-    path: Path | None = None
-    format: Literal["raw", "qcow2"] | None = None
-    provider: Annotated[str, Meta(max_length=64)] | None = None
-    access: Literal["kernelspace", "userspace"] | None = None
-    spindles: Annotated[int, Meta(ge=0, le=1024)] | None = None
-    params: base.Parameters | None = None
+    size: Annotated[Size | None, Meta(description="Size of an added disk, as in DiskSpec")] = None
+    mode: AccessMode | None = None
+    name: Annotated[str, Meta(max_length=255, description="Name; none removes it")] | None = None
+    vg: VolumeGroup | None = None
+    metavg: MetadataVolumeGroup | None = None
+    adopt: AdoptedVolume | None = None
+    path: DiskFile | None = None
+    format: FileFormat | None = None
+    provider: Provider | None = None
+    access: AccessMethod | None = None
+    spindles: Spindles | None = None
+    params: ProviderParameters | None = None
     uuid: (
         Annotated[str, Meta(max_length=255, description="UUID of the detached disk; its name works as well")] | None
     ) = None
@@ -101,12 +130,12 @@ class InstanceGrowDisk(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    disk: Annotated[int, Meta(ge=0, description="Disk number, from 0")]
+    instance_name: InstanceName
+    disk: DiskNumber
     amount: Annotated[Size, Meta(description="Amount to grow by, or the new size, in MiB or with a unit")]
     absolute: Annotated[bool, Meta(description="Treat the amount as the new size")] = False
-    wait_for_sync: bool = True
-    ignore_ipolicy: bool = False
+    wait_for_sync: WaitForSync = True
+    ignore_ipolicy: IgnorePolicy = False
 
 
 class InstanceActivateDisks(Opcode, frozen=True):
@@ -114,9 +143,9 @@ class InstanceActivateDisks(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    ignore_size: bool = False
-    wait_for_sync: bool = False
+    instance_name: InstanceName
+    ignore_size: Annotated[bool, Meta(description="Accepted for older clients; sizes are not compared")] = False
+    wait_for_sync: WaitForSync = False
 
 
 class InstanceDeactivateDisks(Opcode, frozen=True):
@@ -124,14 +153,14 @@ class InstanceDeactivateDisks(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
+    instance_name: InstanceName
     force: Annotated[bool, Meta(description="Do not check whether the instance runs")] = False
 
 
 class DiskRecreation(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """``[index, {...}]``: a lost disk to recreate with another size or mode."""
 
-    index: Annotated[int, Meta(ge=0, description="Disk number, from 0")]
+    index: DiskNumber
     disk: Annotated[DiskMod, Meta(description="New size and mode of the disk, if they change")] = DiskMod()
 
 
@@ -143,7 +172,7 @@ class InstanceRecreateDisks(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
+    instance_name: InstanceName
     disks: Annotated[Lost, Meta(description="Disks, each by its index or as [index, {...}]; empty for all")] = ()
     nodes: Annotated[tuple[Name, ...], Meta(max_length=2, description="New nodes, the primary node first")] = ()
     iallocator: Annotated[str, Meta(max_length=255, description="Allocator that chooses new nodes")] | None = None
@@ -154,29 +183,41 @@ class InstanceReplaceDisks(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    mode: Literal["replace_on_primary", "replace_on_secondary", "replace_new_secondary", "replace_auto"]
+    instance_name: InstanceName
+    mode: Annotated[
+        Literal["replace_on_primary", "replace_on_secondary", "replace_new_secondary", "replace_auto"],
+        Meta(
+            description="Replace the volumes on the primary or the secondary node, the secondary node itself, "
+            "or the broken side"
+        ),
+    ]
     disks: Annotated[Indices, Meta(description="Disks; empty for all")] = ()
     remote_node: Annotated[str, Meta(max_length=255, description="The new secondary node")] | None = None
     iallocator: Allocator | None = None
     early_release: Annotated[bool, Meta(description="Release the old copy before the new copy is complete")] = False
-    ignore_ipolicy: bool = False
+    ignore_ipolicy: IgnorePolicy = False
 
 
 class NodeQueryvols(Opcode, frozen=True):
     """List the logical volumes of nodes."""
 
-    nodes: Annotated[tuple[Name, ...], Meta(max_length=10000)] = ()
-    output_fields: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
+    nodes: Nodes = ()
+    output_fields: Annotated[
+        tuple[str, ...], Meta(max_length=32, description="Columns, of node, phys, vg, name, size, instance")
+    ] = ()
 
 
 class NodeQueryStorage(Opcode, frozen=True):
     """List the storage units of nodes."""
 
-    nodes: Annotated[tuple[Name, ...], Meta(max_length=10000)] = ()
-    storage_type: Literal["file", "sharedfile", "lvm-vg", "lvm-pv"] | None = None
-    name: Annotated[str, Meta(max_length=255)] | None = None
-    output_fields: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
+    nodes: Nodes = ()
+    storage_type: Annotated[
+        Literal["file", "sharedfile", "lvm-vg", "lvm-pv"] | None, Meta(description="Storage type")
+    ] = None
+    name: Annotated[str, Meta(max_length=255, description="Query only the storage unit with this name")] | None = None
+    output_fields: Annotated[
+        tuple[str, ...], Meta(max_length=32, description="Columns, of node, type, name, size, used, free, allocatable")
+    ] = ()
 
 
 class StorageChanges(base.Part, frozen=True):
@@ -190,10 +231,10 @@ class NodeModifyStorage(Opcode, frozen=True):
 
     DESCRIBES = "node_name"
 
-    node_name: Name
+    node_name: NodeName
     name: Annotated[str, Meta(min_length=1, max_length=255, description="Device of the physical volume")]
     changes: Annotated[StorageChanges, Meta(description="Attributes to change")]
-    storage_type: Literal["lvm-pv"] = "lvm-pv"
+    storage_type: Annotated[Literal["lvm-pv"], Meta(description="Storage type")] = "lvm-pv"
 
 
 class RepairNodeStorage(Opcode, frozen=True):
@@ -201,9 +242,9 @@ class RepairNodeStorage(Opcode, frozen=True):
 
     DESCRIBES = "node_name"
 
-    node_name: Name
-    name: Volume
-    storage_type: Literal["lvm-vg"] = "lvm-vg"
+    node_name: NodeName
+    name: Annotated[Volume, Meta(description="Volume group")]
+    storage_type: Annotated[Literal["lvm-vg"], Meta(description="Storage type")] = "lvm-vg"
     ignore_consistency: Annotated[
         bool, Meta(description="Continue even if the only complete copy of a disk is lost")
     ] = False
@@ -218,8 +259,8 @@ class ClusterRepairStorage(Opcode, frozen=True):
 class ClusterVerifyDisks(Opcode, frozen=True):
     """Find inactive disks of running instances, by one job for each node group."""
 
-    group_name: Annotated[str, Meta(max_length=255)] | None = None
-    is_strict: bool = True
+    group_name: AnyGroup | None = None
+    is_strict: NoEffect = True
 
 
 class GroupVerifyDisks(Opcode, frozen=True):
@@ -227,5 +268,5 @@ class GroupVerifyDisks(Opcode, frozen=True):
 
     DESCRIBES = "group_name"
 
-    group_name: Name
-    is_strict: bool = True
+    group_name: GroupName
+    is_strict: NoEffect = True

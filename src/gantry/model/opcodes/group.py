@@ -4,9 +4,22 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gantry.model import base, policy
 from gantry.model.cluster import AllocPolicy
-from gantry.model.opcodes.base import Name, Opcode, Tags
+from gantry.model.opcodes.base import (
+    DiskParameters,
+    GroupName,
+    Name,
+    NewName,
+    NodeParameters,
+    Opcode,
+    PolicyChange,
+    Tags,
+)
+
+GroupAllocPolicy = Annotated[
+    AllocPolicy,
+    Meta(description="Set whether the allocator uses the group: always, only if no other group has capacity, or never"),
+]
 
 
 class GroupAdd(Opcode, frozen=True):
@@ -14,11 +27,11 @@ class GroupAdd(Opcode, frozen=True):
 
     DESCRIBES = "group_name"
 
-    group_name: Name
-    alloc_policy: AllocPolicy | None = None
-    ndparams: base.Parameters | None = None
-    diskparams: dict[str, base.Parameters] | None = None
-    ipolicy: policy.Change | None = None
+    group_name: Annotated[Name, Meta(description="Name of the node group")]
+    alloc_policy: GroupAllocPolicy | None = None
+    ndparams: NodeParameters | None = None
+    diskparams: DiskParameters | None = None
+    ipolicy: PolicyChange = None
     tags: Tags = ()
 
 
@@ -27,11 +40,11 @@ class GroupSetParams(Opcode, frozen=True):
 
     DESCRIBES = "group_name"
 
-    group_name: Name
-    alloc_policy: AllocPolicy | None = None
-    ndparams: base.Parameters | None = None
-    diskparams: dict[str, base.Parameters] | None = None
-    ipolicy: policy.Change | None = None
+    group_name: GroupName
+    alloc_policy: GroupAllocPolicy | None = None
+    ndparams: NodeParameters | None = None
+    diskparams: DiskParameters | None = None
+    ipolicy: PolicyChange = None
 
 
 class GroupRename(Opcode, frozen=True):
@@ -39,8 +52,8 @@ class GroupRename(Opcode, frozen=True):
 
     DESCRIBES = "group_name"
 
-    group_name: Name
-    new_name: Name
+    group_name: GroupName
+    new_name: NewName
 
 
 class GroupRemove(Opcode, frozen=True):
@@ -48,7 +61,7 @@ class GroupRemove(Opcode, frozen=True):
 
     DESCRIBES = "group_name"
 
-    group_name: Name
+    group_name: GroupName
 
 
 class GroupAssignNodes(Opcode, frozen=True):
@@ -56,6 +69,8 @@ class GroupAssignNodes(Opcode, frozen=True):
 
     DESCRIBES = "group_name"
 
-    group_name: Name
-    nodes: Annotated[tuple[Name, ...], Meta(max_length=10000)]
-    force: bool = False
+    group_name: Annotated[Name, Meta(description="Node group that the nodes join")]
+    nodes: Annotated[tuple[Name, ...], Meta(max_length=10000, description="Nodes")]
+    force: Annotated[
+        bool, Meta(description="Continue although an instance loses a network or has disks in two node groups")
+    ] = False

@@ -6,8 +6,48 @@ import msgspec
 from msgspec import Meta
 
 from gantry.model import base
-from gantry.model.opcodes.base import Allocator, Name, Opcode, Size, Tags
+from gantry.model.opcodes.base import (
+    Allocator,
+    AnyGroup,
+    ConflictsCheck,
+    DeviceName,
+    IgnorePolicy,
+    InstanceName,
+    MacAddress,
+    Name,
+    NewName,
+    Opcode,
+    ShutdownTimeout,
+    Size,
+    Tags,
+    Vlan,
+    WaitForSync,
+)
 from gantry.model.opcodes.disk import DiskChange, DiskSpec
+
+IpAddresses = Annotated[
+    tuple[str, ...], Meta(max_length=64, description="IP addresses: each an address, pool, or the name of a pool")
+]
+NicNetwork = Annotated[str, Meta(max_length=255, description="Network of the NIC")]
+NicMode = Annotated[
+    str, Meta(max_length=32, description="NIC mode, bridged or routed; a NIC in a network has the network's mode")
+]
+NicLink = Annotated[
+    str, Meta(max_length=64, description="Bridge or routing table; a NIC in a network has the network's link")
+]
+NicBridge = Annotated[str, Meta(max_length=64, description="Older name of the link of a bridged NIC")]
+OsType = Annotated[str, Meta(max_length=255, description="Operating system, with its variant as in debian+minimal")]
+OsParameters = Annotated[base.Parameters, Meta(description="Parameters of the operating system")]
+PrivateOsParameters = Annotated[base.Parameters, Meta(description="OS parameters that are stored but never shown")]
+SecretOsParameters = Annotated[
+    base.Parameters, Meta(description="OS parameters for this job only; they are not stored")
+]
+ForceVariant = Annotated[bool, Meta(description="Accept an OS variant that the OS definition does not list")]
+HypervisorParameters = Annotated[
+    base.Parameters, Meta(description="Hypervisor parameters that differ from the cluster's")
+]
+BackendParameters = Annotated[base.Parameters, Meta(description="Backend parameters that differ from the cluster's")]
+NoRemember = Annotated[bool, Meta(description="Do not change the recorded admin state")]
 
 
 class NicSpec(base.Part, frozen=True):
@@ -17,15 +57,21 @@ class NicSpec(base.Part, frozen=True):
     See contracts/networks.md#several-addresses-of-a-nic.
     """
 
-    mac: Annotated[str, Meta(max_length=17)] = "auto"
-    ip: str | Annotated[tuple[str, ...], Meta(max_length=64)] | None = None
-    network: Annotated[str, Meta(max_length=255)] | None = None
-    mode: Annotated[str, Meta(max_length=32)] | None = None
-    link: Annotated[str, Meta(max_length=64)] | None = None
-    vlan: Annotated[str, Meta(max_length=64)] | None = None
-    bridge: Annotated[str, Meta(max_length=64)] | None = None
-    name: Annotated[str, Meta(max_length=255)] | None = None
-    port: Annotated[str, Meta(max_length=255)] | None = None
+    mac: MacAddress = "auto"
+    ip: str | IpAddresses | None = None
+    network: NicNetwork | None = None
+    mode: NicMode | None = None
+    link: NicLink | None = None
+    vlan: Vlan | None = None
+    bridge: NicBridge | None = None
+    name: DeviceName | None = None
+    port: (
+        Annotated[
+            str,
+            Meta(max_length=255, description="Port that becomes the NIC, with its network, MAC address and addresses"),
+        ]
+        | None
+    ) = None
 
 
 class InstanceCreate(Opcode, frozen=True):
@@ -33,31 +79,38 @@ class InstanceCreate(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    mode: Annotated[Literal["create", "import"], Meta(description="Create a new instance, or import an export")] = (
-        "create"
-    )
-    disks: Annotated[tuple[DiskSpec, ...], Meta(max_length=16)] = ()
-    nics: Annotated[tuple[NicSpec, ...], Meta(max_length=8)] = ()
-    disk_template: Annotated[str, Meta(max_length=32)] | None = None
-    os_type: Annotated[str, Meta(max_length=255)] | None = None
-    pnode: Annotated[str, Meta(max_length=255)] | None = None
+    instance_name: InstanceName
+    mode: Annotated[
+        Literal["create", "import"],
+        Meta(description="Create a new instance, or import an export"),
+    ] = "create"
+    disks: Annotated[tuple[DiskSpec, ...], Meta(max_length=16, description="Disks")] = ()
+    nics: Annotated[tuple[NicSpec, ...], Meta(max_length=8, description="NICs")] = ()
+    disk_template: (
+        Annotated[str, Meta(max_length=32, description="Disk template; by default the cluster's first")] | None
+    ) = None
+    os_type: OsType | None = None
+    pnode: (
+        Annotated[str, Meta(max_length=255, description="Primary node; by default the allocator chooses one")] | None
+    ) = None
     snode: Annotated[str, Meta(max_length=255, description="Secondary node of mirrored disks")] | None = None
-    group_name: Annotated[str, Meta(max_length=255)] | None = None
+    group_name: AnyGroup | None = None
     iallocator: Allocator | None = None
-    hypervisor: Annotated[str, Meta(max_length=32)] | None = None
-    hvparams: base.Parameters = {}
-    beparams: base.Parameters = {}
-    osparams: base.Parameters = {}
-    osparams_private: base.Parameters = {}
-    osparams_secret: base.Parameters = {}
-    start: bool = True
-    wait_for_sync: Annotated[bool, Meta(description="Wait until mirrored disks are in sync")] = True
-    no_install: bool | None = None
+    hypervisor: Annotated[str, Meta(max_length=32, description="Hypervisor; by default the cluster's first")] | None = (
+        None
+    )
+    hvparams: HypervisorParameters = {}
+    beparams: BackendParameters = {}
+    osparams: OsParameters = {}
+    osparams_private: PrivateOsParameters = {}
+    osparams_secret: SecretOsParameters = {}
+    start: Annotated[bool, Meta(description="Start the instance")] = True
+    wait_for_sync: WaitForSync = True
+    no_install: Annotated[bool | None, Meta(description="Do not run the operating system's scripts")] = None
     force: Annotated[bool, Meta(description="Allow externally reserved addresses")] = False
-    conflicts_check: bool = True
-    ignore_ipolicy: bool = False
-    force_variant: bool = False
+    conflicts_check: ConflictsCheck = True
+    ignore_ipolicy: IgnorePolicy = False
+    force_variant: ForceVariant = False
     tags: Tags = ()
     src_node: (
         Annotated[
@@ -76,9 +129,11 @@ class InstanceRemove(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    ignore_failures: bool = False
-    shutdown_timeout: Annotated[int, Meta(ge=0, le=86400)] = 120
+    instance_name: InstanceName
+    ignore_failures: Annotated[
+        bool, Meta(description="Continue although the node cannot stop the instance or remove its disks")
+    ] = False
+    shutdown_timeout: ShutdownTimeout = 120
 
 
 class InstanceStartup(Opcode, frozen=True):
@@ -86,12 +141,12 @@ class InstanceStartup(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    force: bool = False
-    hvparams: base.Parameters = {}
-    beparams: base.Parameters = {}
-    no_remember: bool = False
-    startup_paused: bool = False
+    instance_name: InstanceName
+    force: Annotated[bool, Meta(description="Start the instance even if the node has too little free memory")] = False
+    hvparams: Annotated[base.Parameters, Meta(description="Hypervisor parameters for this start only")] = {}
+    beparams: Annotated[base.Parameters, Meta(description="Backend parameters for this start only")] = {}
+    no_remember: NoRemember = False
+    startup_paused: Annotated[bool, Meta(description="Start the guest paused")] = False
 
 
 class InstanceShutdown(Opcode, frozen=True):
@@ -99,10 +154,10 @@ class InstanceShutdown(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    force: bool = False
-    timeout: Annotated[int, Meta(ge=0, le=86400)] = 120
-    no_remember: bool = False
+    instance_name: InstanceName
+    force: Annotated[bool, Meta(description="Power off at once, even if the node is marked offline")] = False
+    timeout: ShutdownTimeout = 120
+    no_remember: NoRemember = False
 
 
 class InstanceReboot(Opcode, frozen=True):
@@ -110,10 +165,17 @@ class InstanceReboot(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    reboot_type: Literal["soft", "hard", "full"] = "hard"
-    ignore_secondaries: bool = False
-    shutdown_timeout: Annotated[int, Meta(ge=0, le=86400)] = 120
+    instance_name: InstanceName
+    reboot_type: Annotated[
+        Literal["soft", "hard", "full"],
+        Meta(
+            description="Reboot type: soft asks the guest, hard stops and starts it, full activates its disks again too"
+        ),
+    ] = "hard"
+    ignore_secondaries: Annotated[
+        bool, Meta(description="Restart the instance even if a secondary node does not answer")
+    ] = False
+    shutdown_timeout: ShutdownTimeout = 120
 
 
 class InstanceReinstall(Opcode, frozen=True):
@@ -124,12 +186,12 @@ class InstanceReinstall(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    os_type: Annotated[str, Meta(max_length=255)] | None = None
-    osparams: base.Parameters = {}
-    osparams_private: base.Parameters = {}
-    osparams_secret: base.Parameters = {}
-    force_variant: bool = False
+    instance_name: InstanceName
+    os_type: OsType | None = None
+    osparams: OsParameters = {}
+    osparams_private: PrivateOsParameters = {}
+    osparams_secret: SecretOsParameters = {}
+    force_variant: ForceVariant = False
 
 
 class InstanceRename(Opcode, frozen=True):
@@ -137,8 +199,8 @@ class InstanceRename(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    new_name: Name
+    instance_name: InstanceName
+    new_name: NewName
 
 
 class InstanceConsole(Opcode, frozen=True):
@@ -146,7 +208,7 @@ class InstanceConsole(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
+    instance_name: InstanceName
 
 
 class NicMod(base.Part, frozen=True):
@@ -157,17 +219,23 @@ class NicMod(base.Part, frozen=True):
     ``network`` (``none`` for no network) loses its addresses. A ``port`` is for new NICs only.
     """
 
-    mac: Annotated[str, Meta(max_length=17)] | None = None
-    ip: (
-        str | Annotated[tuple[str, ...], Meta(max_length=64)] | Annotated[dict[str, str], Meta(max_length=64)] | None
+    mac: MacAddress | None = None
+    ip: str | IpAddresses | Annotated[dict[str, str], Meta(max_length=64)] | None = None
+    network: NicNetwork | None = None
+    mode: NicMode | None = None
+    link: NicLink | None = None
+    vlan: Vlan | None = None
+    bridge: NicBridge | None = None
+    name: Annotated[str, Meta(max_length=255, description="New name")] | None = None
+    port: (
+        Annotated[
+            str,
+            Meta(
+                max_length=255, description="Port that becomes the new NIC, with its network, MAC address and addresses"
+            ),
+        ]
+        | None
     ) = None
-    network: Annotated[str, Meta(max_length=255)] | None = None
-    mode: Annotated[str, Meta(max_length=32)] | None = None
-    link: Annotated[str, Meta(max_length=64)] | None = None
-    vlan: Annotated[str, Meta(max_length=64)] | None = None
-    bridge: Annotated[str, Meta(max_length=64)] | None = None
-    name: Annotated[str, Meta(max_length=255)] | None = None
-    port: Annotated[str, Meta(max_length=255)] | None = None
 
 
 class NicChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -187,7 +255,7 @@ class InstanceSetParams(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
+    instance_name: InstanceName
     nics: Annotated[tuple[NicChange, ...], Meta(max_length=64, description="Changes of NICs, applied in order")] = ()
     disks: Annotated[tuple[DiskChange, ...], Meta(max_length=64, description="Changes of disks, applied in order")] = ()
     disk_template: (
@@ -202,18 +270,18 @@ class InstanceSetParams(Opcode, frozen=True):
         base.Parameters, Meta(description="Storage provider of the converted disks, and its parameters")
     ] = {}
     wait_for_sync: Annotated[bool, Meta(description="Wait until new disks are in sync")] = True
-    hvparams: base.Parameters = {}
-    beparams: base.Parameters = {}
-    osparams: base.Parameters = {}
-    osparams_private: base.Parameters = {}
+    hvparams: HypervisorParameters = {}
+    beparams: BackendParameters = {}
+    osparams: OsParameters = {}
+    osparams_private: PrivateOsParameters = {}
     force: Annotated[
         bool,
         Meta(description="Allow externally reserved addresses, and keep a disk copy that may be incomplete"),
     ] = False
     hotplug: Annotated[bool, Meta(description="Change the NICs of a running instance at once, if possible")] = True
     hotplug_if_possible: Annotated[bool, Meta(description="Older form of hotplug")] = False
-    conflicts_check: bool = True
-    ignore_ipolicy: bool = False
+    conflicts_check: ConflictsCheck = True
+    ignore_ipolicy: IgnorePolicy = False
     runtime_mem: Annotated[Size | None, Meta(description="New memory of the running guest, in MiB")] = None
     offline: Annotated[bool | None, Meta(description="Mark a stopped instance offline: nothing will start it")] = None
 
@@ -221,6 +289,6 @@ class InstanceSetParams(Opcode, frozen=True):
 class InstanceQueryData(Opcode, frozen=True):
     """Describe instances in full, with the state that their nodes report unless ``static`` is set."""
 
-    instances: Annotated[tuple[Name, ...], Meta(max_length=10000)] = ()
-    static: bool = False
-    use_locking: bool = False
+    instances: Annotated[tuple[Name, ...], Meta(max_length=10000, description="Names; empty for all")] = ()
+    static: Annotated[bool, Meta(description="Do not ask the nodes")] = False
+    use_locking: Annotated[bool, Meta(description="Accepted for older clients; queries need no lock")] = False

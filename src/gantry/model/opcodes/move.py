@@ -4,13 +4,27 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gantry.model.opcodes.base import Allocator, Name, Opcode
+from gantry.model.opcodes.base import (
+    Allocator,
+    GroupName,
+    IgnorePolicy,
+    InstanceName,
+    Name,
+    NodeName,
+    NoEffect,
+    Opcode,
+    ShutdownTimeout,
+    TargetNode,
+)
 
-Seconds = Annotated[int, Meta(ge=0, le=86400)]
 Mode = Annotated[
     Literal["live", "non-live"],
     Meta(description="Set the migration mode: live keeps the guest running while its memory is sent"),
 ]
+OlderMode = Annotated[bool, Meta(description="Older form of mode")]
+Cleanup = Annotated[bool, Meta(description="Clean up after an interrupted move: find where the instance runs")]
+RuntimeChanges = Annotated[bool, Meta(description="Accepted for older clients; the memory stays unchanged")]
+EarlyRelease = Annotated[bool, Meta(description="Release the old copy of a disk before the new copy is complete")]
 
 
 class InstanceFailover(Opcode, frozen=True):
@@ -24,18 +38,16 @@ class InstanceFailover(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    target_node: Name | None = None
+    instance_name: InstanceName
+    target_node: TargetNode | None = None
     iallocator: Allocator | None = None
     ignore_consistency: Annotated[
         bool,
         Meta(description="Continue although the source node does not answer, or a copy of the disks is out of date"),
     ] = False
-    shutdown_timeout: Seconds = 120
-    ignore_ipolicy: bool = False
-    cleanup: Annotated[bool, Meta(description="Clean up after an interrupted move: find where the instance runs")] = (
-        False
-    )
+    shutdown_timeout: ShutdownTimeout = 120
+    ignore_ipolicy: IgnorePolicy = False
+    cleanup: Cleanup = False
     keep: Annotated[
         Literal["primary", "secondary"] | None,
         Meta(description="Set which node keeps its copy of mirrored disks when the target is a third node"),
@@ -50,22 +62,18 @@ class InstanceMigrate(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
+    instance_name: InstanceName
     mode: Mode | None = None
-    live: Annotated[bool | None, Meta(description="Older form of mode")] = None
-    target_node: Name | None = None
+    live: OlderMode | None = None
+    target_node: TargetNode | None = None
     iallocator: Allocator | None = None
-    cleanup: Annotated[bool, Meta(description="Clean up after an interrupted move: find where the instance runs")] = (
-        False
-    )
+    cleanup: Cleanup = False
     allow_failover: Annotated[
         bool, Meta(description="Fail over if the instance does not run or cannot be migrated")
     ] = False
-    allow_runtime_changes: Annotated[
-        bool, Meta(description="Accepted for older clients; the memory stays unchanged")
-    ] = True
-    ignore_ipolicy: bool = False
-    ignore_hvversions: Annotated[bool, Meta(description="Accepted for older clients; has no effect")] = False
+    allow_runtime_changes: RuntimeChanges = True
+    ignore_ipolicy: IgnorePolicy = False
+    ignore_hvversions: NoEffect = False
 
 
 class InstanceMove(Opcode, frozen=True):
@@ -73,13 +81,13 @@ class InstanceMove(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
-    target_node: Name
-    shutdown_timeout: Seconds = 120
+    instance_name: InstanceName
+    target_node: Annotated[Name, Meta(description="Set the target node, which the disks are copied to")]
+    shutdown_timeout: ShutdownTimeout = 120
     ignore_consistency: Annotated[
         bool, Meta(description="Continue although the instance cannot be shut down cleanly")
     ] = False
-    ignore_ipolicy: bool = False
+    ignore_ipolicy: IgnorePolicy = False
     compress: Annotated[Literal["none", "gzip"], Meta(description="Set the program that compresses the copy")] = "none"
 
 
@@ -88,13 +96,13 @@ class InstanceChangeGroup(Opcode, frozen=True):
 
     DESCRIBES = "instance_name"
 
-    instance_name: Name
+    instance_name: InstanceName
     target_groups: Annotated[
         tuple[Name, ...],
         Meta(max_length=1000, description="Set the node groups that the instance may move to; empty for any"),
     ] = ()
     iallocator: Allocator | None = None
-    early_release: bool = False
+    early_release: EarlyRelease = False
 
 
 class NodeEvacuate(Opcode, frozen=True):
@@ -102,15 +110,15 @@ class NodeEvacuate(Opcode, frozen=True):
 
     DESCRIBES = "node_name"
 
-    node_name: Name
+    node_name: NodeName
     mode: Annotated[
         Literal["primary-only", "secondary-only", "all"],
         Meta(description="Move instances that run on the node, copies of disks on it, or both"),
     ]
-    remote_node: Name | None = None
+    remote_node: Annotated[Name | None, Meta(description="Set the node that everything moves to")] = None
     iallocator: Allocator | None = None
-    early_release: bool = False
-    ignore_soft_errors: Annotated[bool, Meta(description="Accepted for older clients; has no effect")] = False
+    early_release: EarlyRelease = False
+    ignore_soft_errors: NoEffect = False
 
 
 class NodeMigrate(Opcode, frozen=True):
@@ -118,15 +126,13 @@ class NodeMigrate(Opcode, frozen=True):
 
     DESCRIBES = "node_name"
 
-    node_name: Name
+    node_name: NodeName
     mode: Mode | None = None
-    live: Annotated[bool | None, Meta(description="Older form of mode")] = None
-    target_node: Name | None = None
+    live: OlderMode | None = None
+    target_node: Annotated[Name | None, Meta(description="Set the target node of all instances")] = None
     iallocator: Allocator | None = None
-    allow_runtime_changes: Annotated[
-        bool, Meta(description="Accepted for older clients; the memory stays unchanged")
-    ] = True
-    ignore_ipolicy: bool = False
+    allow_runtime_changes: RuntimeChanges = True
+    ignore_ipolicy: IgnorePolicy = False
 
 
 class GroupEvacuate(Opcode, frozen=True):
@@ -134,14 +140,12 @@ class GroupEvacuate(Opcode, frozen=True):
 
     DESCRIBES = "group_name"
 
-    group_name: Name
+    group_name: GroupName
     target_groups: Annotated[
         tuple[Name, ...],
         Meta(max_length=1000, description="Set the node groups that instances may move to; empty for any"),
     ] = ()
     iallocator: Allocator | None = None
-    early_release: Annotated[
-        bool, Meta(description="Release the old copy of a disk before the new copy is complete")
-    ] = False
+    early_release: EarlyRelease = False
     sequential: Annotated[bool, Meta(description="Run one job after the other")] = False
     force_failover: Annotated[bool, Meta(description="Fail over instead of migrating")] = False

@@ -5,13 +5,51 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gantry.model import base, network
-from gantry.model.opcodes.base import Name, Opcode, Uuid
-from gantry.model.opcodes.segment import PhysicalNetwork, RangeTags, SegmentationId, Text, WireType
+from gantry.model.opcodes.base import (
+    AdminState,
+    ConflictsCheck,
+    Description,
+    GroupName,
+    Name,
+    NewName,
+    Opcode,
+    Project,
+    RangeTags,
+    Shared,
+    Text,
+    Uuid,
+    Vlan,
+)
+from gantry.model.opcodes.segment import PhysicalNetwork, SegmentationId, WireType
 
-Addresses = Annotated[tuple[Annotated[str, Meta(max_length=64)], ...], Meta(max_length=64)]
-HostRoutes = Annotated[tuple[network.HostRoute, ...], Meta(max_length=256)]
+Label = Annotated[Text, Meta(description="Name that a client chose; becomes the name if it is valid and unique")]
+Cidr = Annotated[str, Meta(max_length=64, description="The subnet, as in 192.0.2.0/24")]
+NewOrNoName = Annotated[str, Meta(max_length=255, description="New name; none removes it")]
+Action = Annotated[Literal["add", "modify", "remove"], Meta(description="What to do")]
+Dhcp = Annotated[bool, Meta(description="Serve the addresses by DHCP; at most one subnet of each address family")]
+WholePool = Annotated[bool, Meta(description="Create a pool of the whole subnet")]
 Ranges = Annotated[tuple[Annotated[str, Meta(max_length=128)], ...], Meta(max_length=256)]
+NameServers = Annotated[
+    tuple[Annotated[str, Meta(max_length=64)], ...],
+    Meta(max_length=64, description="Addresses of name servers, announced to guests"),
+]
+HostRoutes = Annotated[tuple[network.HostRoute, ...], Meta(max_length=256, description="Routes, announced to guests")]
 Ipv6Mode = Literal["", "slaac", "dhcpv6-stateful", "dhcpv6-stateless"]
+AddressMode = Annotated[
+    Ipv6Mode, Meta(description="IPv6 address mode of guests: slaac, dhcpv6-stateful, dhcpv6-stateless, or empty")
+]
+RouterMode = Annotated[
+    Ipv6Mode, Meta(description="IPv6 router advertisement mode: the same as ipv6_address_mode, or empty")
+]
+SubnetPoolId = Annotated[str, Meta(max_length=36, description="UUID of the subnet pool that the CIDR comes from")]
+DefaultSubnetPool = Annotated[
+    Literal[4, 6],
+    Meta(description="IP version of the default subnet pool that the CIDR comes from, if `subnetpool` names none"),
+]
+IpVersion = Annotated[Literal[4, 6], Meta(description="IP version that the subnet pool must have")]
+PrefixLength = Annotated[
+    int, Meta(ge=0, le=128, description="Prefix length of the CIDR from the subnet pool; by default the pool's own")
+]
 
 
 class SubnetSpec(base.Part, frozen=True):
@@ -22,22 +60,22 @@ class SubnetSpec(base.Part, frozen=True):
     become the subnet's name, clients can still find the subnet by it.
     """
 
-    cidr: Annotated[str, Meta(max_length=64)] = ""
-    name: Annotated[str, Meta(max_length=255)] = ""
-    gateway: Annotated[str, Meta(max_length=64)] = ""
-    dhcp: bool = False
-    pool: bool = False
-    pools: Ranges | None = None
-    label: Text | None = None
-    description: Text = ""
-    dns_nameservers: Addresses = ()
+    cidr: Cidr = ""
+    name: Annotated[str, Meta(max_length=255, description="Name; can be empty")] = ""
+    gateway: Annotated[str, Meta(max_length=64, description="Gateway; empty for none")] = ""
+    dhcp: Dhcp = False
+    pool: WholePool = False
+    pools: Annotated[Ranges | None, Meta(description="Ranges that each become a pool")] = None
+    label: Label | None = None
+    description: Description = ""
+    dns_nameservers: NameServers = ()
     host_routes: HostRoutes = ()
-    ipv6_address_mode: Ipv6Mode = ""
-    ipv6_ra_mode: Ipv6Mode = ""
-    subnetpool: Annotated[str, Meta(max_length=36)] = ""
-    default_subnetpool: Literal[4, 6] | None = None
-    ip_version: Literal[4, 6] | None = None
-    prefixlen: Annotated[int, Meta(ge=0, le=128)] | None = None
+    ipv6_address_mode: AddressMode = ""
+    ipv6_ra_mode: RouterMode = ""
+    subnetpool: SubnetPoolId = ""
+    default_subnetpool: DefaultSubnetPool | None = None
+    ip_version: IpVersion | None = None
+    prefixlen: PrefixLength | None = None
     tags: RangeTags = ()
     uuid: Uuid | None = None
 
@@ -48,20 +86,39 @@ class RangeSpec(base.Part, frozen=True):
     The other form is text: ``first-last``, a single address or a CIDR (contracts/networks.md#configuration-objects).
     """
 
-    start: Annotated[str, Meta(max_length=64)]
-    size: int | None = None
-    end: Annotated[str, Meta(max_length=64)] | None = None
+    start: Annotated[str, Meta(max_length=64, description="First address")]
+    size: Annotated[int | None, Meta(description="Number of addresses")] = None
+    end: Annotated[str, Meta(max_length=64, description="Last address")] | None = None
 
 
 RangeText = Annotated[str, Meta(max_length=128)]
+PoolRange = Annotated[RangeText | RangeSpec, Meta(description="first-last, a single address, a CIDR, or the structure")]
+PoolSubnet = Annotated[
+    str, Meta(max_length=255, description="Subnet that becomes a pool as a whole: CIDR, name or UUID")
+]
 
 
 class PoolSpec(base.Part, frozen=True):
     """A pool to add: a range inside any subnet of the network, or the whole ``subnet``, by CIDR, name or UUID."""
 
-    range: RangeText | RangeSpec = ""
-    subnet: Annotated[str, Meta(max_length=255)] = ""
-    name: Annotated[str, Meta(max_length=255)] = ""
+    range: PoolRange = ""
+    subnet: PoolSubnet = ""
+    name: Annotated[str, Meta(max_length=255, description="Name, unique in the network; can be empty")] = ""
+
+
+NetworkName = Annotated[Name, Meta(description="Name of the network")]
+Gateway4 = Annotated[str, Meta(description="Gateway of the IPv4 subnet")]
+Gateway6 = Annotated[str, Meta(description="Gateway of the IPv6 subnet")]
+MacPrefix = Annotated[
+    str, Meta(max_length=17, description="First half of the MAC addresses of NICs, instead of the cluster's")
+]
+Reservations = Annotated[
+    tuple[str, ...], Meta(max_length=4096, description="Addresses and ranges to reserve externally")
+]
+LargeRanges = Annotated[bool, Meta(description="Allow ranges of more than 65,536 addresses")]
+Segment = Annotated[
+    SegmentationId, Meta(description="Segmentation id; by default the next free id of the project's segment ranges")
+]
 
 
 class NetworkAdd(Opcode, frozen=True):
@@ -78,29 +135,38 @@ class NetworkAdd(Opcode, frozen=True):
 
     DESCRIBES = "network_name"
 
-    network_name: Name = ""
-    subnets: Annotated[tuple[SubnetSpec, ...], Meta(max_length=256)] = ()
-    pools: Annotated[tuple[PoolSpec, ...], Meta(max_length=256)] = ()
-    network: str | None = None
-    gateway: str | None = None
-    network6: str | None = None
-    gateway6: str | None = None
-    mac_prefix: Annotated[str, Meta(max_length=17)] | None = None
-    add_reserved_ips: Annotated[tuple[str, ...], Meta(max_length=4096)] | None = None
-    conflicts_check: bool = True
-    force: bool = False
+    network_name: NetworkName = ""
+    subnets: Annotated[tuple[SubnetSpec, ...], Meta(max_length=256, description="Subnets")] = ()
+    pools: Annotated[
+        tuple[PoolSpec, ...], Meta(max_length=256, description="Pools, each in the subnet that contains its range")
+    ] = ()
+    network: Annotated[
+        str | None, Meta(description="Add an IPv4 subnet with this CIDR, and one pool of all its addresses")
+    ] = None
+    gateway: Gateway4 | None = None
+    network6: Annotated[
+        str | None, Meta(description="Add an IPv6 subnet with this CIDR, and one pool of all its addresses")
+    ] = None
+    gateway6: Gateway6 | None = None
+    mac_prefix: MacPrefix | None = None
+    add_reserved_ips: Reservations | None = None
+    conflicts_check: ConflictsCheck = True
+    force: LargeRanges = False
     tags: RangeTags = ()
     uuid: Uuid | None = None
-    label: Text | None = None
-    shared: bool = False
-    description: Text = ""
-    admin_state_up: bool = True
+    label: Label | None = None
+    shared: Shared = False
+    description: Description = ""
+    admin_state_up: AdminState = True
     network_type: WireType = ""
     physical_network: PhysicalNetwork = ""
-    segment: SegmentationId | None = None
-    segmented: bool = False
-    project: Text = ""
-    connect: bool = False
+    segment: Segment | None = None
+    segmented: Annotated[bool, Meta(description="Allocate a segment even if no network type is given")] = False
+    project: Project = ""
+    connect: Annotated[
+        bool,
+        Meta(description="Connect the network in every node group, by the link of its physical network if it has one"),
+    ] = False
 
 
 class SubnetMod(base.Part, frozen=True):
@@ -113,27 +179,33 @@ class SubnetMod(base.Part, frozen=True):
     must be inside, and pools are trimmed (contracts/networks.md#subnets).
     """
 
-    action: Literal["add", "modify", "remove"]
-    ident: Annotated[str, Meta(max_length=255)] = ""
-    cidr: Annotated[str, Meta(max_length=64)] | None = None
-    name: Annotated[str, Meta(max_length=255)] | None = None
-    gateway: Annotated[str, Meta(max_length=64)] | None = None
-    dhcp: bool | None = None
-    pool: bool = False
-    pools: Ranges | None = None
-    label: Text | None = None
-    description: Text | None = None
-    dns_nameservers: Addresses | None = None
+    action: Action
+    ident: Annotated[str, Meta(max_length=255, description="The subnet: CIDR, name or UUID")] = ""
+    cidr: Cidr | None = None
+    name: NewOrNoName | None = None
+    gateway: Annotated[str, Meta(max_length=64, description="Gateway; none removes it")] | None = None
+    dhcp: Dhcp | None = None
+    pool: WholePool = False
+    pools: Annotated[Ranges | None, Meta(description="The complete list of pools, as ranges")] = None
+    label: Label | None = None
+    description: Description | None = None
+    dns_nameservers: NameServers | None = None
     host_routes: HostRoutes | None = None
-    ipv6_address_mode: Ipv6Mode | None = None
-    ipv6_ra_mode: Ipv6Mode | None = None
-    subnetpool: Annotated[str, Meta(max_length=36)] | None = None
-    default_subnetpool: Literal[4, 6] | None = None
-    ip_version: Literal[4, 6] | None = None
-    prefixlen: Annotated[int, Meta(ge=0, le=128)] | None = None
+    ipv6_address_mode: AddressMode | None = None
+    ipv6_ra_mode: RouterMode | None = None
+    subnetpool: SubnetPoolId | None = None
+    default_subnetpool: DefaultSubnetPool | None = None
+    ip_version: IpVersion | None = None
+    prefixlen: PrefixLength | None = None
     tags: RangeTags | None = None
     uuid: Uuid | None = None
-    usual: bool = False
+    usual: Annotated[
+        bool,
+        Meta(
+            description="Set what the request leaves out: the first address as gateway, all other addresses as pools, "
+            "and DHCP; pools in the request exclude the gateway and the first and last address"
+        ),
+    ] = False
 
 
 class PoolMod(base.Part, frozen=True):
@@ -143,11 +215,11 @@ class PoolMod(base.Part, frozen=True):
     the subnet that becomes a pool. Removing a ``range`` trims and splits the pools that overlap it.
     """
 
-    action: Literal["add", "modify", "remove"]
-    range: RangeText | RangeSpec = ""
-    ident: Annotated[str, Meta(max_length=255)] = ""
-    subnet: Annotated[str, Meta(max_length=255)] = ""
-    name: Annotated[str, Meta(max_length=255)] | None = None
+    action: Action
+    range: PoolRange = ""
+    ident: Annotated[str, Meta(max_length=255, description="The pool: name or range")] = ""
+    subnet: PoolSubnet = ""
+    name: NewOrNoName | None = None
 
 
 class NetworkSetParams(Opcode, frozen=True):
@@ -159,26 +231,36 @@ class NetworkSetParams(Opcode, frozen=True):
 
     DESCRIBES = "network_name"
 
-    network_name: Name
-    subnets: Annotated[tuple[SubnetMod, ...], Meta(max_length=256)] = ()
-    pools: Annotated[tuple[PoolMod, ...], Meta(max_length=256)] = ()
-    add_reserved_ips: Annotated[tuple[str, ...], Meta(max_length=4096)] | None = None
-    remove_reserved_ips: Annotated[tuple[str, ...], Meta(max_length=4096)] | None = None
-    gateway: str | None = None
-    network6: str | None = None
-    gateway6: str | None = None
-    mac_prefix: Annotated[str, Meta(max_length=17)] | None = None
-    conflicts_check: bool = True
-    force: bool = False
-    label: Text | None = None
-    shared: bool | None = None
-    description: Text | None = None
-    admin_state_up: bool | None = None
+    network_name: NetworkName
+    subnets: Annotated[
+        tuple[SubnetMod, ...], Meta(max_length=256, description="Changes of subnets, applied in order")
+    ] = ()
+    pools: Annotated[tuple[PoolMod, ...], Meta(max_length=256, description="Changes of pools, applied in order")] = ()
+    add_reserved_ips: Reservations | None = None
+    remove_reserved_ips: (
+        Annotated[
+            tuple[str, ...],
+            Meta(max_length=4096, description="Remove external reservations of these addresses and ranges"),
+        ]
+        | None
+    ) = None
+    gateway: Gateway4 | None = None
+    network6: Annotated[
+        str | None, Meta(description="CIDR of the first IPv6 subnet, which is added if there is none")
+    ] = None
+    gateway6: Gateway6 | None = None
+    mac_prefix: MacPrefix | None = None
+    conflicts_check: ConflictsCheck = True
+    force: LargeRanges = False
+    label: Label | None = None
+    shared: Shared | None = None
+    description: Description | None = None
+    admin_state_up: AdminState | None = None
     tags: RangeTags | None = None
     network_type: WireType = ""
     physical_network: PhysicalNetwork = ""
-    segment: SegmentationId | None = None
-    segmented: bool | None = None
+    segment: Segment | None = None
+    segmented: Annotated[bool | None, Meta(description="Allocate a segment, or release the network's segment")] = None
 
 
 class NetworkRename(Opcode, frozen=True):
@@ -186,8 +268,8 @@ class NetworkRename(Opcode, frozen=True):
 
     DESCRIBES = "network_name"
 
-    network_name: Name
-    new_name: Name
+    network_name: NetworkName
+    new_name: NewName
 
 
 class NetworkRemove(Opcode, frozen=True):
@@ -195,9 +277,12 @@ class NetworkRemove(Opcode, frozen=True):
 
     DESCRIBES = "network_name"
 
-    network_name: Name
-    force: bool = False
-    disconnect: bool = False
+    network_name: NetworkName
+    force: Annotated[bool, Meta(description="Accepted for older clients; a connected network is never removed")] = False
+    disconnect: Annotated[
+        bool,
+        Meta(description="Remove the connections that the network got when it was created"),
+    ] = False
 
 
 class NetworkConnect(Opcode, frozen=True):
@@ -205,12 +290,14 @@ class NetworkConnect(Opcode, frozen=True):
 
     DESCRIBES = "network_name"
 
-    network_name: Name
-    group_name: Name
-    network_mode: Literal["bridged", "routed"]
-    network_link: Annotated[str, Meta(min_length=1, max_length=64)]
-    network_vlan: Annotated[str, Meta(max_length=64)] = ""
-    conflicts_check: bool = True
+    network_name: NetworkName
+    group_name: GroupName
+    network_mode: Annotated[Literal["bridged", "routed"], Meta(description="NIC mode: bridged or routed")]
+    network_link: Annotated[
+        str, Meta(min_length=1, max_length=64, description="Bridge, or routing table of routed NICs")
+    ]
+    network_vlan: Vlan = ""
+    conflicts_check: ConflictsCheck = True
 
 
 class NetworkDisconnect(Opcode, frozen=True):
@@ -218,5 +305,5 @@ class NetworkDisconnect(Opcode, frozen=True):
 
     DESCRIBES = "network_name"
 
-    network_name: Name
-    group_name: Name
+    network_name: NetworkName
+    group_name: GroupName

@@ -5,21 +5,34 @@ from typing import Annotated
 from msgspec import Meta
 
 from gantry.model import base
-from gantry.model.opcodes.base import Opcode, Uuid
-from gantry.model.opcodes.segment import RangeTags, Text
+from gantry.model.opcodes.base import (
+    AdminState,
+    Description,
+    DisplayName,
+    MacAddress,
+    Opcode,
+    Project,
+    RangeTags,
+    Text,
+    Uuid,
+)
 
-Address = Annotated[str, Meta(max_length=64)]
-MacAddress = Annotated[str, Meta(max_length=17)]
+PortName = Annotated[Text, Meta(description="Port, by its UUID or unique name")]
+DeviceId = Annotated[Text, Meta(description="What uses the port")]
+DeviceOwner = Annotated[Text, Meta(description="Kind of user of the port, as network:dhcp")]
 
 
 class FixedSpec(base.Part, frozen=True):
     """A requested address of a port: any address of a subnet (a UUID), this address, or this address of that subnet."""
 
-    subnet: Annotated[str, Meta(max_length=36)] = ""
-    ip: Address = ""
+    subnet: Annotated[str, Meta(max_length=36, description="UUID of the subnet")] = ""
+    ip: Annotated[str, Meta(max_length=64, description="The address; by default any free address of the subnet")] = ""
 
 
-Fixed = Annotated[tuple[FixedSpec, ...], Meta(max_length=64)]
+Fixed = Annotated[
+    tuple[FixedSpec, ...],
+    Meta(max_length=64, description="Addresses: a list, each item with a subnet, an address or both"),
+]
 
 
 class PortSpec(base.Part, frozen=True):
@@ -30,15 +43,15 @@ class PortSpec(base.Part, frozen=True):
     ``mac``.
     """
 
-    network: Annotated[str, Meta(min_length=1, max_length=255)]
-    name: Text = ""
+    network: Annotated[str, Meta(min_length=1, max_length=255, description="Network, by name or UUID")]
+    name: DisplayName = ""
     mac: MacAddress | None = None
     fixed: Fixed | None = None
-    device_id: Text = ""
-    device_owner: Text = ""
-    project: Text = ""
-    admin_state_up: bool = True
-    description: Text = ""
+    device_id: DeviceId = ""
+    device_owner: DeviceOwner = ""
+    project: Project = ""
+    admin_state_up: AdminState = True
+    description: Description = ""
     tags: RangeTags = ()
     uuid: Uuid | None = None
 
@@ -46,7 +59,7 @@ class PortSpec(base.Part, frozen=True):
 class PortAdd(Opcode, frozen=True):
     """Create ports, all of them or none; the result is the list of the new ports."""
 
-    ports: Annotated[tuple[PortSpec, ...], Meta(min_length=1, max_length=4096)]
+    ports: Annotated[tuple[PortSpec, ...], Meta(min_length=1, max_length=4096, description="The ports to create")]
 
 
 class PortSetParams(Opcode, frozen=True):
@@ -57,14 +70,14 @@ class PortSetParams(Opcode, frozen=True):
 
     DESCRIBES = "port"
 
-    port: Text
-    name: Text | None = None
+    port: PortName
+    name: Annotated[Text | None, Meta(description="New name")] = None
     mac: MacAddress | None = None
     fixed: Fixed | None = None
-    device_id: Text | None = None
-    device_owner: Text | None = None
-    admin_state_up: bool | None = None
-    description: Text | None = None
+    device_id: DeviceId | None = None
+    device_owner: DeviceOwner | None = None
+    admin_state_up: AdminState | None = None
+    description: Description | None = None
     tags: RangeTags | None = None
 
 
@@ -73,4 +86,4 @@ class PortRemove(Opcode, frozen=True):
 
     DESCRIBES = "port"
 
-    port: Text
+    port: PortName

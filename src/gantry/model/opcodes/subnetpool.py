@@ -7,12 +7,24 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gantry.model.opcodes.base import Opcode, Uuid
-from gantry.model.opcodes.segment import RangeTags, Text
+from gantry.model.opcodes.base import Description, DisplayName, Opcode, Project, RangeTags, Shared, Text, Uuid
 
-Prefixes = Annotated[tuple[Annotated[str, Meta(max_length=64)], ...], Meta(min_length=1, max_length=1024)]
+SubnetPoolName = Annotated[Text, Meta(description="Subnet pool, by its UUID or unique name")]
+Prefixes = Annotated[
+    tuple[Annotated[str, Meta(max_length=64)], ...],
+    Meta(min_length=1, max_length=1024, description="CIDRs, all of one IP version"),
+]
 Length = Annotated[int, Meta(ge=0, le=128)]
-Quota = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+DefaultLength = Annotated[Length, Meta(description="Prefix length of a subnet whose request has none")]
+ShortestLength = Annotated[Length, Meta(description="Shortest prefix of a subnet")]
+LongestLength = Annotated[Length, Meta(description="Longest prefix of a subnet")]
+IsDefault = Annotated[bool, Meta(description="Make this the default subnet pool of its IP version")]
+Quota = Annotated[
+    int,
+    Meta(
+        ge=0, le=(1 << 63) - 1, description="Quota of a project, counted in /32 of IPv4 or /64 of IPv6; 0 for unlimited"
+    ),
+]
 
 
 class SubnetPoolAdd(Opcode, frozen=True):
@@ -25,15 +37,15 @@ class SubnetPoolAdd(Opcode, frozen=True):
     DESCRIBES = "name"
 
     prefixes: Prefixes
-    name: Text = ""
-    default_prefixlen: Length | None = None
-    min_prefixlen: Length | None = None
-    max_prefixlen: Length | None = None
-    shared: bool = False
-    project: Text = ""
-    is_default: bool = False
+    name: DisplayName = ""
+    default_prefixlen: DefaultLength | None = None
+    min_prefixlen: ShortestLength | None = None
+    max_prefixlen: LongestLength | None = None
+    shared: Shared = False
+    project: Project = ""
+    is_default: IsDefault = False
     default_quota: Quota = 0
-    description: Text = ""
+    description: Description = ""
     tags: RangeTags = ()
     uuid: Uuid | None = None
 
@@ -46,15 +58,15 @@ class SubnetPoolSetParams(Opcode, frozen=True):
 
     DESCRIBES = "subnet_pool"
 
-    subnet_pool: Text
-    name: Text | None = None
+    subnet_pool: SubnetPoolName
+    name: Annotated[Text | None, Meta(description="New name")] = None
     prefixes: Prefixes | None = None
-    default_prefixlen: Length | None = None
-    min_prefixlen: Length | None = None
-    max_prefixlen: Length | None = None
-    is_default: bool | None = None
+    default_prefixlen: DefaultLength | None = None
+    min_prefixlen: ShortestLength | None = None
+    max_prefixlen: LongestLength | None = None
+    is_default: IsDefault | None = None
     default_quota: Quota | None = None
-    description: Text | None = None
+    description: Description | None = None
     tags: RangeTags | None = None
 
 
@@ -63,4 +75,4 @@ class SubnetPoolRemove(Opcode, frozen=True):
 
     DESCRIBES = "subnet_pool"
 
-    subnet_pool: Text
+    subnet_pool: SubnetPoolName

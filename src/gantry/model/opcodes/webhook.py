@@ -15,6 +15,7 @@ Events = Annotated[
 Authorities = Annotated[
     str, Meta(max_length=65536, description="Authorities of the receiver's certificate, in PEM; empty: the system's")
 ]
+WithoutTls = Annotated[bool, Meta(description="Allow a URL without TLS on another machine")]
 
 
 class WebhookAdd(Opcode, frozen=True):
@@ -26,7 +27,7 @@ class WebhookAdd(Opcode, frozen=True):
     url: Url
     events: Events = ()
     authorities: Authorities = ""
-    without_tls: Annotated[bool, Meta(description="Allow a URL without TLS on another machine")] = False
+    without_tls: WithoutTls = False
     begin: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="Serial of the first event that it gets; by default the next one"),
@@ -42,7 +43,7 @@ class WebhookSetParams(Opcode, frozen=True):
     url: Url | None = None
     events: Events | None = None
     authorities: Authorities | None = None
-    without_tls: Annotated[bool, Meta(description="Allow a URL without TLS on another machine")] = False
+    without_tls: WithoutTls = False
     enabled: Annotated[bool | None, Meta(description="Send events; otherwise keep them for later")] = None
     new_secret: Annotated[
         bool, Meta(description="Make a new secret; for a day, requests are signed with the previous one too")
